@@ -63,26 +63,41 @@ static void check_slice(void *context, int64_t item, int thread) {
     }
 }
 
+/* Compares the contributions of the job with their sketches, if this member checked the sketches of
+ * their members. */
+static struct message_refusal compare_sketches(const struct replica *replica,
+                                               const struct member_job *job) {
+    struct message_refusal refusal = {.reason = REFUSAL_NONE};
+    uint32_t addend = 0;
+    for (uint32_t seat = 0; seat < job->entry->seat_count; seat++) {
+        if ((job->contributors >> seat & 1) == 0) {
+            continue;
+        }
+        uint8_t sketch[SKETCH_BYTES];
+        const uint8_t *bytes = job->addends[addend++].bytes;
+        if ((job->silent >> seat & 1) != 0 || (int)seat == job->seat ||
+            job->entry->members[seat].weight == 0) {
+            continue;
+        }
+        sum_check_sketch(replica, job->slice, &job->seed, bytes, sketch);
+        if (memcmp(sketch, job->sketches[seat] + sketch_offset(job->slice), sizeof sketch) != 0) {
+            refusal = (struct message_refusal){.reason = REFUSAL_SKETCH, .suspect = seat};
+        }
+    }
+    return refusal;
+}
+
 /* A result that differs from the recomputed one is the lie that counts: its owner may have lied in
  * its sketches as well, to hide it. */
 static struct message_refusal recheck_slice(const struct replica *replica,
                                             const struct member_job *job) {
     const struct entry_slice *slice = &job->entry->slices[job->slice];
     struct message_refusal refusal = {.reason = REFUSAL_NONE};
-    uint32_t addend = 0;
-    for (uint32_t seat = 0; seat < job->entry->seat_count; seat++) {
-        if ((slice->contributors >> seat & 1) == 0) {
-            continue;
-        }
-        uint8_t sketch[SKETCH_BYTES];
-        const uint8_t *bytes = job->addends[addend++].bytes;
-        bool is_checked = (job->silent >> seat & 1) == 0 && (int)seat != job->seat &&
-                          job->entry->members[seat].weight > 0;
-        sum_check_sketch(replica, job->slice, &job->seed, bytes, sketch);
-        if (is_checked &&
-            memcmp(sketch, job->sketches[seat] + sketch_offset(job->slice), sizeof sketch) != 0) {
-            refusal = (struct message_refusal){.reason = REFUSAL_SKETCH, .suspect = seat};
-        }
+    if (sum_check_has_sketches(replica->shape.slices.codec)) {
+        refusal = compare_sketches(replica, job);
+    }
+    if (job->contributors != slice->contributors) {
+        return refusal;
     }
     const struct hash hash =
         sum_check_recompute(replica, job->slice, job->addends, job->addend_count);
@@ -98,7 +113,7 @@ static void log_recheck(const struct member_job *job, const struct message_refus
     hash_hex(&key, id);
     if (refusal->reason == REFUSAL_NONE) {
         log_line(LOG_INFO,
-                 "round %u, slice %u: its values are unusual; computed it again: it is correct",
+                 "round %u, slice %u: compared with the contributions to it: it is correct",
                  job->entry->round, job->slice);
     } else {
         log_line(LOG_WARNING,

@@ -83,14 +83,15 @@ static uint32_t find_failed(const struct world *world, struct node *node,
 static struct message_refusal recheck(const struct node *node, const struct action *action) {
     const struct entry *entry = action->entry;
     const struct entry_slice *line = &entry->slices[action->slice];
-    const struct known_mean mean = find_mean(node, action, action->slice, true);
+    const bool is_whole = action->contributors == line->contributors;
+    const struct known_mean mean = find_mean(node, action, action->slice, is_whole);
     const struct coded coded = plane_encode(mean.values);
     const struct hash hash = hash_of(&coded, sizeof(coded));
-    if (!hash_equal(&hash, &line->hash) || node->hostility == HOSTILE_ACCUSE) {
+    if ((is_whole && !hash_equal(&hash, &line->hash)) || node->hostility == HOSTILE_ACCUSE) {
         return (struct message_refusal){.reason = REFUSAL_SUM, .suspect = line->owner};
     }
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
-        bool is_known = (line->contributors >> seat & 1) != 0 && (int)seat != action->seat &&
+        bool is_known = (action->contributors >> seat & 1) != 0 && (int)seat != action->seat &&
                         (action->silent >> seat & 1) == 0 && entry->members[seat].weight > 0;
         if (is_known && memcmp(&node->slots[seat][0], &node->sketches[seat][action->slice],
                                sizeof(struct coded)) != 0) {

@@ -95,11 +95,10 @@ bool post_attach(struct world *world, uint32_t from, uint32_t to, struct parcel 
 /* The statement that a member accuses another one of, as that one signed it. */
 static void add_evidence(struct node *node, struct message *vote) {
     const struct message_refusal *refusal = &vote->ballot.refusal;
-    if (refusal->reason == REFUSAL_SUM) {
+    if (refusal->reason == REFUSAL_SUM || refusal->reason == REFUSAL_WITHHELD) {
         const struct stored *stored = plane_find(node, vote->round, vote->slice, &vote->hash);
         vote->signature = stored != NULL ? stored->signature : vote->signature;
     } else if (refusal->reason == REFUSAL_SKETCH) {
-        vote->slice = 0; /* the first one of the page */
         vote->hash = node->sketch_messages[refusal->suspect].hash;
         vote->signature = node->sketch_messages[refusal->suspect].signature;
     }

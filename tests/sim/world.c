@@ -141,8 +141,9 @@ static void start_member(struct world *world, uint32_t index) {
                                          .start_id = 1 + world_draw(world, UINT64_C(1) << 60),
                                          .slice_count = world->slice_count,
                                          .sample_tokens = 1,
-                                         .checks_sums = true,
+                                         .has_sketches = true,
                                          .stored = reports};
+    start.audit_secret = hash_of(&start.start_id, sizeof(start.start_id));
     start.root = plane_root(world, &node->outer);
     start.stored_round = plane_stored(world, node, reports);
     node->machine = aligned_alloc(64, member_memory_bytes(world->slice_count));

@@ -41,7 +41,7 @@ struct member_loop_options {
     uint64_t limit_up, limit_down;                         /* bytes a second; 0: unlimited */
     struct replica *replica;                               /* holds the state of state_round */
     struct member_initial_state
-        start;                   /* the loop fills in id, start_id, slice_count, checks_sums */
+        start; /* the loop fills in all but sample_tokens, root, stored_round and stored */
     void *stored_result_context; /* first argument of read_stored_result */
     /* read_stored_result: read the result with this hash from disk and return whether it was found.
      * The network thread may call it at any time. NULL: no results are on disk. */
@@ -103,7 +103,7 @@ struct member_job {
     struct sample_range ranges[SWARM_SEAT_RANGES_MAX]; /* TRAIN: samples to train on */
     uint32_t addend_count; /* SUM, RECHECK: number of addends, which are ordered by seat */
     struct addend addends[SWARM_MEMBERS_MAX]; /* SUM, RECHECK: contributions to add */
-    uint64_t contributors;                    /* SUM: seat mask of the addends */
+    uint64_t contributors;                    /* SUM, RECHECK: seat mask of the addends */
     const struct entry *entry; /* all but TRAIN, SUM and LEFT: valid until the answer */
     struct hash seed;          /* SKETCH, CHECK, RECHECK: seed of the sketches */
     uint64_t silent;           /* CHECK, RECHECK: seats whose sketches are missing */

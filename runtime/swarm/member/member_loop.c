@@ -53,8 +53,9 @@ static enum status init_member(struct member_loop *loop, void *memory, struct fa
     struct member_initial_state start = loop->options.start;
     memcpy(start.id.bytes, loop->options.keys->public_keys.sign, KEY_BYTES);
     start.slice_count = loop->shape.slice_count;
-    start.checks_sums = sum_check_has_sketches(loop->options.replica->shape.slices.codec);
-    if (getrandom(&start.start_id, sizeof start.start_id, 0) != (ssize_t)sizeof start.start_id) {
+    start.has_sketches = sum_check_has_sketches(loop->options.replica->shape.slices.codec);
+    if (getrandom(&start.start_id, sizeof start.start_id, 0) != (ssize_t)sizeof start.start_id ||
+        getrandom(&start.audit_secret, HASH_BYTES, 0) != HASH_BYTES) {
         return fault_set_errno(fault, STATUS_FAILED, "swarm", "cannot draw a random number", errno);
     }
     loop->member = member_init(memory, &start);

@@ -28,7 +28,8 @@ static void queue_message(struct member_loop *loop, const struct action *action)
 
 /* Completes an accusation with the statement that the suspect signed. */
 static void add_evidence(struct member_loop *loop, struct message *vote) {
-    if (vote->ballot.refusal.reason == REFUSAL_SUM) {
+    if (vote->ballot.refusal.reason == REFUSAL_SUM ||
+        vote->ballot.refusal.reason == REFUSAL_WITHHELD) {
         slice_store_add_evidence(&loop->slices, vote);
     } else if (vote->ballot.refusal.reason == REFUSAL_SKETCH) {
         sketch_store_add_evidence(&loop->slices.sketches, vote);
@@ -139,13 +140,13 @@ static void post_entry_job(struct member_loop *loop, const struct action *action
                                           .entry = action->entry});
 }
 
-/* The contributions of an audited slice, in slot 0 of each seat. */
+/* The contributions of an audited slice that are compared, in slot 0 of each seat. */
 static void add_audited_contributions(const struct member_loop *loop, const struct action *action,
                                       struct member_job *job) {
     const struct replica *replica = loop->options.replica;
     const struct entry *entry = action->entry;
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
-        if ((entry->slices[action->slice].contributors >> seat & 1) == 0) {
+        if ((action->contributors >> seat & 1) == 0) {
             continue;
         }
         bool is_own = (int)seat == action->seat;
@@ -166,6 +167,7 @@ static void post_check(struct member_loop *loop, const struct action *action) {
                              .slice = action->slice,
                              .seat = action->seat,
                              .entry = action->entry,
+                             .contributors = action->contributors,
                              .seed = action->seed,
                              .silent = action->silent};
     if (action->kind == ACTION_RECHECK) {

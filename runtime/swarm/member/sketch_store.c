@@ -37,6 +37,9 @@ static uint8_t *received_row(const struct sketch_store *store, uint32_t seat) {
 }
 
 void sketch_store_add_to_job(struct sketch_store *store, struct member_job *job) {
+    if (row_count(store->options) == 0) {
+        return;
+    }
     if (job->kind == ACTION_SKETCH) {
         memset(&store->own_seed, 0, sizeof store->own_seed);
     }
@@ -91,7 +94,6 @@ void sketch_store_keep(struct sketch_store *store, uint32_t seat, const struct m
 void sketch_store_add_evidence(const struct sketch_store *store, struct message *message) {
     const uint32_t page = message->slice / SKETCH_PAGE_SLICES;
     ASSERT(message->ballot.refusal.reason == REFUSAL_SKETCH);
-    message->slice = page * SKETCH_PAGE_SLICES;
     message->hash = store->pages[message->ballot.refusal.suspect][page].hash;
     message->signature = store->pages[message->ballot.refusal.suspect][page].signature;
 }

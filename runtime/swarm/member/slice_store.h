@@ -100,8 +100,8 @@ void sketch_store_sign_own(struct sketch_store *store, const struct member_job *
  * sketch_store_find_page: the bytes of own sketches, whose signature is copied to *message; NULL
  * when they are not those of the item's seed.
  * sketch_store_keep: keep a page that a seat sent.
- * sketch_store_add_evidence: complete an accusation of false sketches: the page that contains
- * message->slice, which becomes its first slice. */
+ * sketch_store_add_evidence: complete an accusation of false sketches with the statement about the
+ * page that contains message->slice. */
 uint64_t sketch_store_page_bytes(const struct wire_shape *shape, uint32_t slice);
 const uint8_t *sketch_store_find_page(const struct sketch_store *store,
                                       const struct outbox_item *item, struct message *message);

@@ -28,7 +28,8 @@ struct member *member_init(void *memory, const struct member_initial_state *star
     member->id = start->id;
     member->slice_count = start->slice_count;
     member->sample_tokens = start->sample_tokens;
-    member_check_init(&member->check, start->checks_sums);
+    member_check_init(&member->check, start->has_sketches);
+    member_audit_init(&member->audit, &start->audit_secret);
     member_session_init(&member->session, start->start_id);
     member_entry_init(member, &start->root);
     member_end_round(member);

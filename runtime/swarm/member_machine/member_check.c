@@ -1,5 +1,5 @@
 /* member_check: checks the sums of a proposal before this member votes for it. It collects the
- * signed sketches of all contributors, and computes a sum again whose sketch does not match. */
+ * signed sketches of all contributors, and audits a slice whose sketch does not match. */
 #include "runtime/swarm/member_machine/member_state.h"
 
 enum {
@@ -7,8 +7,8 @@ enum {
     OPTIONAL_TICKS = 4, /* wait for the sketches of members that no owner waits for */
 };
 
-void member_check_init(struct member_check *check, bool is_enabled) {
-    check->is_enabled = is_enabled;
+void member_check_init(struct member_check *check, bool has_sketches) {
+    check->has_sketches = has_sketches;
 }
 
 static uint32_t page_count(const struct member *member) {
@@ -21,13 +21,12 @@ static bool has_all_pages(const struct member *member, uint32_t seat) {
     return member->check.pages[seat] == (1U << page_count(member)) - 1;
 }
 
-/* Whether the check of the current proposal is in progress. */
-static bool is_checking(const struct member *member) {
-    return member->check.is_enabled && member->proposal.is_current &&
-           !member->proposal.vote.is_ready && !member->commit.is_pending;
+bool member_is_checking(const struct member *member) {
+    return member->proposal.is_current && !member->proposal.vote.is_ready &&
+           !member->commit.is_pending;
 }
 
-static bool is_contributor(const struct member *member) {
+bool member_is_contributor(const struct member *member) {
     return round_has_trained(&member->round) && member->round.seat != NO_SEAT;
 }
 
@@ -86,13 +85,14 @@ void member_check_begin(struct member *member, const struct message *proposal,
                         struct actions *actions) {
     struct member_check *check = &member->check;
     ASSERT(member->proposal.is_current);
-    if (!check->is_enabled) {
-        return;
+    *check = (struct member_check){.has_sketches = check->has_sketches,
+                                   .seed = find_seed(proposal),
+                                   .silence = check->silence};
+    if (check->has_sketches) {
+        check->needed_seats = find_needed_seats(member);
+        request_sketches(member, actions);
     }
-    *check = (struct member_check){
-        .is_enabled = true, .seed = find_seed(proposal), .silence = check->silence};
-    check->needed_seats = find_needed_seats(member);
-    request_sketches(member, actions);
+    member_audit_plan(member, proposal->ballot.recheck, actions);
 }
 
 static void send_sketches(const struct member *member, uint32_t seat, uint32_t slice,
@@ -109,7 +109,7 @@ void member_handle_sketch_request(struct member *member, const struct message *m
                                   struct actions *actions) {
     struct member_check *check = &member->check;
     int seat = roster_find_seat(&member->round.open, &message->from);
-    if (!check->is_enabled || !member->proposal.is_current || seat == NO_SEAT ||
+    if (!check->has_sketches || !member->proposal.is_current || seat == NO_SEAT ||
         message->round != member->proposal.entry.round || message->slice >= member->slice_count ||
         message->slice % SKETCH_PAGE_SLICES != 0 ||
         !hash_equal(&message->ballot.seed, &check->seed)) {
@@ -140,7 +140,7 @@ void member_handle_sketches(struct member *member, const struct message *message
                             struct actions *actions) {
     struct member_check *check = &member->check;
     enum job_kind job = member->job.kind;
-    if (!is_checking(member) || !hash_equal(&message->ballot.seed, &check->seed) ||
+    if (!member_is_checking(member) || !hash_equal(&message->ballot.seed, &check->seed) ||
         message->round != member->proposal.entry.round || job == JOB_CHECK || job == JOB_RECHECK ||
         message->slice >= member->slice_count || message->slice % SKETCH_PAGE_SLICES != 0) {
         return;
@@ -187,7 +187,7 @@ static struct action *start_job(struct member *member, enum job_kind kind,
     struct action *action = job_start(&member->job, kind, actions);
     action->entry = &member->proposal.entry;
     action->slice = check->next_slice;
-    action->seat = is_contributor(member) ? member->round.seat : NO_SEAT;
+    action->seat = member_is_contributor(member) ? member->round.seat : NO_SEAT;
     action->seed = check->seed;
     action->silent = check->missing_seats;
     if (action->seat == NO_SEAT && member->round.seat != NO_SEAT) {
@@ -196,27 +196,37 @@ static struct action *start_job(struct member *member, enum job_kind kind,
     return action;
 }
 
+/* Whether the sketches that have not arrived are not waited for. */
+static bool has_waited_enough(const struct member *member, uint64_t missing) {
+    const struct member_check *check = &member->check;
+    uint64_t unreachable = member_unreachable_seats(&member->session, &member->proposal.entry);
+    uint64_t late = member->optional_seats;
+    late &= check->waited_ticks >= OPTIONAL_TICKS ? UINT64_MAX : find_earlier_silent(member);
+    return (missing & ~(check->silent_seats | unreachable | late)) == 0;
+}
+
 bool member_check_start_job(struct member *member, struct actions *actions) {
     struct member_check *check = &member->check;
-    if (!check->is_enabled || !member->proposal.is_current) {
+    if (!member->proposal.is_current) {
         return false;
     }
-    if (!check->has_sketched && is_contributor(member)) {
+    if (check->has_sketches && !check->has_sketched && member_is_contributor(member)) {
         (void)start_job(member, JOB_SKETCH, actions);
         return true;
     }
-    if (!is_checking(member) || !member->proposal.vote.is_stored) {
+    if (!member_is_checking(member) || !member->proposal.vote.is_stored) {
         return false;
     }
-    if (check->is_auditing) {
-        bool has_all = (check->audit_seats & ~check->received_seats) == 0;
-        return has_all && start_job(member, JOB_RECHECK, actions) != NULL;
+    if (member->audit.is_active) {
+        const bool has_all = member_audit_has_all(&member->audit);
+        if (has_all) {
+            member_audit_fill_job(member, start_job(member, JOB_RECHECK, actions));
+        }
+        return has_all;
     }
-    uint64_t unreachable = member_unreachable_seats(&member->session, &member->proposal.entry);
+    ASSERT(check->has_sketches);
     uint64_t missing = missing_sketches(member);
-    uint64_t late = member->optional_seats;
-    late &= check->waited_ticks >= OPTIONAL_TICKS ? UINT64_MAX : find_earlier_silent(member);
-    if ((missing & ~(check->silent_seats | unreachable | late)) != 0) {
+    if (!has_waited_enough(member, missing)) {
         return false;
     }
     check->missing_seats = missing;
@@ -242,7 +252,7 @@ static void remember_silence(struct member *member) {
     ASSERT(silence->count <= SWARM_MEMBERS_MAX);
 }
 
-static void end_check(struct member *member, enum refusal_reason reason, uint32_t suspect,
+void member_check_end(struct member *member, enum refusal_reason reason, uint32_t suspect,
                       struct actions *actions) {
     const struct message_refusal refusal = {
         .reason = reason, .suspect = suspect, .silent_seats = member->check.silent_seats};
@@ -251,131 +261,50 @@ static void end_check(struct member *member, enum refusal_reason reason, uint32_
     member_end_check(member, &refusal, actions);
 }
 
-/* ---- audits ---- */
-
-static void request_contributions(struct member *member, struct actions *actions) {
-    const struct member_check *check = &member->check;
-    const struct entry *entry = &member->proposal.entry;
-    ASSERT(check->is_auditing);
-    SEATS_EACH(seat, check->audit_seats & ~check->received_seats) {
-        struct message message = {.kind = MESSAGE_FETCH_CONTRIBUTION,
-                                  .round = entry->round,
-                                  .slice = check->next_slice,
-                                  .epoch = entry->slices[check->next_slice].epoch};
-        member_send(member, &entry->seats[seat].id, message, actions);
+/* All sketches match. */
+static void pass_sketches(struct member *member, struct actions *actions) {
+    if (!member_audit_start_planned(member, actions)) {
+        member_check_end(member, REFUSAL_NONE, 0, actions);
     }
 }
 
-static void begin_audit(struct member *member, uint32_t slice, struct actions *actions) {
-    struct member_check *check = &member->check;
-    const struct entry *entry = &member->proposal.entry;
-    ASSERT(!check->is_auditing && slice < entry->slice_count);
-    check->is_auditing = true;
-    check->next_slice = slice;
-    check->audit_ticks = 0;
-    check->received_seats = 0;
-    check->audit_seats = entry->slices[slice].contributors;
-    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
-        bool has_own = (int)seat == member->round.seat && is_contributor(member);
-        check->audit_seats &= has_own ? ~seat_bit(seat) : UINT64_MAX;
+void member_check_on_stored(struct member *member, struct actions *actions) {
+    ASSERT(member->proposal.vote.is_stored && !member->proposal.vote.is_ready);
+    if (!member->check.has_sketches) {
+        pass_sketches(member, actions);
     }
-    member_requests_free_slots(member);
-    request_contributions(member, actions);
-}
-
-static uint32_t audited_owner(const struct member *member) {
-    ASSERT(member->check.is_auditing && member->check.next_slice < member->slice_count);
-    return member->proposal.entry.slices[member->check.next_slice].owner;
-}
-
-static void accuse_owner(struct member *member, struct actions *actions) {
-    ASSERT(!member->proposal.vote.is_ready);
-    end_check(member, REFUSAL_SUM, audited_owner(member), actions);
-}
-
-bool member_check_keep_contribution(struct member *member, const struct message *message,
-                                    struct actions *actions) {
-    struct member_check *check = &member->check;
-    int seat = roster_find_seat(&member->round.open, &message->from);
-    if (!is_checking(member) || !check->is_auditing || message->slice != check->next_slice ||
-        seat == NO_SEAT || !seats_contain(check->audit_seats, (uint32_t)seat)) {
-        return false;
-    }
-    bool is_free = member->job.kind != JOB_RECHECK && member->job.kind != JOB_SUM &&
-                   !seats_contain(check->received_seats, (uint32_t)seat);
-    if (!is_free || !member_is_declared(member, (uint32_t)seat, message)) {
-        return true;
-    }
-    if (!norm_is_valid(message->slice_norm)) {
-        accuse_owner(member, actions); /* An honest owner rejects such bytes. */
-    } else {
-        check->received_seats |= seat_bit((uint32_t)seat);
-        struct action *keep = actions_add(actions, ACTION_KEEP_BYTES);
-        keep->seat = seat;
-        keep->slot = 0;
-    }
-    return true;
 }
 
 void member_handle_checked(struct member *member, uint32_t slice, struct actions *actions) {
     ASSERT(slice <= member->slice_count && slice >= member->check.next_slice);
     if (slice == member->slice_count) {
-        end_check(member, REFUSAL_NONE, 0, actions);
+        pass_sketches(member, actions);
     } else {
-        begin_audit(member, slice, actions);
+        member_audit_start(member, slice, actions);
     }
 }
 
-/* If all statements about the slice are true, its values are unusual, and the check continues. */
-void member_handle_rechecked(struct member *member, const struct message_refusal *refusal,
-                             struct actions *actions) {
-    struct member_check *check = &member->check;
-    ASSERT(check->is_auditing && refusal->reason < REFUSAL_REASONS);
-    if (refusal->reason != REFUSAL_NONE) {
-        end_check(member, (enum refusal_reason)refusal->reason, refusal->suspect, actions);
-        return;
-    }
-    check->is_auditing = false;
-    if (check->next_slice + 1 == member->slice_count) {
-        end_check(member, REFUSAL_NONE, 0, actions);
+/* All statements about a slice are true whose sketches do not match: its values are unusual. */
+void member_check_pass_slice(struct member *member, uint32_t slice, struct actions *actions) {
+    ASSERT(member_is_checking(member) && slice < member->slice_count);
+    if (slice + 1 == member->slice_count) {
+        pass_sketches(member, actions);
     } else {
-        check->next_slice += 1;
+        member->check.next_slice = slice + 1;
     }
 }
 
 /* ---- time ---- */
 
-static void tick_audit(struct member *member, struct actions *actions) {
-    struct member_check *check = &member->check;
-    ASSERT(check->is_auditing);
-    check->audit_ticks++;
-    if (member->job.kind == JOB_RECHECK && !member->job.is_abandoned) {
-        return;
-    }
-    if (check->audit_ticks > 2 * member_requests_patience(member)) {
-        /* Only the owner needs its own contribution for the sum, so it alone could hide a wrong sum
-         * by not sending that contribution. */
-        uint64_t unreachable = member_unreachable_seats(&member->session, &member->proposal.entry);
-        uint64_t silent = check->audit_seats & ~check->received_seats & ~unreachable;
-        if (seats_contain(silent, audited_owner(member))) {
-            accuse_owner(member, actions);
-        } else {
-            end_check(member, REFUSAL_DOUBT, 0, actions);
-        }
-    } else if (check->audit_ticks % REPEAT_TICKS == 0) {
-        request_contributions(member, actions);
-    }
-}
-
 /* The wait for sketches begins when this member has nothing else to do for its vote. It is short
  * for those that withheld them before. */
 void member_check_tick(struct member *member, struct actions *actions) {
     struct member_check *check = &member->check;
-    if (!is_checking(member)) {
+    if (!member_is_checking(member)) {
         return;
     }
-    if (check->is_auditing) {
-        tick_audit(member, actions);
+    member_audit_tick(member, actions);
+    if (member->audit.is_active || !check->has_sketches || !member_is_checking(member)) {
         return;
     }
     check->ticks++;

@@ -197,9 +197,9 @@ void member_send_vote(const struct member *member, struct actions *actions) {
                               .root = vote->root,
                               .hash = vote->hash,
                               .signature = vote->signature};
-    if (vote->refusal.reason == REFUSAL_SUM || vote->refusal.reason == REFUSAL_SKETCH) {
-        const struct entry_slice *slice = &member->proposal.entry.slices[member->check.next_slice];
-        message.slice = member->check.next_slice;
+    if (refusal_is_accusation(vote->refusal.reason)) {
+        const struct entry_slice *slice = &member->proposal.entry.slices[member->audit.slice];
+        message.slice = member->audit.slice;
         message.epoch = slice->epoch;
         message.contributors = slice->contributors;
         message.hash = slice->hash;
@@ -247,9 +247,7 @@ void member_handle_stored(struct member *member, struct actions *actions) {
     ASSERT(member->proposal.is_current && !member->commit.is_pending);
     ASSERT(member_has_all_results(member));
     member->proposal.vote.is_stored = true;
-    if (!member->check.is_enabled) {
-        member_end_check(member, &(struct message_refusal){.reason = REFUSAL_NONE}, actions);
-    }
+    member_check_on_stored(member, actions);
 }
 
 /* Records that `root` is the current root and that the round that produced it has ended. */

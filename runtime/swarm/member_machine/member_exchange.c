@@ -187,7 +187,7 @@ void member_handle_contribution(struct member *member, const struct message *mes
                                 struct actions *actions) {
     uint32_t slice = message->slice;
     if (member->table.version == 0 || message->round != member->round.open.round ||
-        slice >= member->slice_count || member_check_keep_contribution(member, message, actions)) {
+        slice >= member->slice_count || member_audit_keep_contribution(member, message, actions)) {
         return;
     }
     const struct slice_plan *plan = &member->table.slices[slice];

@@ -17,9 +17,11 @@ struct member_initial_state {
     uint64_t start_id;      /* Random number that identifies this start of the process. */
     uint32_t slice_count;   /* number of slices of the parameters */
     uint64_t sample_tokens; /* Maximum tokens per sample, which limits weights. */
-    bool checks_sums;       /* The codec of the swarm has sketches. */
-    struct hash root;       /* Root of the durable outer state. */
-    uint32_t stored_round;  /* Round of the results on disk; 0 if there are none. */
+    bool has_sketches;      /* The codec of the swarm has sketches. */
+    /* Random bytes, from which this member draws slices to audit. They never leave the process. */
+    struct hash audit_secret;
+    struct hash root;                  /* Root of the durable outer state. */
+    uint32_t stored_round;             /* Round of the results on disk; 0 if there are none. */
     const struct slice_report *stored; /* [slice_count]: reports of the results on disk */
 };
 

@@ -74,7 +74,7 @@ uint32_t member_requests_patience(const struct member *member) {
 }
 
 void member_requests_free_slots(struct member *member) {
-    ASSERT(member->job.kind != JOB_SUM && member_has_all_results(member));
+    ASSERT(member->job.kind != JOB_SUM && member_target_entry(member) != NULL);
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         memset(member->requests.peers[seat].slots, 0, sizeof member->requests.peers[seat].slots);
     }

@@ -4,6 +4,7 @@
 #define SKEP_SWARM_MEMBER_MACHINE_MEMBER_STATE_H
 
 #include "runtime/swarm/member_machine/member_machine.h"
+#include "runtime/swarm/protocol/audit.h"
 #include "runtime/swarm/protocol/seats.h"
 
 enum { NO_SLOT = CONTRIBUTION_SLOTS_PER_MEMBER }; /* no slot is assigned */
@@ -110,10 +111,9 @@ struct member_silence {
     struct identity ids[SWARM_MEMBERS_MAX];
 };
 
-/* The check of the sums of the current proposal. An *audit* computes the sum of one slice again
- * from its contributions, after the sketches have shown that something is wrong with it. */
+/* The check of the sums of the current proposal by sketches. */
 struct member_check {       /* member_check.c */
-    bool is_enabled;        /* sums are checked; never changes */
+    bool has_sketches;      /* the codec has sketches; never changes */
     struct hash seed;       /* of the sketches of the current proposal */
     bool has_sketched;      /* its own sketches are computed */
     uint64_t waiting_seats; /* seats that receive its own sketches once they are computed */
@@ -123,12 +123,22 @@ struct member_check {       /* member_check.c */
     uint32_t waited_ticks;            /* of these, with nothing else to do for the vote */
     uint32_t next_slice;              /* the slices below have passed */
     uint64_t silent_seats;            /* seats whose sketches did not arrive in time */
-    uint64_t missing_seats;  /* seats whose sketches the check lacks: these, or no link to them */
-    bool is_auditing;        /* slice next_slice is audited */
-    uint64_t audit_seats;    /* other seats whose contributions are needed for the audit */
-    uint64_t received_seats; /* of these, seats whose contributions have arrived */
-    uint32_t audit_ticks;    /* time since the audit began */
+    uint64_t missing_seats; /* seats whose sketches the check lacks: these, or no link to them */
     struct member_silence silence; /* kept from one proposal to the next */
+};
+
+/* An *audit* computes one slice of the current proposal again from its contributions. */
+struct member_audit {        /* member_audit.c */
+    struct hash secret;      /* random bytes for draws (audit.h); never change */
+    bool is_planned;         /* the audit begins when the sketches have passed */
+    bool is_active;          /* the vote waits for the audit */
+    bool is_failed;          /* the reason is that the sketches of the slice do not match */
+    bool is_drawn;           /* the reason is a draw of this member */
+    uint32_t slice;          /* that is computed again */
+    uint64_t compared_seats; /* seats whose contributions are compared with their sketches */
+    uint64_t needed_seats;   /* of these, other seats, whose contributions are fetched */
+    uint64_t received_seats; /* of these, seats whose contributions have arrived */
+    uint32_t ticks;          /* time since the audit was planned, or since it began */
 };
 
 /* The COMMIT or ROLLBACK whose state the member is to apply or fetch. */
@@ -180,6 +190,7 @@ struct member {
     struct member_results results;   /* results and contributions of the round */
     struct member_proposal proposal; /* newest proposal of the tracker */
     struct member_check check;       /* check of the proposal's sums */
+    struct member_audit audit;       /* of one slice of the proposal */
     struct member_commit commit;     /* entry whose state this member must reach */
     struct member_requests requests; /* requests to other members */
     struct member_job job;           /* job of the compute thread */
@@ -268,27 +279,54 @@ void commit_clear(struct member_commit *commit);
 void commit_mark_diverged(struct member_commit *commit);
 
 /* The check of a proposal's sums (member_check.c).
- * member_check_begin              A proposal is current.
- * member_check_start_job          Start the next job of the check, if the state allows one. Returns
- *                                 whether it started one.
- * member_check_tick               Repeat requests, and stop waiting for late members.
- * member_check_keep_contribution  Whether a contribution belongs to the audit, which keeps it.
- * member_handle_sketched, ...     A job has ended. */
-void member_check_init(struct member_check *check, bool is_enabled);
+ * member_check_begin       A proposal is current.
+ * member_check_start_job   Start the next job of the check, if the state allows one. Returns
+ *                          whether it started one.
+ * member_check_on_stored   The results of the proposal are durable.
+ * member_check_tick        Repeat requests, and stop waiting for late members.
+ * member_check_pass_slice  The audit of a slice whose sketches do not match found nothing.
+ * member_check_end         Vote, or refuse the proposal for this reason.
+ * member_is_checking       Whether the check of the current proposal is in progress.
+ * member_is_contributor    Whether this member has contributed to the open round.
+ * member_handle_sketched, ...  A job has ended. */
+void member_check_init(struct member_check *check, bool has_sketches);
 void member_check_begin(struct member *member, const struct message *proposal,
                         struct actions *actions);
 bool member_check_start_job(struct member *member, struct actions *actions);
+void member_check_on_stored(struct member *member, struct actions *actions);
 void member_check_tick(struct member *member, struct actions *actions);
-bool member_check_keep_contribution(struct member *member, const struct message *message,
-                                    struct actions *actions);
+void member_check_pass_slice(struct member *member, uint32_t slice, struct actions *actions);
+void member_check_end(struct member *member, enum refusal_reason reason, uint32_t suspect,
+                      struct actions *actions);
+bool member_is_checking(const struct member *member);
+bool member_is_contributor(const struct member *member);
 void member_handle_sketched(struct member *member, struct actions *actions);
 void member_handle_checked(struct member *member, uint32_t slice, struct actions *actions);
-void member_handle_rechecked(struct member *member, const struct message_refusal *refusal,
-                             struct actions *actions);
 void member_handle_sketches(struct member *member, const struct message *message,
                             struct actions *actions);
 void member_handle_sketch_request(struct member *member, const struct message *message,
                                   struct actions *actions);
+
+/* Audits of single slices (member_audit.c).
+ * member_audit_plan               A proposal is current, whose field `recheck` is given.
+ * member_audit_start              Audit a slice whose sketches do not match.
+ * member_audit_start_planned      The sketches match. Returns false if no audit is planned.
+ * member_audit_has_all            Whether all contributions have arrived.
+ * member_audit_fill_job           Complete the action of a RECHECK.
+ * member_audit_tick               Repeat requests, and stop waiting for late members.
+ * member_audit_keep_contribution  Whether a contribution belongs to the audit, which keeps it.
+ * member_handle_rechecked         A RECHECK has ended. */
+void member_audit_init(struct member_audit *audit, const struct hash *secret);
+void member_audit_plan(struct member *member, uint32_t recheck, struct actions *actions);
+void member_audit_start(struct member *member, uint32_t slice, struct actions *actions);
+bool member_audit_start_planned(struct member *member, struct actions *actions);
+bool member_audit_has_all(const struct member_audit *audit);
+void member_audit_fill_job(const struct member *member, struct action *action);
+void member_audit_tick(struct member *member, struct actions *actions);
+bool member_audit_keep_contribution(struct member *member, const struct message *message,
+                                    struct actions *actions);
+void member_handle_rechecked(struct member *member, const struct message_refusal *refusal,
+                             struct actions *actions);
 
 /* Results and contributions by slice (member_results.c).
  * results_load                 Load the results that were on disk at the start.

@@ -7,7 +7,7 @@
  * faults over it. runtime/swarm/tracker and runtime/swarm/member call them and carry out their
  * actions; runtime/swarm/wire writes their messages.
  *
- * public   seats.h timing.h */
+ * public   audit.h seats.h timing.h */
 #ifndef SKEP_SWARM_PROTOCOL_PROTOCOL_H
 #define SKEP_SWARM_PROTOCOL_PROTOCOL_H
 
@@ -85,8 +85,8 @@ enum message_kind {
     MESSAGE_DECLARE, /* Declaration of a contribution. */
     /* From a member: session, round, number, refusal.silent_seats; and root, hash, signature of the
      * proposal with that root. Without a root it refuses the proposal; an accusation has refusal,
-     * seed, and of the signed statement that is false: slice, epoch, contributors, hash, owner,
-     * signature. */
+     * the slice that was computed again, seed, and of the signed statement about it that is false:
+     * epoch, contributors, hash, owner, signature. */
     MESSAGE_VOTE,    /* Vote on a proposal. */
     MESSAGE_LEAVE,   /* From a member that joins no further round: session. */
     MESSAGE_WELCOME, /* From the tracker: session, number (start id from the HELLO). */
@@ -101,7 +101,7 @@ enum message_kind {
      * and to all members at the end of the run. */
     MESSAGE_GOODBYE, /* Permission to exit. */
     /* From the tracker: round, number, seed (random bytes that were drawn after all results were
-     * reported), entry (without root, hash and signatures), holders. */
+     * reported), recheck, entry (without root, hash and signatures), holders. */
     MESSAGE_PROPOSE, /* Proposed commit that members vote on. */
     /* From a member to the owner of a slice: round, slice, epoch, proof; the encoded bytes follow.
      * The receiver sets hash and slice_norm. */
@@ -159,18 +159,31 @@ enum refusal_reason {
     REFUSAL_DOUBT,  /* a result seems wrong, and the contributions to prove it did not arrive */
     REFUSAL_SUM,    /* a result is not the mean of the contributions that it claims */
     REFUSAL_SKETCH, /* a contributor signed sketches that are not those of its contribution */
+    /* the owner of a slice does not send its own contribution, without which no other member
+     * can compute the sum again */
+    REFUSAL_WITHHELD,
     REFUSAL_REASONS
 };
 
+/* refusal_is_accusation: whether a refusal names a member, and a statement that it signed. */
+static inline bool refusal_is_accusation(uint32_t reason) {
+    return reason == REFUSAL_SUM || reason == REFUSAL_SKETCH || reason == REFUSAL_WITHHELD;
+}
+
+/* What voters of a proposal compute again: nothing, a slice that each voter draws for itself
+ * (audit.h), or, from RECHECK_SLICE on, the slice `recheck` - RECHECK_SLICE. */
+enum { RECHECK_NONE, RECHECK_DRAWN, RECHECK_SLICE };
+
 struct message_refusal {
     uint32_t reason;       /* enum refusal_reason */
-    uint32_t suspect;      /* SUM, SKETCH: seat of the member whose statement is false */
+    uint32_t suspect;      /* of an accusation: seat of the member whose statement is false */
     uint64_t silent_seats; /* seats whose sketches did not arrive in time */
 };
 
 struct message_ballot {
     struct hash seed;               /* Random bytes of a proposal, or the seed of sketches. */
     const uint64_t *holders;        /* [slice_count]: seats that probably have the result. */
+    uint32_t recheck;               /* What voters compute again. */
     struct message_refusal refusal; /* What a voter found wrong. */
 };
 
@@ -307,8 +320,9 @@ enum action_kind {
     /* Check the results of `entry` from `slice` on with `seed` and the stored sketches. Those of
      * the seats `silent` are missing. */
     ACTION_CHECK, /* Member: check the sums of a proposal. */
-    /* Compute the result of `slice` of `entry` again from the contributions, which are stored in
-     * slot 0 of each seat, and compare each with its sketch. `seat` is this member's. */
+    /* Compare the contributions of `contributors` to `slice` of `entry`, which are stored in slot 0
+     * of each seat, with their sketches. If these are all contributors, also compute the result
+     * again. `seat` is this member's. */
     ACTION_RECHECK, /* Member: compute one sum again. */
     /* Apply the results of `entry` to the outer state durably, and reset the inner weights to it.
      * The error feedback advances in the slices that list `seat`. */
@@ -330,7 +344,7 @@ struct action {
     uint32_t round;
     uint32_t slice;
     uint32_t epoch;
-    uint64_t contributors; /* SUM: seats whose contributions are added. */
+    uint64_t contributors; /* SUM, RECHECK: seats whose contributions are added or compared. */
     /* KEEP_BYTES: seat of the contributor. SUM, APPLY: seat of this member. NO_SEAT (-1) if
      * none. */
     int seat;             /* Seat of the contributor (KEEP_BYTES) or of this member; -1: none. */

@@ -15,34 +15,39 @@ static const struct tracker_vote *find_vote(const struct tracker *tracker, uint3
 
 static bool is_accusation(const struct tracker_vote *vote) {
     ASSERT(vote == NULL || vote->refusal.reason < REFUSAL_REASONS);
-    return vote != NULL && hash_is_zero(&vote->root) &&
-           (vote->refusal.reason == REFUSAL_SUM || vote->refusal.reason == REFUSAL_SKETCH);
+    return vote != NULL && hash_is_zero(&vote->root) && refusal_is_accusation(vote->refusal.reason);
 }
 
-/* The number of seats that accuse the same seat of the same lie. */
-static uint32_t count_accusers(const struct tracker *tracker, const struct tracker_vote *vote) {
+/* The number of seats that accuse the same seat, of the same lie if `is_same_lie`. An honest voter
+ * accuses only a liar, whatever the lie, so all accusations of one seat count together. */
+static uint32_t count_accusers(const struct tracker *tracker, const struct tracker_vote *vote,
+                               bool is_same_lie) {
     uint32_t accusers = 0;
     ASSERT(is_accusation(vote));
     for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
         const struct tracker_vote *other = find_vote(tracker, seat);
-        accusers += is_accusation(other) && other->refusal.reason == vote->refusal.reason &&
-                    other->refusal.suspect == vote->refusal.suspect;
+        accusers += is_accusation(other) && other->refusal.suspect == vote->refusal.suspect &&
+                    (!is_same_lie || other->refusal.reason == vote->refusal.reason);
     }
     return accusers;
 }
 
-/* Of the accusations of one seat, the one about the lowest slice is the evidence. */
+/* Of the accusations of one seat, those of the most frequent lie count, and of these the one about
+ * the lowest slice is the evidence. */
 static const struct tracker_vote *find_evidence(const struct tracker *tracker,
                                                 const struct tracker_vote *vote) {
     const struct tracker_vote *best = vote;
     ASSERT(is_accusation(vote));
     for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
         const struct tracker_vote *other = find_vote(tracker, seat);
-        if (is_accusation(other) && other->refusal.reason == vote->refusal.reason &&
-            other->refusal.suspect == vote->refusal.suspect &&
-            other->evidence.slice < best->evidence.slice) {
-            best = other;
+        if (!is_accusation(other) || other->refusal.suspect != vote->refusal.suspect) {
+            continue;
         }
+        uint32_t count = count_accusers(tracker, other, true);
+        uint32_t most = count_accusers(tracker, best, true);
+        bool is_lower = other->refusal.reason == best->refusal.reason &&
+                        other->evidence.slice < best->evidence.slice;
+        best = count > most || is_lower ? other : best;
     }
     return best;
 }
@@ -54,7 +59,7 @@ static const struct tracker_vote *find_most_accused(const struct tracker *tracke
     *count = 0;
     for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
         const struct tracker_vote *vote = find_vote(tracker, seat);
-        uint32_t accusers = is_accusation(vote) ? count_accusers(tracker, vote) : 0;
+        uint32_t accusers = is_accusation(vote) ? count_accusers(tracker, vote, false) : 0;
         found = accusers > *count ? vote : found;
         *count = accusers > *count ? accusers : *count;
     }
@@ -70,12 +75,13 @@ bool tracker_judge_accusations(struct tracker *tracker) {
         return false;
     }
     ASSERT(vote->refusal.suspect < head->seat_count);
-    bool is_sum = vote->refusal.reason == REFUSAL_SUM;
+    vote = find_evidence(tracker, vote);
+    bool is_sum = vote->refusal.reason != REFUSAL_SKETCH;
     int row = tracker->seats.row_of_seat[vote->refusal.suspect];
     if (row != NO_SEAT) {
         tracker_suspend_liar(tracker, (uint32_t)row,
                              is_sum ? SUSPENSION_WRONG_SUM : SUSPENSION_WRONG_SKETCH,
-                             &find_evidence(tracker, vote)->evidence);
+                             &vote->evidence);
     }
     if (is_sum) {
         exchange_mark_wrong_owner(&tracker->exchange, vote->refusal.suspect);

@@ -93,17 +93,20 @@ static bool is_about_proposal(const struct tracker *tracker, const struct messag
 static struct tracker_vote read_refusal(const struct tracker *tracker, const struct message *vote) {
     const struct message_ballot *ballot = &vote->ballot;
     struct tracker_vote refusal = {.has_arrived = true, .refusal = ballot->refusal};
-    bool is_accusation =
-        ballot->refusal.reason == REFUSAL_SUM || ballot->refusal.reason == REFUSAL_SKETCH;
+    bool is_accusation = refusal_is_accusation(ballot->refusal.reason);
+    bool is_sketch = ballot->refusal.reason == REFUSAL_SKETCH;
+    uint32_t page = vote->slice / SKETCH_PAGE_SLICES * SKETCH_PAGE_SLICES;
     ASSERT(hash_is_zero(&vote->root));
     if (is_accusation && is_about_proposal(tracker, vote)) {
-        refusal.evidence = (struct entry_evidence){
-            .slice = vote->slice, .hash = vote->hash, .signature = vote->signature};
-        if (ballot->refusal.reason == REFUSAL_SUM) {
+        refusal.slice = vote->slice;
+        refusal.evidence = (struct entry_evidence){.slice = is_sketch ? page : vote->slice,
+                                                   .hash = vote->hash,
+                                                   .signature = vote->signature};
+        if (is_sketch) {
+            refusal.evidence.seed = ballot->seed;
+        } else {
             refusal.evidence.epoch = vote->epoch;
             refusal.evidence.contributors = vote->contributors;
-        } else {
-            refusal.evidence.seed = ballot->seed;
         }
     } else if (is_accusation) {
         refusal.refusal.reason = REFUSAL_DOUBT;

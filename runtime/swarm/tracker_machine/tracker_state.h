@@ -65,6 +65,7 @@ struct tracker_vote {               /* tracker_proposal.c */
     struct signature signature;     /* the member's signature of the hash */
     struct message_refusal refusal; /* what the member found wrong */
     struct entry_evidence evidence; /* of an accusation: the statement that it calls false */
+    uint32_t slice;                 /* of an accusation: the slice that was computed again */
 };
 
 struct tracker_exchange {    /* tracker_exchange.c */

@@ -33,6 +33,7 @@ enum {
     HAS_REFUSAL = 1 << 22,      /* field refusal */
     HAS_PARTS = 1 << 23,        /* fields base and parts; parts decide which others there are */
     HAS_ENDS_TRAINING = 1 << 24,
+    HAS_RECHECK = 1 << 25, /* field recheck: what voters compute again */
 
     MEMBER_MESSAGE = IS_MESSAGE | TO_TRACKER, /* a member's message to the tracker */
     TRACKER_MESSAGE = IS_MESSAGE | TO_MEMBER | HAS_INCARNATION,
@@ -53,7 +54,8 @@ static const uint32_t KINDS[WIRE_KIND_END] = {
     [MESSAGE_TABLE] = TRACKER_MESSAGE | IS_CHUNKED | HAS_ROUND,
     [MESSAGE_POLL] = TRACKER_MESSAGE | HAS_ROUND | HAS_POLL | HAS_ENDS_TRAINING,
     [MESSAGE_GOODBYE] = TRACKER_MESSAGE,
-    [MESSAGE_PROPOSE] = TRACKER_MESSAGE | IS_CHUNKED | HAS_ROUND | HAS_NUMBER | HAS_SEED,
+    [MESSAGE_PROPOSE] =
+        TRACKER_MESSAGE | IS_CHUNKED | HAS_ROUND | HAS_NUMBER | HAS_SEED | HAS_RECHECK,
     [MESSAGE_CONTRIBUTION] = PEER_MESSAGE | HAS_BULK,
     [MESSAGE_RESULT] =
         PEER_MESSAGE | HAS_HASH | HAS_CONTRIBUTORS | HAS_OWNER | HAS_SIGNATURE | HAS_BULK,
@@ -101,6 +103,7 @@ static const struct {
     {"samples", HAS_TOKENS, 8, offsetof(struct message, trained.samples)},
     {"root", HAS_ROOT, HASH_BYTES, offsetof(struct message, root)},
     {"seed", HAS_SEED, HASH_BYTES, offsetof(struct message, ballot.seed)},
+    {"recheck", HAS_RECHECK, 4, offsetof(struct message, ballot.recheck)},
     {"hash", HAS_HASH, HASH_BYTES, offsetof(struct message, hash)},
     {"contributors", HAS_CONTRIBUTORS, 8, offsetof(struct message, contributors)},
     {"owner", HAS_OWNER, SWARM_IDENTITY_BYTES, offsetof(struct message, owner)},
@@ -330,6 +333,9 @@ static const char *fields_error(const struct wire_shape *shape, const struct mes
         message->ballot.refusal.suspect >= SWARM_MEMBERS_MAX ||
         wire_has_unknown_seats(shape, message->ballot.refusal.silent_seats)) {
         return "refuses for an unknown reason, or has seats beyond the swarm's";
+    }
+    if (message->ballot.recheck >= RECHECK_SLICE + shape->slice_count) {
+        return "has voters compute a slice again that does not exist";
     }
     if (message->poll.ends_training > 1) {
         return "has a flag that is neither 0 nor 1";

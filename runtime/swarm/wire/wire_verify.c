@@ -153,6 +153,7 @@ static bool is_vote_verified(const struct wire_shape *shape, const struct messag
     }
     switch (message->ballot.refusal.reason) {
     case REFUSAL_SUM:
+    case REFUSAL_WITHHELD:
         return is_statement_signed(shape, message, STATEMENT_RESULT, &message->owner);
     case REFUSAL_SKETCH:
         return is_statement_signed(shape, message, STATEMENT_SKETCHES, &message->owner);

@@ -133,6 +133,10 @@ static void an_accusation_repeats_a_statement_that_its_owner_signed(void **state
     message.ballot.refusal.reason =
         REFUSAL_SKETCH; /* a signature of a result is none of sketches */
     assert_false(verified());
+    message.ballot.refusal.reason = REFUSAL_WITHHELD;
+    assert_true(verified());
+    assert_covers(&message.hash, sizeof message.hash);
+    assert_covers(&message.signature, sizeof message.signature);
     message.ballot.refusal.reason = REFUSAL_DOUBT;
     assert_true(verified());
 }

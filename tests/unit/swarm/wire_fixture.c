@@ -241,6 +241,10 @@ static void make_numbers(struct wire_fixture *fixture, enum wire_fill fill) {
         kind == MESSAGE_FETCH_SKETCHES) {
         message->ballot.seed = draw_hash(fixture);
     }
+    if (kind == MESSAGE_PROPOSE) {
+        message->ballot.recheck =
+            (uint32_t)(value >> 17) % (RECHECK_SLICE + fixture->shape.slice_count);
+    }
     if (exchanges || kind == MESSAGE_VOTE) {
         message->slice = (uint32_t)(value >> 32) % fixture->shape.slice_count;
         message->epoch = (uint32_t)value & SWARM_EPOCH_MAX;
