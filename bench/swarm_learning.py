@@ -202,12 +202,13 @@ class Swarm:
     def __init__(self, bench, run):
         self.bench = bench
         self.folder = folder = run.parent
-        (folder / "roster.yaml").write_text("open: true\n")
+        self.roster = folder / "roster.yaml"
         self.log = (folder / "log").open("ab")
         self.tracker = subprocess.Popen(
             [bench.skep, "track", run, "--listen", "tcp://127.0.0.1:0", "--state",
-             folder / "tracker", "--roster", folder / "roster.yaml", "--identity",
-             folder / "tracker.identity"], stdout=subprocess.PIPE, stderr=self.log, text=True)
+             folder / "tracker", "--roster", self.roster, "--operator-key",
+             folder / "operator.key", "--identity", folder / "tracker.identity"],
+            stdout=subprocess.PIPE, stderr=self.log, text=True)
         self.string = ""
         while not self.string.startswith("tcp://"):
             line = self.tracker.stdout.readline()
@@ -217,11 +218,18 @@ class Swarm:
         self.started = 0
         self.members = {}  # folder: process
 
+    def skep(self, *arguments):
+        done = subprocess.run([self.bench.skep, *arguments], stdout=subprocess.PIPE,
+                              stderr=self.log, check=True, text=True)
+        return done.stdout.strip()
+
     def join(self):
         self.started += 1
         home = self.folder / f"member{self.started}"
         home.mkdir()
         text = self.bench.text
+        key = self.skep("keys", "--identity", home / "identity")
+        self.skep("roster", "add", key, "--roster", self.roster)
         self.members[home] = subprocess.Popen(
             [self.bench.skep, "join", self.string, "--identity", home / "identity", "--listen",
              "tcp://127.0.0.1:0", f"data.train={text}/train.txt",

@@ -249,6 +249,7 @@ static enum status sign_swarm(struct tracker_setup *setup, const struct key_pair
     }
     TRY(tracker_delegation_sign(setup, operator_keys, &setup->manifest.hash,
                                 &setup->keys.public_keys, 0, fault));
+    TRY(allow_list_sign_file(setup->allow_list_path, &setup->manifest.hash, operator_keys, fault));
     setup->manifest_text = (char *)(uintptr_t)text;
     setup->is_new = true;
     return replace_text(setup->manifest_path, text, fault);
@@ -274,7 +275,7 @@ static enum status check_can_serve(const struct tracker_setup *setup, struct fau
     const struct messenger_options options = {
         .keys = &setup->keys, .listen = setup->listen_address, .peers_max = 1, .queued_frames = 2};
     struct allow_list *roster = region_alloc(&scratch, 1, sizeof *roster);
-    enum status status = allow_list_read(setup->allow_list_path, roster, fault);
+    enum status status = allow_list_read_complete(setup->allow_list_path, roster, fault);
     if (status == OK) {
         status = messenger_open(&options, &scratch, &messenger, fault);
     }
@@ -312,8 +313,8 @@ static enum status create_swarm(struct tracker_setup *setup, const struct tracke
                                 struct region *region, struct fault *fault) {
     TRY(check_can_serve(setup, fault));
     TRY(check_manifest_copy(setup, args->run_path, NULL, fault));
-    TRY(create_manifest(setup, region, fault));
-    return args->allow_list_path == NULL ? list_operator(setup, fault) : OK;
+    TRY(args->allow_list_path == NULL ? list_operator(setup, fault) : OK);
+    return create_manifest(setup, region, fault);
 }
 
 /* The tracker does not start with an empty ledger: members have copies of the lost one and would

@@ -10,6 +10,10 @@ SWARM = {"swarm__name": "heather", "swarm__inner_steps": 10, "swarm__members_max
          "swarm__codec": "int8", "swarm__shrink_after": 2, "batch__tokens": 256,
          "batch__microbatch": 4}
 
+# Members of these names are on the allow-list from the start; member() adds others.
+NAMED = ("me", "anna", "bert", "carl", "early", "late", "alone", "stays", "leaves", "dies", "site",
+         "one", "first", "second", "third")
+
 
 def json_lines(path):
     """The whole lines of a file; one cut off by a kill is left out."""
@@ -74,17 +78,43 @@ class Member(Process):
 class SwarmTest(RunTest):
     """A test with one swarm: self.site is the tracker's folder."""
 
-    def swarm(self, config=None, listen="tcp://127.0.0.1:0", held_out=None, **settings):
+    def swarm(self, config=None, listen="tcp://127.0.0.1:0", held_out=None, roster=None,
+              **settings):
+        """roster: the text of the allow-list; None: members and the operator's own identity."""
         self.site = self.folder(config, **{**SWARM, **settings})
         write_tokens(self.site.path / "train.u16", 200000, 97, 1)  # more than any test trains on
         if held_out:
             (self.site.path / "valid.u16").write_bytes(held_out)
-        (self.site.path / "roster.yaml").write_text("open: true\n")
+        self.roster = self.site.path / "roster.yaml"
+        self.roster.write_text(self.rows_of_all() if roster is None else roster)
+        self.adds_members = roster is None
         self.tracker = Process(self.site, "tracker", self.site.command(
             "track", "run.yaml", "--state", "tracker", "--roster", "roster.yaml", "--json"))
         self.addCleanup(self.tracker.kill)
         self.members = {}
         self.start_tracker(listen)
+
+    def key_of(self, config=None):
+        """The key of the identity in this folder; None: of the user's own."""
+        environment = {"XDG_CONFIG_HOME": str(self.site.path / config)} if config else {}
+        return self.site.run("keys", env=environment).stdout.strip()
+
+    def rows(self, *names):
+        return "".join(f"  - key: {self.key_of(f'{name}/config')}\n    name: {name}\n"
+                       for name in names)
+
+    def rows_of_all(self):
+        return f"members:\n  - key: {self.key_of()}\n  - key: {self.key_of('config')}\n" \
+            + self.rows(*NAMED)
+
+    def set_roster(self, text):
+        """Replace the allow-list, and wait until the tracker has read and signed it."""
+        signed = self.site.path / "roster.yaml.signed"
+        before = signed.read_bytes()
+        beside = self.site.path / "roster.new"
+        beside.write_text(text)
+        beside.replace(self.roster)
+        self.wait_for(lambda: signed.read_bytes() != before, "a signed list", 10)
 
     def start_tracker(self, listen, *more):
         output = self.tracker.folder / "output"
@@ -109,6 +139,8 @@ class SwarmTest(RunTest):
             "join", self.join_string, *place, "threads=1", "data.train=train.u16",
             "data.validation=valid.u16", *settings))
         self.members[name] = member
+        if self.adds_members and f"    name: {name}\n" not in self.roster.read_text():
+            self.set_roster(self.roster.read_text() + self.rows(name))
         self.addCleanup(member.kill)
         return member
 

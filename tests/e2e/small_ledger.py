@@ -284,7 +284,9 @@ def hash_of(line):
 class Ledger:
     """A chain that grows; each entry is a dict that becomes a line."""
 
-    def __init__(self, member_count):
+    def __init__(self, member_count, has_roster=True):
+        """has_roster: the first OPEN has the roster epoch that every ledger needs."""
+        self.needs_roster = has_roster
         self.tracker, self.operator = Signer(100), Signer(101)
         self.signers = [Signer(number) for number in range(member_count)]
         self.lines, self.position, self.returned, self.commits = [], 0, [], 0
@@ -343,6 +345,9 @@ class Ledger:
     def round(self, number, voters, end="commit", **documents):
         first = self.position
         self.position += 10 * len(self.signers)
+        if self.needs_roster:
+            documents.setdefault("roster", self.roster([one.id for one in self.signers], 1))
+            self.needs_roster = False
         self.append("open", number, members=self.members(first), deadline_ms=5000, **documents)
         if end != "commit":
             self.give_back([first, self.position])

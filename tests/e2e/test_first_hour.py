@@ -59,9 +59,8 @@ class TextForATokeniser(Rows):
     def test_a_tracker_makes_no_swarm_of_such_text(self):
         folder = self.folder_with_text({**LLAMA, "vocab_size": 512})
         folder.write_run(swarm__name="heather", swarm__inner_steps=2)
-        (folder.path / "roster.yaml").write_text("open: true\n")
         result = folder.run("track", "run.yaml", "--state", "state", "--listen",
-                            "tcp://127.0.0.1:0", "--roster", "roster.yaml")
+                            "tcp://127.0.0.1:0")
         self.assert_exit(result, 2)
         self.assertIn("book.txt: is text", result.stderr)
         self.assertEqual(list(folder.path.glob("*.skep")), [])

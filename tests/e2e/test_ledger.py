@@ -7,8 +7,8 @@ from small_ledger import Ledger, Signer, from_checkpoint, hash_of, results
 from small_run import RunTest, main, skep
 
 
-def small():
-    ledger = Ledger(3)
+def small(has_roster=True):
+    ledger = Ledger(3, has_roster)
     ledger.round(1, [0, 2])
     ledger.round(2, [], end="abort")
     ledger.round(3, [0, 1, 2])
@@ -105,8 +105,8 @@ class LedgerTest(RunTest):
             self.refused([first, *lines[1:]], number, words)
         self.refused([checkpoint, *lines[2:]], 2, "does not follow the previous entry")
         self.refused(lines[:2] + [checkpoint], 3, "kind")
-        small = from_checkpoint(self.small.lines, 6)  # without a roster epoch
-        result = self.ledger("".join(json.dumps(line) + "\n" for line in small), "--verify")
+        unsigned = from_checkpoint(small(has_roster=False).lines, 6)
+        result = self.ledger("".join(json.dumps(line) + "\n" for line in unsigned), "--verify")
         self.assert_exit(result, 2)
         self.assertIn("begins with a checkpoint, which has no roster epoch", result.stderr)
 
@@ -248,6 +248,10 @@ class LedgerTest(RunTest):
             ledger.tracker = self.small.tracker
 
         self.assert_exit(accepted(self.with_documents()), 0)
+        unsigned = small(has_roster=False).lines
+        result = accepted(unsigned)
+        self.assert_exit(result, 2)
+        self.assertIn("the operator has not signed a roster epoch", result.stderr)
         self.refused(self.with_documents(invent), 4, "roster does not name")
         self.refused(self.with_documents(forge), 4, "operator did not sign")
         self.refused(self.with_documents(repeat), 4, "not newer")

@@ -294,8 +294,7 @@ class Refused(SwarmTest):
         self.refused(again, 2, f"process {joined.process.pid}")
 
     def test_a_member_that_is_not_on_the_list_trains_once_its_key_is(self):
-        self.swarm(steps=100000)
-        (self.site.path / "roster.yaml").write_text("open: false\n")
+        self.swarm(steps=100000, roster="members:\n")
         stranger = self.member("stranger").start()
         self.wait_for(lambda: "this key: p" in stranger.log(), "word of the key")
         key = stranger.log().partition("this key: ")[2].split()[0]

@@ -144,20 +144,14 @@ class ReplacedKey(SwarmTest):
 
 class SignedRoster(SwarmTest):
     def setUp(self):
-        self.swarm(steps=100000)
+        self.swarm(steps=100000, roster="open: false\nmembers:\n")
         self.state = self.site.path / "tracker"
-        self.roster = self.site.path / "roster.yaml"
         self.safe = self.site.path / "safe.key"
-        self.roster.write_text("open: false\nmembers:\n")
-        self.wait_for((self.site.path / "roster.yaml.signed").exists, "a signed list", 10)
         (self.state / "operator.key").rename(self.safe)
 
-    def key_of(self, member):
-        return self.site.run("keys", env={"XDG_CONFIG_HOME": str(member.folder / "config")}
-                             ).stdout.strip()
-
     def add(self, member, *more):
-        return self.site.run("roster", "add", self.key_of(member), "--roster", self.roster, *more)
+        return self.site.run("roster", "add", self.key_of(f"{member.name}/config"), "--roster",
+                             self.roster, *more)
 
     def epochs(self, member):
         return [json.loads(line)["roster"] for line in member.ledger().read_text().splitlines()

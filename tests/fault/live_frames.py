@@ -97,7 +97,7 @@ class Judge:
 
     def stranger(self, network, join):
         """Once the tracker has seen that the roster is closed."""
-        closed = f"roster.yaml: {len(self.swarm.members)} keys\n"
+        closed = f"roster.yaml: {len(self.swarm.members) + 1} keys\n"
         self.swarm.wait_for(lambda: closed in self.swarm.tracker.text(), ROSTER_S,
                             "a closed roster")
         done = run_on(network, "stranger", [THROWER, join, "stranger"])
@@ -140,6 +140,7 @@ def main():
             {name: Link() for name in [TRACKER, *names, "thrower", "stranger"]}))
         make_run(folder, PARAMETERS, swarm__shrink_after=2, swarm__members_min=3)
         swarm = Swarm(network, folder, names)
+        swarm.open_roster()  # the thrower is a guest with ever new keys
         swarm.start()
         judge = Judge(swarm)
         judge.rounds_go_on(1)

@@ -17,6 +17,7 @@ BUILD = pathlib.Path(__file__).parents[2] / "build"
 SKEP = os.environ.get("SKEP", str(BUILD / "skep"))
 LED_TRACKER = os.environ.get("LED_TRACKER", str(BUILD / "tests/support/led_tracker"))
 TRACKER = "tracker"
+STATUS = "status"  # folder of the identity that asks for the status
 TRACKER_PORT = 7700
 MEMBER_PORT = 7701
 JOIN_STRING = re.compile(r"tcp://\S+#p[a-z2-7]{111}")
@@ -190,7 +191,19 @@ class Swarm:
             "--roster", self.folder / "roster.yaml"])
         self.names = list(members)
         self.members = {}
-        (self.folder / "roster.yaml").write_text("open: true\n")
+        self.write_roster("members:\n" + "".join(
+            f"  - key: {self.key_of(name)}\n" for name in [*self.names, STATUS]))
+
+    def key_of(self, name):
+        """The key of a member, or of another folder; its identity is created if necessary."""
+        command = [SKEP, "keys", "--identity",
+                   self.folder / name / ("" if name == STATUS else "config") / "skep" / "identity"]
+        return subprocess.run(command, text=True, check=True, capture_output=True).stdout.strip()
+
+    def write_roster(self, text):
+        beside = self.folder / "roster.new"
+        beside.write_text(text)
+        beside.replace(self.folder / "roster.yaml")
 
     def start(self):
         self.tracker.start()
@@ -220,15 +233,13 @@ class Swarm:
             time.sleep(0.02)
         raise RuntimeError(f"the tracker gave no join string:\n{self.tracker.text()}")
 
+    def open_roster(self):
+        """Others may join as guests."""
+        self.write_roster("open: true\n" + (self.folder / "roster.yaml").read_text())
+
     def close_roster(self):
-        """Nobody new is let in; who is there stays only if it is named."""
-        keys = [subprocess.run([SKEP, "keys", "--identity",
-                                member.folder / "config" / "skep" / "identity"],
-                               text=True, check=True, capture_output=True).stdout.strip()
-                for member in self.members.values()]
-        closed = self.folder / "roster.closed"
-        closed.write_text("members:\n" + "".join(f"  - key: {key}\n" for key in keys))
-        closed.replace(self.folder / "roster.yaml")
+        """Nobody new is admitted."""
+        self.write_roster((self.folder / "roster.yaml").read_text().replace("open: true\n", ""))
 
     def running(self):
         return [member for member in self.members.values() if member.is_running()]

@@ -158,6 +158,9 @@ static const char *roster_error(const struct ledger_chain *chain, const struct e
         !roster_epoch_is_signed(chain->operator_key, &chain->swarm, newer)) {
         return "has a roster epoch that the operator did not sign";
     }
+    if (entry->kind == ENTRY_OPEN && chain->has_operator && roster->serial == 0) {
+        return "opens a round, but the operator has not signed a roster epoch";
+    }
     /* The OPEN of a checkpoint's commit is not known, so the commit's seats are checked. */
     const bool has_seats = entry->kind == ENTRY_OPEN || ledger_chain_is_unconfirmed(chain);
     for (uint32_t i = 0; has_seats && i < entry->seat_count; i++) {

@@ -149,9 +149,22 @@ bool allow_list_is_missing(const char *path, const struct allow_list *list) {
     return list->stamp.inode != 0 && file_stamp_of(path).inode == 0;
 }
 
+/* Guests never vote, so an open list must name the members that do. */
+static enum status check_voters(const struct yaml_document *document, const struct allow_list *list,
+                                struct fault *fault) {
+    if (!list->is_open || list->count >= ROSTER_VOTERS_MIN) {
+        return OK;
+    }
+    return yaml_fault(document, yaml_find(document, "open"), fault,
+                      "add members with `skep roster add KEY`, or remove `open: true`",
+                      "is true, but the list names %u of at least %d members that vote",
+                      list->count, ROSTER_VOTERS_MIN);
+}
+
 /* Reads the stamp before the file, so that a file that changes during the reading will be read
  * again. */
-enum status allow_list_read(const char *path, struct allow_list *list, struct fault *fault) {
+static enum status read_list(const char *path, bool is_complete, struct allow_list *list,
+                             struct fault *fault) {
     struct region region = {0};
     struct yaml_document document;
     list->stamp = file_stamp_of(path);
@@ -165,12 +178,24 @@ enum status allow_list_read(const char *path, struct allow_list *list, struct fa
     if (status == OK) {
         status = allow_list_parse_rows(&document, read, fault);
     }
+    if (status == OK && is_complete) {
+        status = check_voters(&document, read, fault);
+    }
     if (status == OK) {
         read->stamp = list->stamp;
         memcpy(list, read, sizeof *list);
     }
     region_finish(&region);
     return status;
+}
+
+enum status allow_list_read(const char *path, struct allow_list *list, struct fault *fault) {
+    return read_list(path, false, list, fault);
+}
+
+enum status allow_list_read_complete(const char *path, struct allow_list *list,
+                                     struct fault *fault) {
+    return read_list(path, true, list, fault);
 }
 
 enum { POLL_MS = 500 }; /* time between two checks of the file for changes */
@@ -181,7 +206,7 @@ enum status allow_list_watch_open(const char *path, const struct allow_list_auth
     struct allow_list_watch *opened = region_alloc(region, 1, sizeof *opened);
     opened->path = path;
     opened->authority = authority;
-    TRY(allow_list_read(path, &opened->list, fault));
+    TRY(allow_list_read_complete(path, &opened->list, fault));
     allow_list_watch_epoch(opened);
     *watch = opened;
     return OK;
@@ -215,13 +240,13 @@ bool allow_list_watch_poll(struct allow_list_watch *watch, int64_t now_ms) {
     if (watch->is_missing || !allow_list_is_stale(watch->path, &watch->list)) {
         return false;
     }
-    if (allow_list_read(watch->path, &watch->list, &fault) != OK) {
-        log_line(LOG_WARNING, "%s: %s; keeping the previous allow-list", fault.subject,
-                 fault.reason);
+    if (allow_list_read_complete(watch->path, &watch->list, &fault) != OK) {
+        log_line(LOG_WARNING, "%s: %s; keeping the previous allow-list%s%s", fault.subject,
+                 fault.reason, fault.remedy[0] == '\0' ? "" : "; ", fault.remedy);
         return false;
     }
     log_line(LOG_INFO, "allow-list %s: %u keys%s", watch->path, watch->list.count,
-             watch->list.is_open ? ", open: every key may join" : "");
+             watch->list.is_open ? ", open: other keys may join as guests" : "");
     allow_list_watch_epoch(watch);
     return true;
 }

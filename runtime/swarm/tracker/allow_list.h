@@ -1,7 +1,7 @@
 /* allow_list: the operator's file of keys that may join a swarm, roster.yaml.
  *
  *     # YAML comments are kept
- *     open: false              true: every key may join, for a closed network
+ *     open: false              true: other keys may join as guests; three members must vote
  *     members:
  *       - key: p2kvh...        as `skep keys` prints it
  *         name: ada            shown to people; optional
@@ -31,7 +31,7 @@ struct allow_list_row {
 
 /* Zero-initialise it before the first allow_list_read. */
 struct allow_list {
-    bool is_open;   /* every key may join */
+    bool is_open;   /* every key may join; those without a row as guests */
     uint32_t count; /* number of rows in use */
     struct allow_list_row rows[ALLOW_LIST_MAX];
     struct file_stamp stamp; /* version of the file that was read; zero: file missing */
@@ -43,6 +43,13 @@ struct allow_list {
  *         an invalid name; *list is then unchanged except for its stamp */
 MUST_CHECK enum status allow_list_read(const char *path, struct allow_list *list,
                                        struct fault *fault);
+
+/* allow_list_read_complete: the same for a tracker that serves the list. A list that an operator
+ * still edits may be incomplete.
+ * errors  also STATUS_INPUT at file:line:column: `open: true` with fewer than ROSTER_VOTERS_MIN
+ *         members; *list is then unchanged except for its stamp */
+MUST_CHECK enum status allow_list_read_complete(const char *path, struct allow_list *list,
+                                                struct fault *fault);
 
 /* allow_list_is_stale: whether the file has changed since it was read. Does not allocate. */
 bool allow_list_is_stale(const char *path, const struct allow_list *list);
@@ -111,7 +118,7 @@ struct allow_list_watch {
 
 /* allow_list_watch_open: reads the file for the first time. `path` and `authority` are kept by
  * reference. A list that the operator has not signed is signed if the operator's key is there.
- * errors  those of allow_list_read */
+ * errors  those of allow_list_read_complete */
 MUST_CHECK enum status allow_list_watch_open(const char *path,
                                              const struct allow_list_authority *authority,
                                              struct region *region, struct allow_list_watch **watch,
@@ -120,11 +127,15 @@ MUST_CHECK enum status allow_list_watch_open(const char *path,
 /* allow_list_watch_epoch: read the operator's signed list again, and sign a list that differs from
  * it if the operator's key is there.
  * allow_list_watch_know: use this epoch of the ledger, if it is newer.
+ * allow_list_watch_check: whether there is a roster epoch, without which no round can open.
+ * errors  STATUS_INPUT: the operator has never signed the list
  * allow_list_watch_permits: whether these keys may join: by the list, and by the operator's newest
  * signed list, if there is one.
  * allow_list_is_in_epoch: whether the operator has signed exactly this list. */
 void allow_list_watch_epoch(struct allow_list_watch *watch);
 void allow_list_watch_know(struct allow_list_watch *watch, const struct roster_epoch *epoch);
+MUST_CHECK enum status allow_list_watch_check(const struct allow_list_watch *watch,
+                                              struct fault *fault);
 bool allow_list_watch_permits(const struct allow_list_watch *watch, const struct public_keys *keys);
 bool allow_list_is_in_epoch(const struct allow_list *list, const struct roster_epoch *epoch);
 
@@ -135,8 +146,15 @@ MUST_CHECK enum status allow_list_sign(const char *path, const struct allow_list
                                        const struct hash *swarm,
                                        const struct key_pairs *operator_keys, struct fault *fault);
 
+/* allow_list_sign_file: the same for the list in the file. The first OPEN of a ledger contains a
+ * roster epoch, so this is done when a swarm is created.
+ * errors  those of allow_list_read_complete and allow_list_sign */
+MUST_CHECK enum status allow_list_sign_file(const char *path, const struct hash *swarm,
+                                            const struct key_pairs *operator_keys,
+                                            struct fault *fault);
+
 /* allow_list_watch_poll: reads the file if it has changed. Returns true when there is a new
- * list. */
+ * list. A list with an error is not used, and a warning is logged. */
 MUST_CHECK bool allow_list_watch_poll(struct allow_list_watch *watch, int64_t now_ms);
 
 #endif

@@ -50,6 +50,18 @@ enum status allow_list_sign(const char *path, const struct allow_list *list,
     return roster_file_write(file, &known, fault);
 }
 
+enum status allow_list_sign_file(const char *path, const struct hash *swarm,
+                                 const struct key_pairs *operator_keys, struct fault *fault) {
+    struct region scratch = {0};
+    struct allow_list *list = region_alloc(&scratch, 1, sizeof *list);
+    enum status status = allow_list_read_complete(path, list, fault);
+    if (status == OK) {
+        status = allow_list_sign(path, list, swarm, operator_keys, fault);
+    }
+    region_finish(&scratch);
+    return status;
+}
+
 /* Signs a changed list where the operator's key is beside the tracker. Returns whether it did. */
 static bool sign_changed_list(struct allow_list_watch *watch) {
     const struct allow_list_authority *authority = watch->authority;
@@ -89,19 +101,15 @@ static void read_epoch(struct allow_list_watch *watch) {
     }
 }
 
-/* Without three named members an open list cannot be signed; it stays as it is, without an epoch,
- * unless there was one. */
 void allow_list_watch_epoch(struct allow_list_watch *watch) {
-    const bool is_signable = !watch->list.is_open || watch->list.count >= ROSTER_VOTERS_MIN;
     if (watch->authority == NULL) {
         return;
     }
     read_epoch(watch);
-    if (allow_list_is_in_epoch(&watch->list, &watch->epoch) ||
-        (!is_signable && watch->epoch.serial == 0)) {
+    if (allow_list_is_in_epoch(&watch->list, &watch->epoch)) {
         return;
     }
-    if (is_signable && sign_changed_list(watch)) {
+    if (sign_changed_list(watch)) {
         read_epoch(watch);
     } else if (watch->epoch.serial != 0) {
         log_line(LOG_WARNING,
@@ -115,6 +123,16 @@ void allow_list_watch_know(struct allow_list_watch *watch, const struct roster_e
     if (epoch->serial > watch->epoch.serial) {
         watch->epoch = *epoch;
     }
+}
+
+enum status allow_list_watch_check(const struct allow_list_watch *watch, struct fault *fault) {
+    if (watch->authority == NULL || watch->epoch.serial != 0) {
+        return OK;
+    }
+    return fault_set(
+        fault, STATUS_INPUT, watch->path,
+        "start the tracker once with --operator-key FILE, which signs it",
+        "the operator has not signed the allow-list, and the ledger has no signed one");
 }
 
 bool allow_list_watch_permits(const struct allow_list_watch *watch,

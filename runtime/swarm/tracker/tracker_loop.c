@@ -161,7 +161,11 @@ enum status tracker_loop_open(const struct tracker_loop_options *options, struct
                               fault));
     alloc_tables(opened, region);
     TRY(open_driver(opened, region, fault));
-    enum status status = address_book_restore(opened, fault);
+    allow_list_watch_know(opened->watch, &opened->driver->durable.chain.roster_epoch);
+    enum status status = allow_list_watch_check(opened->watch, fault);
+    if (status == OK) {
+        status = address_book_restore(opened, fault);
+    }
     if (status == OK) {
         status = open_delegation_server(opened, region, fault);
     }
@@ -174,7 +178,6 @@ enum status tracker_loop_open(const struct tracker_loop_options *options, struct
         return status;
     }
     delegation_watch_open(opened);
-    allow_list_watch_know(opened->watch, &opened->driver->durable.chain.roster_epoch);
     admission_review_all(opened);
     pass_roster(opened);
     *loop = opened;

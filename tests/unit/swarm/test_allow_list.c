@@ -125,6 +125,47 @@ static void an_open_roster_keeps_three_names(void **state) {
     assert_int_equal(roster.count, 3);
 }
 
+static const char TWO_NAMES[] = "members:\n  - key: K0\n  - key: K1\nopen: true\n";
+
+/* A list that is being edited may be incomplete. */
+static void a_tracker_needs_three_names_in_an_open_roster(void **state) {
+    (void)state;
+    write_file(TWO_NAMES);
+    assert_int_equal(allow_list_read(path, &roster, &fault), OK);
+    memset(&roster, 0, sizeof roster);
+    assert_int_equal(allow_list_read_complete(path, &roster, &fault), STATUS_INPUT);
+    assert_non_null(strstr(fault.subject, "roster.yaml:4:"));
+    assert_non_null(strstr(fault.reason, "names 2 of at least 3 members"));
+    assert_non_null(strstr(fault.remedy, "skep roster add KEY"));
+    assert_int_equal(roster.count, 0);
+    assert_int_equal(allow_list_add(path, letters[2], NULL, &fault), OK);
+    assert_int_equal(allow_list_read_complete(path, &roster, &fault), OK);
+    assert_int_equal(roster.count, 3);
+}
+
+/* The list that was in force remains in force. */
+static void a_running_tracker_keeps_a_complete_list(void **state) {
+    struct region region = {0};
+    struct allow_list_watch *watch = NULL;
+    (void)state;
+    write_file(TWO_NAMES);
+    assert_int_equal(allow_list_watch_open(path, NULL, &region, &watch, &fault), STATUS_INPUT);
+    write_file("members:\n  - key: K0\n");
+    assert_int_equal(allow_list_watch_open(path, NULL, &region, &watch, &fault), OK);
+    assert_int_equal(allow_list_add(path, letters[1], NULL, &fault), OK);
+    assert_true(allow_list_watch_poll(watch, 1000));
+    unlink(path);
+    write_file(TWO_NAMES);
+    assert_false(allow_list_watch_poll(watch, 2000));
+    assert_false(allow_list_watch_permits(watch, &keys[2]));
+    assert_true(allow_list_watch_permits(watch, &keys[1]));
+    assert_false(allow_list_watch_poll(watch, 3000)); /* reported once */
+    assert_int_equal(allow_list_add(path, letters[3], NULL, &fault), OK);
+    assert_true(allow_list_watch_poll(watch, 4000));
+    assert_true(allow_list_watch_permits(watch, &keys[2]));
+    region_finish(&region);
+}
+
 static void what_is_wrong_is_refused_with_its_line(void **state) {
     (void)state;
     static const struct {
@@ -238,6 +279,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(no_file_lets_nobody_in, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(both_keys_of_a_row_must_match, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(an_open_roster_keeps_three_names, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(a_tracker_needs_three_names_in_an_open_roster, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(a_running_tracker_keeps_a_complete_list, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(an_open_roster_lets_everybody_in, make_folder,
                                         remove_folder),

@@ -29,6 +29,7 @@ static int begin(void **state) {
     ledger_set_operator_key(&chain, fixture.operator_keys.public_keys.sign);
     entry_fixture_next(&fixture, 0, &entry);
     assert_null(ledger_append(&chain, &entry));
+    entry_fixture_enroll(&fixture, 1, MEMBERS, false);
     entry_fixture_next(&fixture, 1, &entry);
     next_index = 2;
     return 0;
@@ -92,7 +93,6 @@ static void the_keys_of_the_last_delegation_sign(void **state) {
 static void a_delegation_is_newer_and_the_operators(void **state) {
     (void)state;
     for (uint64_t serial = 0; serial <= 1; serial++) {
-        memset(&entry.documents, 0, sizeof entry.documents);
         entry_fixture_delegate(&fixture, &other, 1, &entry);
         entry.documents.delegation.serial = serial;
         assert_refused(append_signed(), serial == 0 ? "without a serial" : "not newer");
@@ -106,6 +106,23 @@ static void a_delegation_is_newer_and_the_operators(void **state) {
     assert_refused(append_signed(), "operator did not sign");
     fixture.operator_keys = operator_keys;
     entry_fixture_delegate(&fixture, &other, 2, &entry);
+    assert_null(append_signed());
+}
+
+/* Else a tracker alone would choose the first members. */
+static void the_first_round_has_a_roster_epoch(void **state) {
+    (void)state;
+    static struct roster_epoch roster;
+    roster = entry.documents.roster;
+    memset(&entry.documents.roster, 0, sizeof entry.documents.roster);
+    assert_refused(append_signed(), "has not signed a roster epoch");
+    chain.has_operator = false; /* without the operator's key, its documents are not verified */
+    static struct ledger_chain before;
+    before = chain;
+    assert_null(append_signed());
+    chain = before;
+    chain.has_operator = true;
+    entry.documents.roster = roster;
     assert_null(append_signed());
 }
 
@@ -170,9 +187,9 @@ static void a_member_without_a_name_is_a_guest(void **state) {
     assert_refused(append_signed(), "neither a voter's nor a guest's");
     entry.seats[1].is_guest = entry.seats[2].is_guest = entry.seats[3].is_guest = 1;
     assert_refused(append_signed(), "a roster of guests");
-    memset(&entry.documents, 0, sizeof entry.documents);
+    add_roster(5, 0, true);
     entry.seats[1].is_guest = entry.seats[2].is_guest = entry.seats[3].is_guest = 0;
-    assert_refused(append_signed(), "makes a guest"); /* without an epoch there are none */
+    assert_refused(append_signed(), "makes a guest of a member");
     open_with_guest();
 }
 
@@ -226,6 +243,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(the_keys_of_the_last_delegation_sign, begin),
         cmocka_unit_test_setup(a_delegation_is_newer_and_the_operators, begin),
+        cmocka_unit_test_setup(the_first_round_has_a_roster_epoch, begin),
         cmocka_unit_test_setup(a_genesis_without_delegation_has_no_tracker, begin),
         cmocka_unit_test_setup(a_seat_needs_a_name_in_the_last_roster, begin),
         cmocka_unit_test_setup(a_roster_is_the_operators_and_in_order, begin),

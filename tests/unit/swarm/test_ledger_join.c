@@ -50,7 +50,6 @@ static pthread_t thread;
 /* The ledger that the tracker has. */
 static struct ledger_case {
     uint32_t member_count, slice_count, entry_count;
-    bool has_epoch;
     uint64_t start; /* of the tracker, in the leases of each OPEN; 0: there are none */
 } given;
 
@@ -60,7 +59,7 @@ static void write_store(void) {
     entry_fixture_init(&fixture, given.member_count, slices, given.slice_count);
     fixture.start = given.start;
     for (uint32_t i = 0; i < given.entry_count; i++) {
-        if (i == EPOCH_AT && given.has_epoch) {
+        if (i == EPOCH_AT) {
             entry_fixture_enroll(&fixture, 1, given.member_count, false);
         }
         entry_fixture_next(&fixture, i, &entry);
@@ -253,7 +252,7 @@ static void a_join_fetches_at_most_1_mib(void **state) {
     const uint32_t checkpoints = getenv("SKEP_LONG") != NULL ? MANY_CHECKPOINTS : FEW_CHECKPOINTS;
     const uint32_t entries = checkpoints * LEDGER_CHECKPOINT_ENTRIES - 1;
     for (size_t i = 0; i < ARRAY_COUNT(SLICES); i++) {
-        join((struct ledger_case){FEW_MEMBERS, SLICES[i], entries, true, 0});
+        join((struct ledger_case){FEW_MEMBERS, SLICES[i], entries, 0});
         assert_int_equal(joiner.entries, LEDGER_CHECKPOINT_ENTRIES - 1);
         assert_true(joiner.bytes <= BYTES_MAX);
     }
@@ -262,7 +261,7 @@ static void a_join_fetches_at_most_1_mib(void **state) {
 /* Leases make an OPEN longer, so there are fewer entries between two checkpoints. */
 static void leases_do_not_make_a_join_longer(void **state) {
     (void)state;
-    join((struct ledger_case){FEW_MEMBERS, SLICES_MAX, LEASES_ENTRIES, true, 7});
+    join((struct ledger_case){FEW_MEMBERS, SLICES_MAX, LEASES_ENTRIES, 7});
     assert_int_equal(joiner.follower.chain.needs_leases, 1);
     assert_true(joiner.bytes <= BYTES_MAX);
 }
@@ -270,14 +269,14 @@ static void leases_do_not_make_a_join_longer(void **state) {
 /* Entries with 64 seats are longer, so there are fewer between two checkpoints. */
 static void a_large_roster_does_not_make_a_join_longer(void **state) {
     (void)state;
-    join((struct ledger_case){MANY_MEMBERS, SLICES_MAX, MANY_MEMBERS_ENTRIES, true, 0});
+    join((struct ledger_case){MANY_MEMBERS, SLICES_MAX, MANY_MEMBERS_ENTRIES, 0});
     assert_true(joiner.bytes <= BYTES_MAX);
 }
 
-static void a_join_without_roster_epoch_fetches_all(void **state) {
+static void a_join_before_the_first_checkpoint_fetches_all(void **state) {
     (void)state;
-    const uint32_t entries = LEDGER_CHECKPOINT_ENTRIES + 9;
-    join((struct ledger_case){FEW_MEMBERS, 4, entries, false, 0});
+    const uint32_t entries = LEDGER_CHECKPOINT_ENTRIES - 9;
+    join((struct ledger_case){FEW_MEMBERS, 4, entries, 0});
     assert_int_equal(joiner.entries, entries);
 }
 
@@ -303,7 +302,7 @@ int main(void) {
         cmocka_unit_test(a_join_fetches_at_most_1_mib),
         cmocka_unit_test(leases_do_not_make_a_join_longer),
         cmocka_unit_test(a_large_roster_does_not_make_a_join_longer),
-        cmocka_unit_test(a_join_without_roster_epoch_fetches_all),
+        cmocka_unit_test(a_join_before_the_first_checkpoint_fetches_all),
     };
     log_init(0);
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -29,6 +29,7 @@ static void begin(void) {
     fixture.start = START;
     memset(&chain, 0, sizeof chain);
     ledger_set_operator_key(&chain, fixture.operator_keys.public_keys.sign);
+    entry_fixture_enroll(&fixture, 1, MEMBERS, false);
     for (uint32_t i = 0; i < 3; i++) {
         entry_fixture_next(&fixture, i, &entry);
         append();

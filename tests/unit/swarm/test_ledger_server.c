@@ -5,6 +5,7 @@
 #include "entry_fixture.h"
 #include "runtime/swarm/client/ledger_source.h"
 #include "runtime/swarm/ledger/ledger_file.h"
+#include "runtime/swarm/tracker/allow_list.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -51,6 +52,15 @@ static void *run_tracker(void *unused) {
     return NULL;
 }
 
+/* Fills the allow-list of an open swarm, which any reader may query. */
+static void name_members(void) {
+    char key[KEYS_TEXT_BYTES];
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        public_keys_write(&fixture.members[i].public_keys, key);
+        assert_int_equal(allow_list_add(list_path, key, NULL, &fault), OK);
+    }
+}
+
 static void start_tracker(void) {
     const struct tracker_loop_options options = {
         .keys = &fixture.tracker,
@@ -79,6 +89,7 @@ static void start_tracker(void) {
     assert_non_null(list);
     fputs("open: true\n", list);
     fclose(list);
+    name_members();
     assert_int_equal(pipe(stop_pipe), 0);
     struct tracker_loop_options made = options;
     made.stop_fd = stop_pipe[0];

@@ -29,6 +29,7 @@ static void make_chain(uint32_t count) {
     memset(&chain, 0, sizeof chain);
     fixture.operator_keys = operator_keys;
     ledger_set_operator_key(&chain, operator_keys.public_keys.sign);
+    entry_fixture_enroll(&fixture, 1, MEMBERS, false);
     for (index_of_next = 0; index_of_next <= 2 * count; index_of_next++) {
         entry_fixture_next(&fixture, index_of_next, &entry);
         assert_null(ledger_append(&chain, &entry));

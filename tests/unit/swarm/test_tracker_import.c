@@ -36,6 +36,7 @@ static int make_folder(void **state) {
     file_join(folder, "tracker.db", store_path, sizeof store_path);
     file_join(folder, "tracker.db.new", beside, sizeof beside);
     entry_fixture_init(&fixture, MEMBERS, lines, SLICES);
+    entry_fixture_enroll(&fixture, 1, MEMBERS, false);
     text = text_over(bytes, sizeof bytes);
     for (uint32_t i = 0; i < ENTRIES; i++) {
         entry_fixture_next(&fixture, i, &entry);
@@ -142,6 +143,7 @@ static void a_copy_that_begins_with_a_checkpoint_is_refused(void **state) {
     struct fault fault;
     bool has = true;
     entry_fixture_init(&fixture, MEMBERS, lines, SLICES);
+    entry_fixture_enroll(&fixture, 1, MEMBERS, false);
     text = text_over(bytes, sizeof bytes);
     for (uint32_t i = 0; i < ENTRIES; i++) {
         if (i == CHECKPOINT_AT) {

@@ -154,6 +154,23 @@ static void step(struct tiny_tracker *tracker, const struct event *event) {
 
 /* ---- receiving ---- */
 
+static int compare_keys(const void *a, const void *b) {
+    return memcmp(a, b, KEY_BYTES);
+}
+
+/* The operator names each member that joins. */
+static void name_members(struct tiny_tracker *tracker) {
+    struct roster_epoch *epoch = &tracker->epoch;
+    epoch->serial++;
+    epoch->count = tracker->roster.count;
+    for (uint32_t i = 0; i < epoch->count; i++) {
+        memcpy(epoch->members[i], tracker->roster.members[i].keys.sign, KEY_BYTES);
+    }
+    qsort(epoch->members, epoch->count, sizeof epoch->members[0], compare_keys);
+    roster_epoch_sign(&tracker->operator_keys, &tracker->shape.swarm, epoch);
+    tracker_set_roster(tracker->machine, epoch);
+}
+
 static void introduce(struct tiny_tracker *tracker, const struct messenger_event *event) {
     struct wire_introduction introduction;
     const char *wrong = wire_read_introduction(event->payload, event->frame.length, &introduction);
@@ -174,9 +191,13 @@ static void introduce(struct tiny_tracker *tracker, const struct messenger_event
         row++;
     }
     ASSERT(row < TINY_MEMBERS_MAX);
-    roster->count += row == roster->count;
+    const bool is_new = row == roster->count;
+    roster->count += is_new;
     struct wire_member *member = &roster->members[row];
     member->keys = introduction.keys;
+    if (is_new) {
+        name_members(tracker);
+    }
     if (introduction.address[0] == '\0') {
         member->address[0] = '\0';
     } else { /* "tcp://:PORT", seen from 127.0.0.1 */

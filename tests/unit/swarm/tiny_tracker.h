@@ -33,6 +33,7 @@ struct tiny_tracker {
     uint8_t *payload;
     size_t payload_capacity;
     struct wire_address_book roster;
+    struct roster_epoch epoch; /* the operator's newest */
     char seen_ip[MESSAGE_ADDRESS_BYTES];
 
     pthread_t thread;
