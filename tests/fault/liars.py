@@ -17,6 +17,7 @@ bars of every lie: committed rounds per hour, after round 3, at least 90 % of th
 (95 % for slow members); round 3 within half a minute; no honest member is named or ends; all
 ledgers verify.
     sums    no committed round has a wrong sum; the member is named in its first round
+    swaps   the member is named within 60 rounds
     stalls  no round after the third is aborted
     claims  the member owns at most twice its fair share of slices; no deadline is longer than twice
             that of the run without it
@@ -40,7 +41,8 @@ RATE_MIN = {"slow": 0.95}  # committed rounds per hour with the lie, as a part o
 RATE_MIN_OTHERS = 0.90
 START_MAX_S = 30  # until SETTLED_ROUND; a part of the first round takes at most a few seconds
 CLEAN_USES = 4  # lies that are compared with one run without: the machine's load changes
-NAMED_WITHIN = {"sums": 0, "values": 2}  # rounds after the first one that holds the lie
+# Rounds after the first one that holds the lie.
+NAMED_WITHIN = {"sums": 0, "values": 2, "swaps": 60}
 LOSS_MAX = 1.01
 OWNED_MAX = 2.0
 DEADLINE_MAX = 2.0
@@ -50,6 +52,7 @@ QUICK_NAMED_WITHIN = {"sums": 0, "values": 5}
 QUICK_WORKERS = 4  # most of a run waits
 # Lies that members do not withstand yet, and how. Each is for --quick only.
 NOT_WITHSTOOD = {
+    "swap": "is named by audits, of which there are none below five voters",
     "flip": "is not named",
     "copy": "is not named",
 }
@@ -130,9 +133,9 @@ class Row:
     def missed(self):
         """The bars that this lie misses."""
         return [*self.missed_by_all(), *{
-            "sums": self.missed_sums, "stalls": self.missed_stalls, "claims": self.missed_claims,
-            "values": self.missed_values, "slow": self.missed_stalls,
-            "control": self.missed_stalls}[self.lie.group]()]
+            "sums": self.missed_sums, "swaps": self.missed_naming, "stalls": self.missed_stalls,
+            "claims": self.missed_claims, "values": self.missed_values,
+            "slow": self.missed_stalls, "control": self.missed_stalls}[self.lie.group]()]
 
     def missed_by_all(self):
         ratio, least = self.ratio(), RATE_MIN.get(self.lie.group, RATE_MIN_OTHERS)

@@ -27,7 +27,7 @@ START_S = 30
 class Lie:
     """What the members of a run are started with."""
     name: str
-    group: str  # control, sums, stalls, claims, values, slow: by what it is judged
+    group: str  # control, sums, swaps, stalls, claims, values, slow: by what it is judged
     is_of_program: bool = True  # liar --lie NAME; otherwise only the settings below differ
     delay_rounds: int = 0  # from the member's first round to the first one that can hold the lie
     slow_uplink: int = 1  # the part of the others' uplink that it has: 1 / slow_uplink
@@ -55,10 +55,12 @@ class Lie:
 LIES = [
     Lie("none", "control", False),  # one more honest member: what the measurement can tell
     Lie("sum", "sums"), Lie("sum-one", "sums"), Lie("contributors", "sums"),
+    Lie("wrong-sketch", "sums"), Lie("swap", "swaps"),
     Lie("toggle", "stalls"), Lie("withhold", "stalls"), Lie("drip", "stalls"),
     Lie("trickle", "stalls"), Lie("hold", "stalls"), Lie("mute", "stalls"),
     Lie("idle-owner", "stalls"), Lie("come-and-go", "stalls"),
     Lie("reject", "stalls"), Lie("unreachable", "stalls"),
+    Lie("false-refusal", "stalls"),
     Lie("up-max", "claims"), Lie("up-zero", "claims"), Lie("step-day", "claims"),
     Lie("tokens-max", "claims"), Lie("samples-max", "claims"), Lie("awaited-max", "claims"),
     Lie("stale-table", "claims"), Lie("stale-round", "claims"),

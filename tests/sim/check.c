@@ -13,7 +13,8 @@ static void sketch(struct world *world, uint32_t index, const struct action *act
     memset(node->own_sketches, 0, sizeof(node->own_sketches));
     for (uint32_t s = 0; s < world->slice_count; s++) {
         if ((action->entry->slices[s].contributors >> action->seat & 1) != 0) {
-            node->own_sketches[s] = node->own.slices[s];
+            bool is_owner = action->entry->slices[s].owner == (uint32_t)action->seat;
+            node->own_sketches[s] = is_owner ? plane_own_addend(node, s) : node->own.slices[s];
             node->own_sketches[s].steps[0] ^= node->hostility == HOSTILE_SKETCH ? 64 : 0;
         }
     }
@@ -73,7 +74,8 @@ static uint32_t find_failed(const struct world *world, struct node *node,
                             const struct action *action) {
     for (uint32_t s = action->slice; s < world->slice_count; s++) {
         if (node->hostility == HOSTILE_ACCUSE ||
-            (node->hostility != HOSTILE_SUM && !is_allowed(world, node, action, s))) {
+            (node->hostility != HOSTILE_SUM && node->hostility != HOSTILE_SWAP &&
+             !is_allowed(world, node, action, s))) {
             return s;
         }
     }

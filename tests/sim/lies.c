@@ -25,6 +25,7 @@ static const char *const NAMES[HOSTILITIES] = {
     [HOSTILE_ZEROS] = "zeros",
     [HOSTILE_TOKENS] = "tokens",
     [HOSTILE_SUM] = "sum",
+    [HOSTILE_SWAP] = "swap",
     [HOSTILE_SKETCH] = "sketch",
     [HOSTILE_ACCUSE] = "accuse",
     [HOSTILE_HIDE] = "hide",

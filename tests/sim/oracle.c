@@ -84,19 +84,26 @@ static bool is_within_silence(const struct world *world, const struct entry *ent
     return stored != NULL && sqrt(energy) <= 1.05 * allowed_difference(entry, slice, weight);
 }
 
-/* Computes the result of a slice again, from what its contributors made. */
+/* Computes the result of a slice again, from what its contributors made. An owner that swaps can be
+ * found by audits only. */
 static void check_sum(struct world *world, const struct tracker_store *store,
                       const struct entry *entry, uint32_t slice) {
     const struct entry_slice *line = &entry->slices[slice];
     float mean[SLICE_ELEMENTS] = {0};
     double weight = check_contributors(world, store, entry, slice);
+    const bool is_swapped =
+        world->nodes[node_of(entry, line->owner)].hostility == HOSTILE_SWAP && weight >= 0;
+    world->swapped += is_swapped && (line->contributors >> line->owner & 1) != 0;
     for (uint32_t seat = 0; weight >= 0 && seat < entry->seat_count; seat++) {
         if ((line->contributors >> seat & 1) == 0) {
             continue;
         }
         const struct truth *truth = truth_of(world, store, entry->round, node_of(entry, seat));
+        const struct coded true_values = truth->slices[slice];
+        const struct coded added =
+            is_swapped && seat == line->owner ? plane_swapped(true_values) : true_values;
         plane_add(&entry->members[seat], entry->reference_norm, weight > 0 ? (float)weight : 1,
-                  &truth->slices[slice], mean);
+                  &added, mean);
     }
     struct coded coded = plane_encode(mean);
     struct hash hash = hash_of(&coded, sizeof(coded));
@@ -262,8 +269,12 @@ static bool is_wrong_owner(enum hostility hostility) {
 static void check_suspension(struct world *world, const struct entry *entry) {
     const struct entry_suspension *suspension = &entry->suspension;
     enum hostility hostility = world->nodes[suspension->id.bytes[0]].hostility;
-    bool is_true = (suspension->reason != SUSPENSION_WRONG_SUM || is_wrong_owner(hostility)) &&
-                   (suspension->reason != SUSPENSION_WRONG_SKETCH || hostility == HOSTILE_SKETCH);
+    const bool is_swap = hostility == HOSTILE_SWAP;
+    const bool is_wrong = is_wrong_owner(hostility) || is_swap;
+    bool is_true =
+        (suspension->reason != SUSPENSION_WRONG_SUM || is_wrong) &&
+        (suspension->reason != SUSPENSION_WITHHELD || is_wrong) &&
+        (suspension->reason != SUSPENSION_WRONG_SKETCH || is_swap || hostility == HOSTILE_SKETCH);
     if (!is_true) {
         world_fail(world, "round %u: member %u is named for a lie that it did not tell",
                    entry->round, suspension->id.bytes[0]);

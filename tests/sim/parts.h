@@ -106,6 +106,11 @@ int plane_is_sound(const struct coded *coded);
 /* plane_entry_hash: of an entry with this root in the place of its own. */
 struct hash plane_entry_hash(const struct entry *entry, const struct hash *root);
 
+/* plane_swapped: the values of the same norm that a liar adds in place of its contribution.
+ * plane_own_addend: what a member adds to a slice that it owns. */
+struct coded plane_swapped(struct coded coded);
+struct coded plane_own_addend(const struct node *node, uint32_t slice);
+
 /* plane_add: add a contribution to a mean. */
 void plane_add(const struct entry_member *member, double reference, float weight,
                const struct coded *coded, float *mean);

@@ -118,6 +118,18 @@ void plane_add(const struct entry_member *member, double reference, float weight
     }
 }
 
+struct coded plane_swapped(struct coded coded) {
+    for (int i = 0; i < SLICE_ELEMENTS; i++) {
+        coded.steps[i] = (int8_t)-coded.steps[i];
+    }
+    return coded;
+}
+
+struct coded plane_own_addend(const struct node *node, uint32_t slice) {
+    const struct coded own = node->own.slices[slice];
+    return node->hostility == HOSTILE_SWAP ? plane_swapped(own) : own;
+}
+
 /* Adds the contributions in ascending order of seats in fp32, each times its share of the weight,
  * and encodes the mean once. */
 static struct coded add_up(const struct world *world, const struct node *node,
@@ -129,10 +141,10 @@ static struct coded add_up(const struct world *world, const struct node *node,
         if ((action->contributors >> seat & 1) == 0) {
             continue;
         }
-        const struct coded *coded = (int)seat == action->seat
-                                        ? &node->own.slices[action->slice]
-                                        : &node->slots[seat][action->slots[seat]];
-        plane_add(&action->table->members[seat], action->table->reference_norm, weight, coded,
+        const struct coded coded = (int)seat == action->seat
+                                       ? plane_own_addend(node, action->slice)
+                                       : node->slots[seat][action->slots[seat]];
+        plane_add(&action->table->members[seat], action->table->reference_norm, weight, &coded,
                   mean);
     }
     for (int i = 0; i < SLICE_ELEMENTS; i++) {

@@ -34,7 +34,7 @@ static const struct {
     {4, "uplink/20", 0.3}, {4, "uplink/5", 2}, {4, "compute/5", 7},
 };
 
-enum { SLOW_ROUNDS = 60, SLOW_SEEDS = 3 };
+enum { SLOW_ROUNDS = 60, SLOW_SEEDS = 3, SWAP_SEEDS = 3 };
 
 /* Fields whose false values cost little. */
 static const char *const HARMLESS_FIELDS[] = {
@@ -144,6 +144,23 @@ static bool check_values(struct world *world) {
     for (size_t i = 0; i < ARRAY_COUNT(LIES); i++) {
         ASSERT(rate_find_case(LIES[i], &run.fault));
         is_good &= check_case(world, LIES[i], &run, &pair);
+        if (pair.faulty.named_round == 0 || pair.faulty.named_round > max_named_round) {
+            printf("    FAILED: expected to be named by round %u\n", max_named_round);
+            is_good = false;
+        }
+    }
+    return is_good;
+}
+
+/* An owner that swaps its own contribution is found when a voter draws one of its slices. */
+static bool check_swap(struct world *world) {
+    const uint32_t max_named_round = 60;
+    struct rate_run run = {.members = MEMBERS, .faulty = 1, .rounds = ROUNDS_LONG};
+    struct rate_pair pair;
+    bool is_good = rate_run_clean(world, &run, &pair);
+    ASSERT(rate_find_case("swap", &run.fault));
+    for (run.seed = 0; run.seed < SWAP_SEEDS; run.seed++) {
+        is_good &= check_case(world, "swap", &run, &pair);
         if (pair.faulty.named_round == 0 || pair.faulty.named_round > max_named_round) {
             printf("    FAILED: expected to be named by round %u\n", max_named_round);
             is_good = false;
@@ -304,6 +321,7 @@ int main(void) {
     is_good &= check_cases(world, 1);
     is_good &= check_cases(world, 2);
     is_good &= check_values(world);
+    is_good &= check_swap(world);
     is_good &= check_false_claims(world);
     is_good &= check_false_fields(world);
     free(world);

@@ -88,6 +88,7 @@ enum hostility {
     HOSTILE_ZEROS,  /* contributes zeros, with all tokens */
     HOSTILE_TOKENS, /* declares more tokens than any member could train */
     HOSTILE_SUM,    /* adds to what it sums */
+    HOSTILE_SWAP,   /* adds other values than it declared to its sums, and sketches these */
     HOSTILE_SKETCH, /* signs sketches of other values than it contributes */
     HOSTILE_ACCUSE, /* says of every proposal that a sum is wrong */
     HOSTILE_HIDE,   /* sends no sketches */
@@ -357,6 +358,7 @@ struct world {
     uint32_t aborts;
     uint32_t rollbacks;
     uint32_t named;    /* suspensions for false statements */
+    uint32_t swapped;  /* committed results with swapped values of their owner */
     uint32_t salvages; /* committed slices of a risen epoch */
     uint32_t partial;  /* committed slices that lack a contributor of another slice */
     uint32_t adoptions;

@@ -15,6 +15,11 @@ static const struct lie LIES[] = {
     {.name = "sum", .sum = lie_sum},
     {.name = "sum-one", .sum = lie_sum_one},
     {.name = "contributors", .sum = lie_contributors},
+    {.name = "wrong-sketch", .change_contribution = lie_negate, .find_sketched = lie_wrong_sketch},
+    {.name = "swap",
+     .change_contribution = lie_negate,
+     .sum = lie_swap,
+     .find_sketched = lie_swapped},
     /* stalls */
     {.name = "toggle", .change_message = lie_toggle},
     {.name = "withhold", .change_message = lie_withhold},
@@ -26,6 +31,7 @@ static const struct lie LIES[] = {
     {.name = "come-and-go", .change_message = lie_come_and_go},
     {.name = "reject", .change_message = lie_reject},
     {.name = "unreachable", .change_message = lie_unreachable},
+    {.name = "false-refusal", .change_message = lie_false_refusal},
     /* claims */
     {.name = "up-max", .change_message = lie_up_max},
     {.name = "up-zero", .change_message = lie_up_zero},

@@ -28,6 +28,8 @@ struct lie {
     enum fate (*change_message)(struct message *message); /* NULL: all are sent unchanged */
     void (*change_contribution)(struct replica *replica); /* after encoding; NULL: unchanged */
     __typeof__(replica_sum) *sum;                         /* NULL: the real sum */
+    /* The encoded values of which a slice of its own contribution gets the sketch. */
+    const uint8_t *(*find_sketched)(const struct replica *replica, uint32_t slice); /* or NULL */
     bool sends_slowly; /* slices are sent at a few KiB/s to each member */
 };
 
@@ -57,6 +59,7 @@ enum fate lie_unreachable(struct message *message);
 enum fate lie_come_and_go(struct message *message);
 enum fate lie_stale_table(struct message *message);
 enum fate lie_stale_round(struct message *message);
+enum fate lie_false_refusal(struct message *message);
 
 /* Changes of contributions, and wrong sums (liar_values.c). */
 void lie_nan(struct replica *replica);
@@ -66,6 +69,9 @@ void lie_flip(struct replica *replica);
 void lie_zeros(struct replica *replica);
 void lie_replay(struct replica *replica);
 void lie_copy(struct replica *replica);
-__typeof__(replica_sum) lie_sum, lie_sum_one, lie_contributors, lie_copy_addends;
+void lie_negate(struct replica *replica);
+__typeof__(replica_sum) lie_sum, lie_sum_one, lie_contributors, lie_copy_addends, lie_swap;
+const uint8_t *lie_wrong_sketch(const struct replica *replica, uint32_t slice);
+const uint8_t *lie_swapped(const struct replica *replica, uint32_t slice);
 
 #endif

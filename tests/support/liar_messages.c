@@ -19,8 +19,34 @@ enum {
 };
 
 static uint32_t slice_count;
-static uint32_t seat_count;                      /* of the newest OPEN */
+static uint32_t seat_count; /* of the newest OPEN */
+static struct identity own_id;
 static uint32_t summed_rounds[SWARM_SLICES_MAX]; /* the newest round in which it summed a slice */
+
+/* ---- what it knows of a proposal ---- */
+
+/* A result of the newest proposal that another member owns. */
+static struct {
+    uint64_t number; /* of the proposal; 0: none */
+    uint32_t slice, suspect;
+    struct entry_slice line;
+    struct identity owner;
+} accused;
+
+static void remember_proposal(const struct message *proposal) {
+    const struct entry *entry = proposal->entry;
+    for (uint32_t slice = 0; slice < slice_count; slice++) {
+        const struct entry_slice *line = &entry->slices[slice];
+        if (memcmp(&entry->seats[line->owner].id, &own_id, sizeof own_id) != 0) {
+            accused.number = proposal->number;
+            accused.slice = slice;
+            accused.suspect = line->owner;
+            accused.line = *line;
+            accused.owner = entry->seats[line->owner].id;
+            return;
+        }
+    }
+}
 
 /* ---- which message is sent, and when ---- */
 
@@ -64,11 +90,15 @@ static bool is_sent_now(struct action *action) {
 
 struct member *__wrap_member_init(void *memory, const struct member_initial_state *start) {
     slice_count = start->slice_count;
+    own_id = start->id;
     return __real_member_init(memory, start);
 }
 
 void __wrap_member_step(struct member *member, const struct event *event, int64_t now_ms,
                         struct actions *actions) {
+    if (event->kind == EVENT_MESSAGE && event->message->kind == MESSAGE_PROPOSE) {
+        remember_proposal(event->message);
+    }
     __real_member_step(member, event, now_ms, actions);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < actions->count; i++) {
@@ -246,6 +276,24 @@ enum fate lie_stale_table(struct message *message) {
 enum fate lie_stale_round(struct message *message) {
     if (begin_report(message) && message->round > 0) {
         message->round--;
+    }
+    return FATE_SEND;
+}
+
+/* ---- votes ---- */
+
+/* It says that a right sum is wrong, as an auditor would that has computed it again. */
+enum fate lie_false_refusal(struct message *message) {
+    if (message->kind == MESSAGE_VOTE && message->number == accused.number) {
+        message->root = (struct hash){0};
+        message->ballot.refusal =
+            (struct message_refusal){.reason = REFUSAL_SUM, .suspect = accused.suspect};
+        message->slice = accused.slice;
+        message->epoch = accused.line.epoch;
+        message->contributors = accused.line.contributors;
+        message->hash = accused.line.hash;
+        message->owner = accused.owner;
+        lie_log_use();
     }
     return FATE_SEND;
 }

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "runtime/inner_training/lockstep.h"
+#include "runtime/swarm/replica/sum_check.h"
 #include "tests/support/liar.h"
 
 #include <errno.h>
@@ -14,6 +15,7 @@
 WRAPPED(replica_encode_contribution);
 WRAPPED(replica_declare_contribution);
 WRAPPED(replica_sum);
+WRAPPED(sum_check_sketch);
 WRAPPED(lockstep_execute_within);
 
 static const double SUM_ERROR = 0.1; /* of a slice's norm */
@@ -58,7 +60,7 @@ struct hash __wrap_replica_declare_contribution(struct replica *replica, double 
 }
 
 /* Decodes a slice, replaces each value, and encodes the slice again. */
-static void change_values(struct replica *replica, uint32_t slice, uint8_t *bytes,
+static void change_values(const struct replica *replica, uint32_t slice, uint8_t *bytes,
                           float (*change)(float value, int64_t index, double norm)) {
     const struct slices *slices = &replica->shape.slices;
     struct slice_range range = slices_range(slices, slice);
@@ -201,6 +203,66 @@ struct hash lie_contributors(struct replica *replica, uint32_t round, uint32_t s
                              const struct addend *addends, uint32_t count) {
     lie_log_use();
     return __real_replica_sum(replica, round, slice, addends, count < 1 ? count : 1);
+}
+
+/* Its own contribution with all signs changed, which has the same norm. [slices.bytes] */
+static uint8_t *negated_bytes;
+static uint32_t *swapped_rounds; /* [slices.count]: the newest round in which it summed them */
+
+static uint32_t newest_swapped_round;
+
+static const uint8_t *find_negated(const struct replica *replica, uint32_t slice) {
+    return negated_bytes + slices_range(&replica->shape.slices, slice).offset;
+}
+
+/* Leaves the contribution as it is. */
+void lie_negate(struct replica *replica) {
+    const struct slices *slices = &replica->shape.slices;
+    if (negated_bytes == NULL) {
+        negated_bytes = allocate(slices->bytes);
+        swapped_rounds = allocate(slices->count * sizeof *swapped_rounds);
+    }
+    memcpy(negated_bytes, replica->contribution, slices->bytes);
+    for (uint32_t slice = 0; slice < slices->count; slice++) {
+        uint8_t *bytes = negated_bytes + slices_range(slices, slice).offset;
+        change_values(replica, slice, bytes, negate);
+    }
+}
+
+/* It owns a slice, and adds other values than it declared. */
+
+struct hash lie_swap(struct replica *replica, uint32_t round, uint32_t slice,
+                     const struct addend *addends, uint32_t count) {
+    struct addend swapped[SWARM_MEMBERS_MAX];
+    memcpy(swapped, addends, count * sizeof *addends);
+    for (uint32_t i = 0; i < count; i++) {
+        if (addends[i].is_own) {
+            swapped[i].bytes = find_negated(replica, slice);
+            swapped_rounds[slice] = round;
+            newest_swapped_round = round;
+        }
+    }
+    return __real_replica_sum(replica, round, slice, swapped, count);
+}
+
+/* The sketch of these other values, so that the sum seems to be right. */
+const uint8_t *lie_swapped(const struct replica *replica, uint32_t slice) {
+    const bool is_swapped =
+        newest_swapped_round > 0 && swapped_rounds[slice] == newest_swapped_round;
+    return is_swapped ? find_negated(replica, slice) : replica_own_contribution(replica, slice);
+}
+
+const uint8_t *lie_wrong_sketch(const struct replica *replica, uint32_t slice) {
+    return find_negated(replica, slice);
+}
+
+void __wrap_sum_check_sketch(const struct replica *replica, uint32_t slice, const struct hash *seed,
+                             const uint8_t *bytes, uint8_t sketch[static SKETCH_BYTES]) {
+    const struct lie *lie = lie_chosen();
+    const bool is_own = bytes == replica_own_contribution(replica, slice);
+    __real_sum_check_sketch(
+        replica, slice, seed,
+        is_own && lie->find_sketched != NULL ? lie->find_sketched(replica, slice) : bytes, sketch);
 }
 
 /* ---- steps ---- */

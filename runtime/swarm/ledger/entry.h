@@ -73,6 +73,7 @@ enum suspension_reason {
     SUSPENSION_WRONG_SUM,     /* It signed a result that is not the mean of its contributions. */
     SUSPENSION_WRONG_SKETCH,  /* It signed sketches that are not those of its contribution. */
     SUSPENSION_INVALID,       /* Owners rejected its contributions. */
+    SUSPENSION_WITHHELD,      /* It signed a result and did not show its own part of it. */
     SUSPENSION_REASONS
 };
 
@@ -136,8 +137,8 @@ struct entry_member { /* what the member in one seat contributed to a commit */
  * roster found to be false. The round is that of the entry. */
 struct entry_evidence {
     uint32_t slice;
-    uint32_t epoch;             /* WRONG_SUM: epoch of the slice's plan */
-    uint64_t contributors;      /* WRONG_SUM: seats whose contributions are in the result */
+    uint32_t epoch;             /* of a result: epoch of the slice's plan */
+    uint64_t contributors;      /* of a result: seats whose contributions are in it */
     struct hash hash;           /* of the result, or of the page of sketches */
     struct hash seed;           /* WRONG_SKETCH: seed of the sketches */
     struct signature signature; /* of the member */
@@ -148,13 +149,14 @@ struct entry_suspension {
     struct identity id;             /* the suspended member */
     uint32_t reason;                /* enum suspension_reason */
     uint32_t until_round;           /* first round in which it may have a seat again */
-    struct entry_evidence evidence; /* WRONG_SUM, WRONG_SKETCH: the false statement */
+    struct entry_evidence evidence; /* WRONG_SUM, WITHHELD: the result; WRONG_SKETCH: the page */
 };
 
-/* entry_has_evidence: whether a suspension is for a false statement. */
+/* entry_has_evidence: whether a suspension is for a statement that is false, or not proven. */
 static inline bool entry_has_evidence(const struct entry_suspension *suspension) {
     return suspension->reason == SUSPENSION_WRONG_SUM ||
-           suspension->reason == SUSPENSION_WRONG_SKETCH;
+           suspension->reason == SUSPENSION_WRONG_SKETCH ||
+           suspension->reason == SUSPENSION_WITHHELD;
 }
 
 /* What allows a tracker to open the rounds after a state entry: the newest GENESIS, COMMIT or

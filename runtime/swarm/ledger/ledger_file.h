@@ -45,8 +45,10 @@ static inline size_t ledger_line_bytes_max(uint32_t slice_count) {
     return LEDGER_ENTRY_TEXT_BYTES + (size_t)slice_count * LEDGER_SLICE_TEXT_BYTES;
 }
 
-/* ledger_suspension_name: the name of an enum suspension_reason in a ledger line. */
+/* ledger_suspension_name: the name of an enum suspension_reason in a ledger line.
+ * ledger_suspension_cause: the end of the sentence "suspended until round 8: ..." for a log. */
 const char *ledger_suspension_name(uint32_t reason);
+const char *ledger_suspension_cause(uint32_t reason);
 
 /* old_protocol_fault: set the fault of a manifest, ledger or journal of protocol 1 at `place`. The
  * fault names the last version of Skep that reads it. Returns STATUS_INPUT. */

@@ -18,12 +18,37 @@ static const char *const REASONS[] = {[SUSPENSION_NONE] = "",
                                       [SUSPENSION_REPETITION] = "repetition",
                                       [SUSPENSION_WRONG_SUM] = "wrong_sum",
                                       [SUSPENSION_WRONG_SKETCH] = "wrong_sketch",
-                                      [SUSPENSION_INVALID] = "invalid_values"};
+                                      [SUSPENSION_INVALID] = "invalid_values",
+                                      [SUSPENSION_WITHHELD] = "withheld"};
 _Static_assert(ARRAY_COUNT(REASONS) == SUSPENSION_REASONS, "a reason has no name");
 
 const char *ledger_suspension_name(uint32_t reason) {
     ASSERT(reason < ARRAY_COUNT(REASONS));
     return REASONS[reason];
+}
+
+const char *ledger_suspension_cause(uint32_t reason) {
+    static const char *const CAUSES[] = {
+        [SUSPENSION_NONE] = "it did nothing wrong",
+        [SUSPENSION_DECLARATION] =
+            "the second time in three rounds, it did not declare its training",
+        [SUSPENSION_CONTRIBUTIONS] =
+            "the second time in three rounds, its contributions or their sketches did not arrive",
+        [SUSPENSION_RESULTS] =
+            "the second time in three rounds, the results of its slices did not arrive",
+        [SUSPENSION_LARGE_NORM] =
+            "the second time in three rounds, its contribution was far larger than the others",
+        [SUSPENSION_NO_EFFECT] =
+            "the second time in three rounds, its contribution was too small to have an effect",
+        [SUSPENSION_REPETITION] =
+            "the second time in three rounds, its contribution was one of an earlier round",
+        [SUSPENSION_WRONG_SUM] = "it signed a wrong sum",
+        [SUSPENSION_WRONG_SKETCH] = "it signed sketches that are not those of its contribution",
+        [SUSPENSION_INVALID] = "the second time in three rounds, its contributions were not valid",
+        [SUSPENSION_WITHHELD] = "it signed a sum and did not show its own contribution to it"};
+    _Static_assert(ARRAY_COUNT(CAUSES) == SUSPENSION_REASONS, "a reason has no sentence");
+    ASSERT(reason < SUSPENSION_REASONS);
+    return CAUSES[reason];
 }
 
 static const struct line_field ENTRY_FIELDS[] = {

@@ -55,7 +55,7 @@ const char *statement_evidence_error(const struct hash *swarm, const struct entr
                                         .seed = evidence->seed,
                                         .hash = evidence->hash};
     const enum statement_kind kind =
-        suspension->reason == SUSPENSION_WRONG_SUM ? STATEMENT_RESULT : STATEMENT_SKETCHES;
+        suspension->reason == SUSPENSION_WRONG_SKETCH ? STATEMENT_SKETCHES : STATEMENT_RESULT;
     return statement_is_signed_by(kind, &statement, &suspension->id, &evidence->signature)
                ? NULL
                : "has evidence that the suspended member did not sign";

@@ -161,11 +161,8 @@ static bool is_copy_outdated(const struct ledger_follower *follower) {
 static void log_suspension(const struct ledger_follower *follower, const struct entry *entry) {
     const uint8_t *own = follower->options->keys->public_keys.sign;
     if (entry->kind == ENTRY_SUSPEND && memcmp(entry->suspension.id.bytes, own, KEY_BYTES) == 0) {
-        log_line(LOG_WARNING, "swarm: this member has no part in rounds before %u: it %s%s",
-                 entry->suspension.until_round,
-                 entry_has_evidence(&entry->suspension) ? "signed a false statement: "
-                                                        : "missed two of three rounds, last: ",
-                 ledger_suspension_name(entry->suspension.reason));
+        log_line(LOG_WARNING, "swarm: this member is suspended until round %u: %s",
+                 entry->suspension.until_round, ledger_suspension_cause(entry->suspension.reason));
     }
 }
 

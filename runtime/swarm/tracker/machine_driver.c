@@ -118,11 +118,8 @@ static void log_entry(const struct entry *entry) {
                  entry->round);
         break;
     case ENTRY_SUSPEND:
-        log_line(LOG_WARNING,
-                 "member %.12s is suspended until round %u: it missed two of three rounds, last "
-                 "reason: %s",
-                 id, entry->suspension.until_round,
-                 ledger_suspension_name(entry->suspension.reason));
+        log_line(LOG_WARNING, "member %.12s is suspended until round %u: %s", id,
+                 entry->suspension.until_round, ledger_suspension_cause(entry->suspension.reason));
         break;
     default:
         log_line(LOG_WARNING, "rolled back to root %.16s: %s", root,

@@ -43,6 +43,7 @@ const struct timing_times *tracker_usual_times(const struct tracker *tracker) {
 /* Enters the stage that the appended entry begins. */
 static void enter_stage_of_head(struct tracker *tracker, int64_t now_ms) {
     if (tracker->record.head.kind != ENTRY_OPEN) {
+        tracker_end_recheck(tracker);
         if (tracker->record.head.kind == ENTRY_COMMIT) {
             tracker_count_deliveries(tracker);
             tracker_judge_round(tracker); /* by the speeds that were known when it began */

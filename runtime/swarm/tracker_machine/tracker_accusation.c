@@ -67,6 +67,29 @@ static const struct tracker_vote *find_most_accused(const struct tracker *tracke
     return found;
 }
 
+static enum suspension_reason suspension_of(uint32_t refusal) {
+    ASSERT(refusal_is_accusation(refusal));
+    return refusal == REFUSAL_SUM      ? SUSPENSION_WRONG_SUM
+           : refusal == REFUSAL_SKETCH ? SUSPENSION_WRONG_SKETCH
+                                       : SUSPENSION_WITHHELD;
+}
+
+/* Whether the slice of an accusation gets another owner. False sketches of an owner for its own
+ * slice may hide a wrong sum. If it signs false ones again after that, the round is lost. */
+static bool has_wrong_result(const struct tracker *tracker, const struct tracker_vote *vote) {
+    const uint32_t suspect = vote->refusal.suspect;
+    ASSERT(vote->slice < tracker->settings.slice_count);
+    return vote->refusal.reason != REFUSAL_SKETCH ||
+           (tracker->proposal.entry.slices[vote->slice].owner == suspect &&
+            !seats_contain(tracker->exchange.wrong_owners, suspect));
+}
+
+uint64_t tracker_wrong_owners(const struct tracker *tracker) {
+    const uint64_t wrong = tracker->exchange.wrong_owners;
+    return (tracker_live_voters(tracker) & ~wrong) != 0 ? wrong : 0;
+}
+
+/* A member that is disconnected withholds nothing: its slices get another owner. */
 bool tracker_judge_accusations(struct tracker *tracker) {
     uint32_t accusers = 0;
     const struct entry *head = &tracker->record.head;
@@ -76,13 +99,15 @@ bool tracker_judge_accusations(struct tracker *tracker) {
     }
     ASSERT(vote->refusal.suspect < head->seat_count);
     vote = find_evidence(tracker, vote);
-    bool is_sum = vote->refusal.reason != REFUSAL_SKETCH;
+    bool is_sum = has_wrong_result(tracker, vote);
     int row = tracker->seats.row_of_seat[vote->refusal.suspect];
-    if (row != NO_SEAT) {
-        tracker_suspend_liar(tracker, (uint32_t)row,
-                             is_sum ? SUSPENSION_WRONG_SUM : SUSPENSION_WRONG_SKETCH,
+    bool is_excused = row == NO_SEAT ||
+                      (vote->refusal.reason == REFUSAL_WITHHELD && tracker->members[row].is_silent);
+    if (!is_excused) {
+        tracker_suspend_liar(tracker, (uint32_t)row, suspension_of(vote->refusal.reason),
                              &vote->evidence);
     }
+    recheck_confirm(&tracker->recheck);
     if (is_sum) {
         exchange_mark_wrong_owner(&tracker->exchange, vote->refusal.suspect);
     }

@@ -320,8 +320,8 @@ static uint32_t choose_owner(const struct tracker *tracker, struct recovery *rec
         count_owner_loads(tracker, recovery);
     }
     uint32_t best = current;
-    uint64_t honest = recovery->links.owner_candidates & ~tracker->exchange.wrong_owners;
-    honest = honest != 0 ? honest : recovery->voters & ~tracker->exchange.wrong_owners;
+    uint64_t honest = recovery->links.owner_candidates & ~tracker_wrong_owners(tracker);
+    honest = honest != 0 ? honest : recovery->voters & ~tracker_wrong_owners(tracker);
     uint64_t candidates = honest & ~tracker->exchange.failed_owners;
     candidates = tracker_owner_candidates(tracker, candidates != 0 ? candidates : honest);
     SEATS_EACH(seat, candidates & ~seat_bit(current)) {
@@ -359,7 +359,7 @@ static struct slice_plan replan_slice(struct tracker *tracker, struct recovery *
     }
     uint64_t replaceable =
         recovery->replaced_owners | (recovery->voters & ~recovery->links.well_connected);
-    bool needs_owner = is_owner_live || seats_contain(tracker->exchange.wrong_owners, plan.owner)
+    bool needs_owner = is_owner_live || seats_contain(tracker_wrong_owners(tracker), plan.owner)
                            ? seats_contain(replaceable, plan.owner)
                            : recovery->has_answers;
     if (needs_owner && plan.epoch < SWARM_EPOCH_MAX) { /* at the maximum the round is aborted */
@@ -448,7 +448,7 @@ static struct recovery_outcome recover_results(struct tracker *tracker, struct r
     bool is_late = is_vote_late(tracker, recovery, now_ms);
     for (uint32_t s = 0; recovery->voters != 0 && s < tracker->settings.slice_count; s++) {
         uint64_t holders = find_holders(tracker, recovery->voters, s);
-        bool is_wrong = seats_contain(tracker->exchange.wrong_owners, plans[s].owner);
+        bool is_wrong = seats_contain(tracker_wrong_owners(tracker), plans[s].owner);
         if (holders != 0 && !is_wrong && !(is_late && has_few_holders(holders, recovery->voters))) {
             continue;
         }

@@ -62,6 +62,7 @@ void tracker_complete_proposal(struct tracker *tracker) {
     tracker_return_ranges(entry, used);
     tracker->proposal.id += 1;
     tracker->proposal.seed = tracker->proposal.random;
+    tracker_begin_recheck(tracker);
     tracker_clear_votes(tracker);
 }
 
@@ -164,7 +165,7 @@ static void commit_round(struct tracker *tracker, const struct tracker_vote *vot
     tracker_write_draft(tracker, RECORD_HEAD, actions);
 }
 
-void tracker_count_votes(struct tracker *tracker, struct actions *actions) {
+void tracker_count_votes(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
     const struct entry *head = &tracker->record.head;
     ASSERT(tracker->stage.kind == STAGE_VOTE);
     SEATS_EACH(seat, entry_voting_seats(head)) {
@@ -176,7 +177,9 @@ void tracker_count_votes(struct tracker *tracker, struct actions *actions) {
         const struct tracker_vote *vote = &tracker->members[row].vote;
         uint64_t votes = find_equal_votes(tracker, vote);
         if (seats_count(votes) >= entry_votes_needed(head)) {
-            commit_round(tracker, vote, votes, actions);
+            if (!tracker_is_recheck_open(tracker, now_ms)) {
+                commit_round(tracker, vote, votes, actions);
+            }
             return;
         }
     }

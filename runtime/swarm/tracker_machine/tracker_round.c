@@ -284,7 +284,7 @@ void tracker_advance(struct tracker *tracker, int64_t now_ms, struct actions *ac
         advance_train_stage(tracker, now_ms, actions);
     } else {
         if (stage == STAGE_VOTE) {
-            tracker_count_votes(tracker, actions);
+            tracker_count_votes(tracker, now_ms, actions);
         }
         if (tracker->writer.parts == 0) {
             tracker_advance_exchange(tracker, now_ms, actions);

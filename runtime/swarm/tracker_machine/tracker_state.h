@@ -7,6 +7,7 @@
 #include "runtime/swarm/protocol/seats.h"
 #include "runtime/swarm/tracker_machine/tracker_guests.h"
 #include "runtime/swarm/tracker_machine/tracker_machine.h"
+#include "runtime/swarm/tracker_machine/tracker_recheck.h"
 #include "runtime/swarm/tracker_machine/tracker_speed.h"
 
 enum { ROW_NONE = SWARM_MEMBERS_MAX }; /* no row of tracker.members */
@@ -184,6 +185,7 @@ struct tracker {
     struct tracker_writer writer;       /* the write in progress */
     struct tracker_roster roster;       /* the operator's newest roster epoch */
     struct tracker_proposal proposal;   /* proposal that members vote for */
+    struct tracker_recheck recheck;     /* slices that its voters compute again */
     struct tracker_exchange exchange;   /* holders of results, and the poll */
     struct tracker_pace pace;           /* times of the open exchange */
     struct tracker_rollback rollback;   /* states that a rollback can return to */
@@ -415,9 +417,12 @@ bool repeats_find(const struct tracker_repeats *repeats, const struct hash *root
  *                              same lie. Returns true if the round cannot be committed.
  * tracker_is_proposal_refused  Whether the proposal cannot get a quorum, and no more votes can name
  *                              a liar.
+ * tracker_wrong_owners         The owners that are replaced for a false statement. None, if no
+ *                              other voters are live.
  * tracker_find_silent_seats    The seats whose sketches did not reach half of the other members. */
 bool tracker_judge_accusations(struct tracker *tracker);
 bool tracker_is_proposal_refused(const struct tracker *tracker, int64_t now_ms);
+uint64_t tracker_wrong_owners(const struct tracker *tracker);
 uint64_t tracker_find_silent_seats(const struct tracker *tracker);
 
 /* Proposals and votes (tracker_proposal.c).
@@ -426,7 +431,7 @@ uint64_t tracker_find_silent_seats(const struct tracker *tracker);
  * tracker_fill_proposal_slice  Fill in the proposal's row of a slice, whose result `holders`
  *                              have.
  * tracker_complete_proposal    Complete the proposal under a new id.
- * tracker_count_votes          Commit if a quorum of votes agree. */
+ * tracker_count_votes          Commit if a quorum of votes agree, and no more are waited for. */
 void proposal_init(struct tracker_proposal *proposal, struct entry_slice *slices,
                    uint32_t incarnation);
 void proposal_swap_slices(struct tracker_proposal *proposal, struct entry_slice *slices);
@@ -434,6 +439,6 @@ void tracker_fill_proposal_slice(struct tracker *tracker, uint32_t slice, uint64
 void tracker_complete_proposal(struct tracker *tracker);
 void tracker_handle_vote(struct tracker *tracker, uint32_t row, const struct message *message);
 void tracker_clear_votes(struct tracker *tracker);
-void tracker_count_votes(struct tracker *tracker, struct actions *actions);
+void tracker_count_votes(struct tracker *tracker, int64_t now_ms, struct actions *actions);
 
 #endif

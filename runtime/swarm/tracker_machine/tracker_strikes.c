@@ -23,7 +23,8 @@ void tracker_clear_strikes(struct tracker *tracker, uint32_t row) {
 }
 
 static bool is_false_statement(enum suspension_reason reason) {
-    return reason == SUSPENSION_WRONG_SUM || reason == SUSPENSION_WRONG_SKETCH;
+    return reason == SUSPENSION_WRONG_SUM || reason == SUSPENSION_WRONG_SKETCH ||
+           reason == SUSPENSION_WITHHELD;
 }
 
 void tracker_suspend_liar(struct tracker *tracker, uint32_t row, enum suspension_reason reason,

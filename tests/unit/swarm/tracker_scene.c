@@ -33,6 +33,7 @@ static void do_action(const struct action *action) {
     }
     const struct message *message = &action->message;
     scene.proposal = message->kind == MESSAGE_PROPOSE ? message->number : scene.proposal;
+    scene.recheck = message->kind == MESSAGE_PROPOSE ? message->ballot.recheck : scene.recheck;
     scene.poll = message->kind == MESSAGE_POLL ? message->poll.number : scene.poll;
     if (message->kind == MESSAGE_POLL && message->poll.ends_training == 1) {
         scene.told_to_declare |= 1U << (action->to.bytes[0] - 1);

@@ -1,0 +1,113 @@
+#include "runtime/swarm/protocol/audit.h"
+#include "runtime/swarm/tracker_machine/tracker_state.h"
+
+enum {
+    WAIT_HEARTBEATS = 8,     /* for the votes of an audited proposal, and */
+    WAIT_EXCHANGE_PART = 16, /* a part of an exchange, in which a slice can be fetched */
+    LATE_ROUNDS = 64,        /* rounds in which a voter that was late is not waited for */
+    IGNORED_MIN = 8,         /* rounds in which a refuted accuser is not followed, at first */
+    IGNORED_MAX = 512,       /* at most */
+};
+
+void tracker_clear_credit(struct tracker *tracker, uint32_t row) {
+    struct tracker_recheck *recheck = &tracker->recheck;
+    recheck->credits[row] = (struct recheck_credit){0};
+    recheck->is_confirmed |= recheck->accuser_row == row + 1;
+}
+
+void recheck_confirm(struct tracker_recheck *recheck) {
+    recheck->is_confirmed = true;
+}
+
+/* The draw is as random as the seed, which did not exist when the results were computed. */
+void tracker_begin_recheck(struct tracker *tracker) {
+    struct tracker_recheck *recheck = &tracker->recheck;
+    const bool is_audited = tracker->proposal.seed.bytes[0] % AUDIT_ROUNDS == AUDIT_ROUNDS - 1 &&
+                            entry_voter_count(&tracker->record.head) >= AUDIT_VOTERS_MIN;
+    recheck->current = recheck->next != RECHECK_NONE ? recheck->next
+                       : is_audited                  ? (uint32_t)RECHECK_DRAWN
+                                                     : (uint32_t)RECHECK_NONE;
+    recheck->next = RECHECK_NONE;
+    recheck->quorum_ms = 0;
+}
+
+/* The row whose accusation is followed: of those that may be, the one that was refuted least. */
+static int find_accuser(const struct tracker *tracker) {
+    const struct entry *head = &tracker->record.head;
+    int found = NO_SEAT;
+    SEATS_EACH(seat, entry_voting_seats(head)) {
+        const int row = tracker->seats.row_of_seat[seat];
+        if (row == NO_SEAT || !tracker->members[row].vote.has_arrived ||
+            !hash_is_zero(&tracker->members[row].vote.root) ||
+            !refusal_is_accusation(tracker->members[row].vote.refusal.reason)) {
+            continue;
+        }
+        const struct recheck_credit *credits = tracker->recheck.credits;
+        if (credits[row].ignored_until <= head->round &&
+            (found == NO_SEAT || credits[row].term < credits[found].term)) {
+            found = row;
+        }
+    }
+    return found;
+}
+
+/* The prompt voters whose votes are missing. */
+static uint64_t find_awaited_rows(const struct tracker *tracker) {
+    uint64_t rows = 0;
+    SEATS_EACH(seat, tracker_live_voters(tracker)) {
+        const uint32_t row = (uint32_t)tracker->seats.row_of_seat[seat];
+        const bool is_prompt =
+            tracker_is_fast_enough(tracker, row) &&
+            tracker->recheck.credits[row].awaited_from <= tracker->record.head.round;
+        rows |= is_prompt && !tracker->members[row].vote.has_arrived ? seat_bit(row) : 0;
+    }
+    return rows;
+}
+
+static bool waits_for_votes(struct tracker *tracker, int64_t now_ms) {
+    struct tracker_recheck *recheck = &tracker->recheck;
+    const struct swarm_timing *timing = &tracker->deadlines.timing;
+    const uint64_t awaited = find_awaited_rows(tracker);
+    if (awaited == 0) {
+        return false;
+    }
+    recheck->quorum_ms = recheck->quorum_ms == 0 ? now_ms : recheck->quorum_ms;
+    const int64_t wait_ms = WAIT_HEARTBEATS * (int64_t)timing->heartbeat_ms +
+                            (int64_t)timing->exchange_ms / WAIT_EXCHANGE_PART;
+    if (now_ms - recheck->quorum_ms < wait_ms) {
+        return true;
+    }
+    SEATS_EACH(row, awaited) {
+        recheck->credits[row].awaited_from = tracker->record.head.round + LATE_ROUNDS;
+    }
+    return false;
+}
+
+/* One accusation is followed in each round. */
+bool tracker_is_recheck_open(struct tracker *tracker, int64_t now_ms) {
+    struct tracker_recheck *recheck = &tracker->recheck;
+    ASSERT(tracker->stage.kind == STAGE_VOTE);
+    const int row = recheck->accuser_row == 0 ? find_accuser(tracker) : NO_SEAT;
+    if (row != NO_SEAT) {
+        recheck->accuser_row = (uint32_t)row + 1;
+        recheck->next = RECHECK_SLICE + tracker->members[row].vote.slice;
+        tracker_enter_stage(tracker, STAGE_EXCHANGE, now_ms);
+        return true;
+    }
+    return recheck->current == RECHECK_DRAWN && waits_for_votes(tracker, now_ms);
+}
+
+/* An accusation that the others did not confirm has cost them time. */
+void tracker_end_recheck(struct tracker *tracker) {
+    struct tracker_recheck *recheck = &tracker->recheck;
+    ASSERT(recheck->accuser_row <= SWARM_MEMBERS_MAX);
+    if (recheck->accuser_row > 0 && !recheck->is_confirmed) {
+        struct recheck_credit *credit = &recheck->credits[recheck->accuser_row - 1];
+        const uint32_t term = 2 * credit->term;
+        credit->term = term < IGNORED_MIN ? IGNORED_MIN : term < IGNORED_MAX ? term : IGNORED_MAX;
+        credit->ignored_until = tracker->record.head.round + 1 + credit->term;
+    }
+    recheck->accuser_row = 0;
+    recheck->next = RECHECK_NONE;
+    recheck->is_confirmed = false;
+}

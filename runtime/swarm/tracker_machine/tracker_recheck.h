@@ -1,0 +1,40 @@
+/* tracker_recheck: which slices the voters of a proposal compute again, and how long the tracker
+ * waits for that. One of AUDIT_ROUNDS proposals (audit.h) is audited: each voter computes a slice
+ * again that it draws in secret. If one voter then accuses a member, and the others would commit,
+ * another proposal with the same results lets all of them compute the slice again. Its
+ * outcome is final: the member is suspended, or the accuser is not followed for some rounds.
+ * Private to the tracker's files; included by tracker_state.h. */
+#ifndef SKEP_SWARM_TRACKER_MACHINE_TRACKER_RECHECK_H
+#define SKEP_SWARM_TRACKER_MACHINE_TRACKER_RECHECK_H
+
+#include "runtime/swarm/tracker_machine/tracker_machine.h"
+
+/* How far a voter is trusted with the time of the others; kept when the member restarts. */
+struct recheck_credit {
+    uint32_t ignored_until; /* first round in which its accusations are followed again */
+    uint32_t term;          /* rounds for which they were not followed the last time */
+    uint32_t awaited_from;  /* first round in which an audited proposal waits for its vote again */
+};
+
+struct tracker_recheck {  /* tracker_recheck.c */
+    uint32_t next;        /* field `recheck` of the next proposal, because of an accusation */
+    uint32_t current;     /* field `recheck` of the current one */
+    uint32_t accuser_row; /* 1 + the row whose accusation the open round follows; 0: none */
+    bool is_confirmed;    /* more than half of the roster accuses the same member */
+    int64_t quorum_ms;    /* when a quorum agreed with the audited proposal; 0: not yet */
+    struct recheck_credit credits[SWARM_MEMBERS_MAX]; /* by row */
+};
+
+/* tracker_begin_recheck: a proposal begins, whose seed decides whether it is audited.
+ * tracker_is_recheck_open: a quorum agrees with the proposal. Returns true if it is not committed
+ * yet, because more votes are waited for, or because another proposal follows.
+ * recheck_confirm: more than half of the roster accuses the same member.
+ * tracker_end_recheck: a round has ended.
+ * tracker_clear_credit: forget the credit of a row, which gets another member. */
+void tracker_begin_recheck(struct tracker *tracker);
+bool tracker_is_recheck_open(struct tracker *tracker, int64_t now_ms);
+void recheck_confirm(struct tracker_recheck *recheck);
+void tracker_end_recheck(struct tracker *tracker);
+void tracker_clear_credit(struct tracker *tracker, uint32_t row);
+
+#endif
