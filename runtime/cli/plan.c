@@ -178,31 +178,31 @@ static void write_line(void *context, const char *line, size_t length) {
     fwrite(line, 1, length, context);
 }
 
-static enum status print_misfit_and_remedies(const struct session *session,
-                                             const struct fault *misfit, struct fault *fault) {
+static bool memory_is_short(const struct session *session) {
+    struct fault unused;
+    return program_fits(&session->program, &unused) != OK;
+}
+
+/* Prints why the run does not fit, and the changes with which its memory would. */
+static enum status print_misfit(const struct session *session, const struct fault *misfit,
+                                int *remedy_count, struct fault *fault) {
     struct remedy remedies[REMEDIES_MAX];
     static char buffer[REMEDIES_MAX * 1024];
     struct text text = text_over(buffer, sizeof buffer);
-    int count;
-    TRY(remedies_find(session, PURPOSE_TRAIN, remedies, &count, fault));
-    remedies_write(remedies, count, &text);
+    if (memory_is_short(session)) {
+        TRY(remedies_find(session, PURPOSE_TRAIN, remedies, remedy_count, fault));
+        remedies_write(remedies, *remedy_count, &text);
+    }
     printf("\ndoes not fit: %s\n%s", misfit->reason, buffer);
     return OK;
 }
 
-static enum status check_fit(struct session *session, struct fault *misfit) {
-    *misfit = session->misfit;
-    TRY(misfit->status);
-    TRY(disk_fits(session, misfit));
-    return program_fits(&session->program, misfit);
-}
-
 /* `misfit` is NULL if the run fits. */
 static enum status print_plan(const struct request *request, struct session *session,
-                              const struct fault *misfit, struct fault *fault) {
+                              const struct fault *misfit, int *remedy_count, struct fault *fault) {
     const struct site_report *site = session->ranks > 1 ? &request->site : NULL;
     if (request->json) {
-        return plan_print_json(session, site, misfit == NULL, fault);
+        return plan_print_json(session, site, misfit == NULL, remedy_count, fault);
     }
     print_verdict(session, misfit);
     print_table(session, site);
@@ -210,7 +210,25 @@ static enum status print_plan(const struct request *request, struct session *ses
         printf("\n");
         program_print_instructions(&session->program, write_line, stdout);
     }
-    return misfit != NULL ? print_misfit_and_remedies(session, misfit, fault) : OK;
+    return misfit != NULL ? print_misfit(session, misfit, remedy_count, fault) : OK;
+}
+
+/* Replaces the remedy of train and join, which is to run this command. */
+static void set_memory_remedy(const struct session *session, int remedy_count,
+                              struct fault *fault) {
+    enum space space;
+    char need[24];
+    const struct target *target = session->target;
+    uint64_t needed = target_shortage(target, session->program.plan.peak_bytes, &space);
+    if (remedy_count > 0) {
+        snprintf(fault->remedy, sizeof fault->remedy, "see the changes in the report");
+        return;
+    }
+    needed += target->spaces[space].capacity_bytes;
+    needed += needed / 199; /* so that rounding to three digits never gives less than is needed */
+    snprintf(fault->remedy, sizeof fault->remedy,
+             "no setting makes it fit: it needs a target with %s of %s memory",
+             text_format_bytes(needed, need), space_name(space));
 }
 
 static enum status run_plan(struct invocation *invocation) {
@@ -224,16 +242,15 @@ static enum status run_plan(struct invocation *invocation) {
     if (session->ranks > 1) {
         TRY(plan_site_read(session, &session->region, &request->site, fault));
     }
-    enum status fits = check_fit(session, &misfit);
+    enum status fits = session_fits(session, &misfit);
+    int remedy_count = 0;
     if (request->svg != NULL) {
         TRY(plan_draw(session, request->svg, fault));
     }
-    TRY(print_plan(request, session, fits == OK ? NULL : &misfit, fault));
+    TRY(print_plan(request, session, fits == OK ? NULL : &misfit, &remedy_count, fault));
     *fault = misfit;
-    bool is_program = session->misfit.status == OK && disk_fits(session, &misfit) == OK;
-    if (fits == STATUS_FIT && is_program) {
-        /* the remedy of train and join is to run this command */
-        snprintf(fault->remedy, sizeof fault->remedy, "see the changes in the report");
+    if (session->misfit.status == OK && memory_is_short(session)) {
+        set_memory_remedy(session, remedy_count, fault);
     }
     return fits;
 }

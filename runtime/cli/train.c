@@ -5,6 +5,8 @@
 #include "base/text.h"
 #include "runtime/cli/cli.h"
 
+#include <stdio.h>
+
 struct request {
     struct training training;
     int64_t rank_count;
@@ -34,6 +36,14 @@ static void log_layout(const struct session *session, int world) {
 
 static enum status read_run(struct invocation *invocation, struct session *session) {
     TRY(invocation_read_session(invocation, session));
+    if (session->settings.run_file[0] == '\0' && session->settings.train_files.count == 0) {
+        const char *model = invocation->positionals[0];
+        char remedy[PATH_BYTES];
+        snprintf(remedy, sizeof remedy,
+                 "write a run file with `model: %.160s` and data.train (`skep help train`)", model);
+        return fault_set(&invocation->fault, STATUS_INPUT, model, remedy,
+                         "is a model, not a run file");
+    }
     return session->shared_settings_fixed
                ? fault_set(&invocation->fault, STATUS_USAGE, invocation->positionals[0],
                            "`skep join` trains as a member of the swarm",

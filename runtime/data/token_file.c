@@ -1,8 +1,11 @@
 #include "runtime/data/token_file.h"
 
 #include "base/file.h"
+#include "base/limits.h"
+#include "runtime/data/tokenizer_script.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -93,21 +96,37 @@ static enum status llmc_read_header(struct token_file *file, const struct llmc_f
     return OK;
 }
 
-/* Files that contain text, which has to be converted to tokens first. */
-static const struct text_kind {
+/* Files that contain text, which has to be converted to tokens first. `remedy` has %s for the path
+ * of the script. */
+struct text_kind {
     const char *suffix, *name, *remedy;
-} TEXT_KINDS[] = {
-    {".jsonl", "text in JSON lines", "tokenise it with tools/tokenize.py"},
-    {".json", "text in JSON", "convert it to .jsonl, then tokenise it with tools/tokenize.py"},
-    {".csv", "text in a table", "convert it to .jsonl, then tokenise it with tools/tokenize.py"},
-    {".md", "text", "tokenise it with tools/tokenize.py"},
-    {".parquet", "a table in Parquet",
-     "convert it to .jsonl, then tokenise it with tools/tokenize.py"},
-    {".arrow", "a table in Arrow", "convert it to .jsonl, then tokenise it with tools/tokenize.py"},
+};
+
+static const struct text_kind TEXT_KINDS[] = {
+    {".jsonl", "text in JSON lines", "tokenise it with %s"},
+    {".json", "text in JSON", "convert it to .jsonl, then tokenise it with %s"},
+    {".csv", "text in a table", "convert it to .jsonl, then tokenise it with %s"},
+    {".md", "text", "tokenise it with %s"},
+    {".parquet", "a table in Parquet", "convert it to .jsonl, then tokenise it with %s"},
+    {".arrow", "a table in Arrow", "convert it to .jsonl, then tokenise it with %s"},
     {".gz", "compressed", "decompress it"},
     {".zst", "compressed", "decompress it"},
     {".zip", "compressed", "decompress it"},
 };
+
+/* Fills in the path of the script for each %s of a remedy. */
+static enum status set_text_fault(const struct token_file *file, const char *reason,
+                                  const struct text_kind *kind, struct fault *fault) {
+    char script[2 * PATH_BYTES];
+    const char *place = strstr(kind->remedy, "%s");
+    (void)fault_set(fault, STATUS_INPUT, file->path, kind->remedy, "%s", reason);
+    if (place != NULL) {
+        tokenizer_script_path(script, sizeof script);
+        snprintf(fault->remedy, sizeof fault->remedy, "%.*s%.200s%s", (int)(place - kind->remedy),
+                 kind->remedy, script, place + 2);
+    }
+    return fault->status;
+}
 
 static const struct text_kind *find_text_kind(const char *suffix) {
     for (size_t i = 0; i < ARRAY_COUNT(TEXT_KINDS); i++) {
@@ -137,8 +156,9 @@ static enum status find_format(struct token_file *file, const char *format, stru
                          "\"%.40s\" is not one of u16, u32, bytes", format);
     }
     if (dot != NULL && find_text_kind(dot) != NULL) {
-        return fault_set(fault, STATUS_INPUT, file->path, find_text_kind(dot)->remedy,
-                         "is %s, not tokens", find_text_kind(dot)->name);
+        char reason[NAME_BYTES];
+        snprintf(reason, sizeof reason, "is %s, not tokens", find_text_kind(dot)->name);
+        return set_text_fault(file, reason, find_text_kind(dot), fault);
     }
     return fault_set(fault, STATUS_INPUT, file->path,
                      "set data.format to u16, u32 or bytes, or rename the file to .u16, .u32, "
@@ -153,10 +173,9 @@ enum status token_file_refuse_text(const struct token_file *file, const char *fo
     if (!is_text || (format != NULL && strcmp(format, "bytes") == 0)) {
         return OK;
     }
-    return fault_set(fault, STATUS_INPUT, file->path,
-                     "tokenise it with tools/tokenize.py, or set data.format to bytes to train on "
-                     "its bytes",
-                     "is text, but this model's tokens are not bytes");
+    static const struct text_kind PLAIN = {
+        .remedy = "tokenise it with %s, or set data.format to bytes to train on its bytes"};
+    return set_text_fault(file, "is text, but this model's tokens are not bytes", &PLAIN, fault);
 }
 
 static enum status count_tokens(struct token_file *file, struct fault *fault) {

@@ -197,3 +197,27 @@ enum status disk_fits(const struct session *session, struct fault *fault) {
     }
     return disk.capacity_known ? check_demand(&setting, fault) : OK;
 }
+
+static enum status memory_fits(const struct session *session, struct fault *fault) {
+    if (session->misfit.status != OK) {
+        *fault = session->misfit;
+        return fault->status;
+    }
+    return program_fits(&session->program, fault);
+}
+
+enum status session_fits(const struct session *session, struct fault *fault) {
+    struct fault memory, disk;
+    const bool has_memory = memory_fits(session, &memory) == OK;
+    const bool has_disk = disk_fits(session, &disk) == OK;
+    if (has_memory && has_disk) {
+        return OK;
+    }
+    *fault = has_memory ? disk : memory;
+    if (!has_memory && !has_disk) {
+        const size_t length = strlen(fault->reason);
+        struct text text = text_over(fault->reason + length, sizeof fault->reason - length);
+        text_add(&text, "; %s", disk.reason);
+    }
+    return STATUS_FIT;
+}

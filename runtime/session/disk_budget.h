@@ -33,4 +33,8 @@ struct disk_budget disk_budget_of(const struct session *session);
  * folder or limits.disk and both sizes, or OK if the capacity is unknown. */
 MUST_CHECK enum status disk_fits(const struct session *session, struct fault *fault);
 
+/* session_fits: checks that the compiled program fits the memory of the target, then the disk. If
+ * both are too small, the fault is that of the memory, and its reason contains both. */
+MUST_CHECK enum status session_fits(const struct session *session, struct fault *fault);
+
 #endif

@@ -1,13 +1,30 @@
 /* alone: executes the steps of a run that trains alone, the work between steps, and the end of the
  * run. */
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "runtime/train/train.h"
 #include "transport/site/stop.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* ---- snapshots ---- */
+
+/* Adds to the fault of a save what is lost with it. */
+static void name_unsaved_steps(const struct training *training, struct fault *fault) {
+    char valid[NAME_BYTES] = "";
+    size_t length = strlen(fault->reason);
+    if (training->saved_step >= 0) {
+        snprintf(valid, sizeof valid, "; the snapshot of step %lld is valid",
+                 (long long)training->saved_step);
+    }
+    if (training->step > max_i64(training->saved_step, 0)) {
+        snprintf(fault->reason + length, sizeof fault->reason - length,
+                 "; steps %lld to %lld are not saved%s",
+                 (long long)max_i64(training->saved_step, 0) + 1, (long long)training->step, valid);
+    }
+}
 
 static enum status save_snapshot(void *owner, struct fault *fault) {
     struct training *training = owner;
@@ -20,7 +37,12 @@ static enum status save_snapshot(void *owner, struct fault *fault) {
         {.name = "cursor", .value = (uint64_t)training->cursor}};
     fingerprint_to_values(&training->fingerprint, values + 1);
     int64_t begin_ns = clock_monotonic_ns();
-    TRY(trainer_write_snapshot(trainer, training->step, values, ARRAY_COUNT(values), fault));
+    enum status status =
+        trainer_write_snapshot(trainer, training->step, values, ARRAY_COUNT(values), fault);
+    if (status != OK) {
+        name_unsaved_steps(training, fault);
+        return status;
+    }
     training->saved_step = training->step;
     training->save_seconds = clock_seconds_since(begin_ns);
     snprintf(moment, sizeof moment, "step %lld", (long long)training->step);
@@ -210,6 +232,22 @@ static void log_skipped(const struct trainer *trainer) {
     }
 }
 
+/* Logs the length of the run, and what a crash would cost. */
+static void log_length(const struct training *training) {
+    const struct trainer *trainer = &training->trainer;
+    const struct settings *settings = &trainer->session.settings;
+    const int64_t last = training->until - 1;
+    log_line(LOG_INFO, "%lld step%s of %lld tokens: %.3g passes over the data",
+             (long long)settings->steps, settings->steps == 1 ? "" : "s",
+             (long long)settings->batch_tokens, data_passes(settings, &trainer->train));
+    if (training->step < last && count_due(settings->snapshot_every, training->step, last) == 0) {
+        log_line(LOG_INFO,
+                 "no snapshot before the end: a crash loses all steps%s; set "
+                 "snapshot.every",
+                 training->step > 0 ? " of this start" : "");
+    }
+}
+
 enum status training_run(struct training *training, struct fault *fault) {
     static const struct trainer_callbacks ACTS = {
         .save = save_snapshot, .evaluate = run_evaluation, .export_model = export_model};
@@ -220,13 +258,12 @@ enum status training_run(struct training *training, struct fault *fault) {
     training->first_step = training->step;
     trainer_seal(trainer);
     if (session_is_rank0(&trainer->session)) {
-        log_line(LOG_INFO, "%lld step%s of %lld tokens: %.3g passes over the data",
-                 (long long)settings->steps, settings->steps == 1 ? "" : "s",
-                 (long long)settings->batch_tokens, data_passes(settings, &trainer->train));
+        log_length(training);
     }
     if (training->step >= training->until) {
-        log_line(LOG_INFO, "already at step %lld of %lld; nothing to do", (long long)training->step,
-                 (long long)settings->steps);
+        log_line(LOG_INFO, "already at step %lld of %lld; a larger %s extends the run",
+                 (long long)training->step, (long long)settings->steps,
+                 pauses ? "pause_at" : "steps");
     }
     enum status status = run_steps(training, fault);
     log_skipped(trainer);

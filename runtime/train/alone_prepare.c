@@ -139,7 +139,7 @@ static enum status make_writer(struct training *training, struct fault *fault) {
 
 static enum status build_program(struct session *session, struct fault *fault) {
     TRY(session_compile(session, PURPOSE_TRAIN, fault));
-    return session_is_rank0(session) ? disk_fits(session, fault) : OK;
+    return session_is_rank0(session) ? session_fits(session, fault) : OK;
 }
 
 static enum status describe_training(struct trainer *trainer, struct fault *fault) {
@@ -149,11 +149,32 @@ static enum status describe_training(struct trainer *trainer, struct fault *faul
     return trainer_describe(trainer, fault);
 }
 
-static enum status open_metrics(struct trainer *trainer, struct fault *fault) {
+/* Reports the steps that an earlier process completed and did not save. */
+static void log_lost_steps(const struct training *training) {
+    struct region scratch = {0};
+    const char *path = training->trainer.session.settings.metrics_path;
+    int64_t reached = training->fresh ? 0 : metrics_find_interrupted(path, &scratch);
+    if (reached > training->step && training->step == 0) {
+        log_line(LOG_WARNING,
+                 "the earlier run reached step %lld without a snapshot; starting at "
+                 "step 1",
+                 (long long)reached);
+    } else if (reached > training->step) {
+        log_line(LOG_WARNING,
+                 "the earlier run reached step %lld; its last snapshot is of step %lld",
+                 (long long)reached, (long long)training->step);
+    }
+    region_finish(&scratch);
+}
+
+static enum status open_metrics(struct training *training, struct fault *fault) {
+    struct trainer *trainer = &training->trainer;
     trainer_plan_memories(trainer);
-    return session_is_rank0(&trainer->session)
-               ? metrics_open(&trainer->session, &trainer->metrics, fault)
-               : OK;
+    if (!session_is_rank0(&trainer->session)) {
+        return OK;
+    }
+    log_lost_steps(training);
+    return metrics_open(&trainer->session, &trainer->metrics, fault);
 }
 
 enum status training_prepare(struct training *training, bool fresh, struct fault *fault) {
@@ -180,7 +201,7 @@ enum status training_prepare(struct training *training, bool fresh, struct fault
     TRY(trainer_end_stage(trainer, trainer_plan_export(trainer, fault), fault));
     TRY(trainer_end_stage(trainer, set_aside_earlier_files(training, fault), fault));
     TRY(trainer_end_stage(trainer, make_writer(training, fault), fault));
-    return trainer_end_stage(trainer, open_metrics(trainer, fault), fault);
+    return trainer_end_stage(trainer, open_metrics(training, fault), fault);
 }
 
 void training_finish(struct training *training) {

@@ -44,9 +44,9 @@ enum status metrics_check(const char *path, const char *key, struct fault *fault
                                  "a file cannot be created in this folder", errno);
 }
 
-/* Finds the incomplete line at the end of the file: *tail, in `buffer`, is its text, and the result
- * its length in bytes; 0 if there is none, or the path is no regular file. */
-static size_t read_incomplete_line(const char *path, char *buffer, const char **tail) {
+/* Reads the end of the file into `buffer` [TAIL_BYTES]; returns the number of bytes, 0 if the path
+ * is no regular file. */
+static size_t read_tail(const char *path, char *buffer) {
     int fd;
     int64_t bytes;
     struct fault unread;
@@ -57,7 +57,52 @@ static size_t read_incomplete_line(const char *path, char *buffer, const char **
     const enum status status =
         file_read_at(fd, path, buffer, count, bytes - (int64_t)count, &unread);
     close(fd);
-    if (status != OK || count == 0) {
+    return status == OK ? count : 0;
+}
+
+static bool has_prefix(const char *line, const char *end, const char *prefix) {
+    const size_t length = strlen(prefix);
+    return (size_t)(end - line) >= length && memcmp(line, prefix, length) == 0;
+}
+
+/* The step in the line [line, end); 0 if there is none. */
+static int64_t step_of_line(const char *line, const char *end) {
+    static const char NAME[] = ", \"step\": ";
+    char digits[24] = "";
+    int64_t step = 0;
+    const char *number = memmem(line, (size_t)(end - line), NAME, sizeof NAME - 1);
+    if (number != NULL) {
+        number += sizeof NAME - 1;
+        size_t length = 0;
+        while (number < end && length < sizeof digits - 1 && *number >= '0' && *number <= '9') {
+            digits[length++] = *number++;
+        }
+    }
+    return text_parse_i64(digits, &step) ? step : 0;
+}
+
+int64_t metrics_find_interrupted(const char *path, struct region *region) {
+    char *buffer = region_alloc(region, TAIL_BYTES, 1);
+    const char *end = buffer + read_tail(path, buffer);
+    const char *next;
+    int64_t step = 0;
+    for (const char *line = buffer; line < end; line = next) {
+        const char *newline = memchr(line, '\n', (size_t)(end - line));
+        next = newline != NULL ? newline + 1 : end;
+        if (newline != NULL && has_prefix(line, next, "{\"kind\": \"step\"")) {
+            step = step_of_line(line, next);
+        } else if (has_prefix(line, next, "{\"kind\": \"end\"")) {
+            step = 0;
+        }
+    }
+    return step;
+}
+
+/* Finds the incomplete line at the end of the file: *tail, in `buffer`, is its text, and the result
+ * its length in bytes; 0 if there is none, or the path is no regular file. */
+static size_t read_incomplete_line(const char *path, char *buffer, const char **tail) {
+    const size_t count = read_tail(path, buffer);
+    if (count == 0) {
         return 0;
     }
     const char *newline = memrchr(buffer, '\n', count);

@@ -58,6 +58,12 @@ void metrics_write_memory(struct metrics *metrics, const struct session *session
                           const struct rank_memory *memories); /* [ranks]: one entry per rank */
 void metrics_write_end(struct metrics *metrics, bool finished);
 
+/* metrics_find_interrupted: returns the last step in the metrics file `path` if the process that
+ * wrote it crashed or failed afterwards, and 0 if it ended in order, or if there is no such file.
+ * memory  a buffer in `region`
+ * limits  only the last 64 KiB of the file are read */
+int64_t metrics_find_interrupted(const char *path, struct region *region);
+
 void metrics_close(struct metrics *metrics);
 
 #endif

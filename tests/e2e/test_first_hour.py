@@ -5,6 +5,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import unittest
@@ -55,6 +56,23 @@ class TextForATokeniser(Rows):
             with self.subTest(name):
                 (folder.path / name).write_bytes(TEXT)
                 self.refused(folder, ["train", "run.yaml", f"data.train={name}"], name, *words)
+
+    def test_the_script_that_is_named_exists(self):
+        folder = self.folder()
+        (folder.path / "a.jsonl").write_bytes(TEXT)
+        message = folder.train("data.train=a.jsonl").stderr
+        script = re.search(r"tokenise it with (\S+)", message)[1]
+        self.assertTrue(pathlib.Path(script).read_text().startswith('"""Convert text'), script)
+        # an installation, with the program in another place of the same form
+        program = folder.path / "usr" / "bin" / "skep"
+        installed = folder.path / "usr" / "share" / "skep" / "tokenize.py"
+        program.parent.mkdir(parents=True)
+        installed.parent.mkdir(parents=True)
+        shutil.copy(folder.command()[0], program)
+        shutil.copy(script, installed)
+        result = subprocess.run([program, "train", "run.yaml", "data.train=a.jsonl"],
+                                cwd=folder.path, capture_output=True, text=True, check=False)
+        self.assertIn(f"tokenise it with {installed}\n", result.stderr)
 
     def test_a_tracker_makes_no_swarm_of_such_text(self):
         folder = self.folder_with_text({**LLAMA, "vocab_size": 512})
@@ -308,12 +326,24 @@ class Slips(Rows):
              ["runs.yaml", "No such file", "there are run.yaml, tab.yaml"]),
             ("a folder", ["train", "empty"], ["empty: the folder has no config.json",
                                               "give a run file"]),
+            ("a model instead of a run file", ["train", "model"],
+             ["skep: model: is a model, not a run file", "write a run file with `model: model`",
+              "data.train", "skep help train"]),
+            ("its config.json", ["train", "model/config.json"],
+             ["skep: model/config.json: is a model, not a run file"]),
             ("the folder of a run", ["generate", "run", "--prompt", "a"],
              ["run: the folder has no config.json", "did you mean run/model?"]),
             ("a short name", ["plan", "gpt2"], ["gpt2", "did you mean openai-community/gpt2?"]),
             ("a model that is not in the cache", ["plan", "org/name"],
              ["org/name", "run `hf download org/name` (pip install huggingface_hub)"]),
             ("a tab", ["train", "tab.yaml"], ["tab.yaml:3:1: tab", "indent with spaces"])])
+
+    def test_a_model_and_data_on_the_command_line_are_a_run(self):
+        folder = self.folder()
+        result = folder.run("train", "model", "init=random", "steps=1", "data.train=train.u16",
+                            "batch.sequence=16")
+        self.assert_exit(result, 0)
+        self.assertTrue((folder.path / "skep-run" / "model" / "model.safetensors").exists())
 
     def test_an_incomplete_download(self):
         folder = self.folder(steps=1)

@@ -72,7 +72,7 @@ class Reader:
 
     def types(self, command, code=0):
         """Runs a command in the foreground; its standard output."""
-        if re.match(r"[A-Z]+='", command):
+        if re.match(r"[A-Z]+=", command):
             self.variables += command
             return ""
         result = subprocess.run(["bash", "-ec", "set -o pipefail\n" + self.variables + command],
@@ -83,9 +83,9 @@ class Reader:
         return result.stdout
 
 
-def write_model(folder):
+def write_model(folder, **changes):
     folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(CONFIG))
+    (folder / "config.json").write_text(json.dumps({**CONFIG, **changes}))
 
 
 def write_shard(path, text):
@@ -119,29 +119,38 @@ class Walks(unittest.TestCase):
         for section in ("Lend a machine", "Train a model", "Run a swarm", "Package it"):
             self.assertIn(len(readme.commands(section)), range(4, 13), section)
 
+    @staticmethod
+    def make_environment(reader):
+        """In place of a package that pip would download: a tokenizer of bytes."""
+        python = reader.work / "v" / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.write_text(f"#!/bin/sh\nPYTHONPATH={ROOT}/tests/support/tokenizer_double "
+                          f"exec {sys.executable} \"$@\"\n")
+        python.chmod(0o755)
+
     def test_an_engineer_trains_a_model(self):
         reader = Reader(self, "engineer")
-        write_model(reader.work / "pretrained")
+        write_model(reader.work / "pretrained", vocab_size=257)  # bytes, and the end of a text
         (reader.work / "first.yaml").write_text(
             "model: pretrained\ninit: random\nsteps: 1\nexport: my-model\n"
             "data: {train: t.bin}\nbatch.sequence: 128\n")
         write_shard(reader.work / "t.bin", TEXT[:4096])
         reader.types("skep train first.yaml\n")
+        (reader.work / "my-model" / "tokenizer.json").write_text("{}")
         (reader.work / "book.txt").write_text(TEXT)
-        tokenize, *rest = readme.commands("Train a model")
-        self.assertIn("tools/tokenize.py", tokenize)
-        # The tokenizer needs transformers; tests/parity/test_tokenize.py runs the script.
-        write_shard(reader.work / "tokens" / "book_train_000000.bin", TEXT[5000:])
-        write_shard(reader.work / "tokens" / "book_val_000000.bin", TEXT[:5000])
         losses = []
-        for command in rest:
+        for command in readme.commands("Train a model"):
+            if command.startswith("TOKENIZE="):
+                command = f"TOKENIZE='{ROOT}/tools/tokenize.py'\n"
+            if command.startswith("python3 -m venv v"):
+                self.make_environment(reader)
+                continue
             output = reader.types(command)
             if command.startswith("skep eval"):
                 losses.append(float(re.search(r"loss ([\d.]+)", output)[1]))
             if command.startswith("skep plan"):
                 self.assertTrue(output.startswith("fits"), output)
-            if command.startswith("skep generate"):
-                self.assertRegex(output, r"^[\d\s,\[\]]+$")
+        self.assertGreater(len(output.strip()), 10)  # the text of the last command
         before, after = losses
         self.assertLess(after, before - 0.1)
 

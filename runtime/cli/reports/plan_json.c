@@ -222,12 +222,14 @@ void remedies_add_json(const struct remedy *remedies, int count, struct json_wri
     json_end(json);
 }
 
-static enum status add_remedies(struct json_writer *json, const struct session *session,
+static enum status add_remedies(struct json_writer *json, const struct session *session, int *count,
                                 struct fault *fault) {
     struct remedy remedies[REMEDIES_MAX];
-    int count;
-    TRY(remedies_find(session, PURPOSE_TRAIN, remedies, &count, fault));
-    remedies_add_json(remedies, count, json_newline(json, 0));
+    struct fault unused;
+    if (program_fits(&session->program, &unused) != OK) {
+        TRY(remedies_find(session, PURPOSE_TRAIN, remedies, count, fault));
+    }
+    remedies_add_json(remedies, *count, json_newline(json, 0));
     return OK;
 }
 
@@ -255,7 +257,7 @@ static void add_settings(struct json_writer *json, struct session *session) {
 }
 
 enum status plan_print_json(struct session *session, const struct site_report *site, bool fits,
-                            struct fault *fault) {
+                            int *remedy_count, struct fault *fault) {
     struct json_stdout out;
     struct json_writer *json = json_stdout_begin(&out, JSON_ONE_LINE);
     enum status status = OK;
@@ -273,7 +275,7 @@ enum status plan_print_json(struct session *session, const struct site_report *s
     }
     if (!fits) {
         add_blame(json, session);
-        status = add_remedies(json, session, fault);
+        status = add_remedies(json, session, remedy_count, fault);
     }
     json_stdout_end(&out);
     return status;

@@ -38,12 +38,13 @@ void inspect_print_json(const struct inspect_report *report);
 /* ---- skep plan ---- */
 
 /* plan_print_json: prints the plan as one JSON document. If `fits` is false, it includes blame and
- * remedies.
+ * the remedies
+ * of the memory, and *remedy_count, which the caller set to 0, is their number.
  * site    report on the ranks, or NULL for one rank
  * errors  STATUS_FAILED when the proof of a remedy's plan fails; part of the document may have been
  *         printed */
 MUST_CHECK enum status plan_print_json(struct session *session, const struct site_report *site,
-                                       bool fits, struct fault *fault);
+                                       bool fits, int *remedy_count, struct fault *fault);
 
 /* remedies_add_json: adds the array "remedies", each with its changes and the peak after them. */
 void remedies_add_json(const struct remedy *remedies, int count, struct json_writer *json);
