@@ -75,6 +75,7 @@ struct outer_state {
     struct entry *entry;          /* scratch entry with space for its slices */
     struct slice_report *reports; /* [slices]: reports of results that an earlier start stored */
     uint32_t stored_round;        /* round of `reports`; 0: none */
+    struct lease lease;           /* what an earlier start promised last */
     struct hash stored_results;   /* hash that identifies the results stored last */
     /* hash that identifies the results whose root was computed last */
     struct hash rooted_results;

@@ -48,7 +48,9 @@ static void report_failed_job(struct member_run *member, const struct member_job
 static void execute_store_job(struct member_run *member, const struct member_job *job) {
     struct event event = {.kind = EVENT_STORED, .job = job->job};
     struct fault rejected;
-    if (store_results(&member->outer, job->entry, &rejected) != OK) {
+    if (store_results(&member->outer, job->entry, &rejected) != OK ||
+        member_store_write_lease(&member->outer.store, &member->swarm.manifest.hash, &job->lease,
+                                 &rejected) != OK) {
         report_failed_job(member, job, EVENT_STORED, &rejected);
         return;
     }

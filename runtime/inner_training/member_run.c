@@ -77,8 +77,10 @@ static enum status open_store(struct member_run *member, struct fault *fault) {
     file_join(settings->stem, "ledger.jsonl", path, sizeof path);
     TRY(ledger_copy_open(region_copy_text(region, path), slices->count, region, &outer->ledger,
                          fault));
-    return member_store_claim_folder(&outer->store, &member->swarm.manifest.hash,
-                                     ledger_copy_swarm(&outer->ledger), fault);
+    TRY(member_store_claim_folder(&outer->store, &member->swarm.manifest.hash,
+                                  ledger_copy_swarm(&outer->ledger), fault));
+    return member_store_read_lease(&outer->store, &member->swarm.manifest.hash, &outer->lease,
+                                   fault);
 }
 
 static enum status open_metrics(struct member_run *member, struct fault *fault) {
@@ -121,7 +123,8 @@ static enum status start_loop(struct member_run *member, struct fault *fault) {
         (struct member_initial_state){.sample_tokens = member->swarm.terms.sample_tokens,
                                       .root = outer->replica.root,
                                       .stored_round = outer->stored_round,
-                                      .stored = outer->reports};
+                                      .stored = outer->reports,
+                                      .lease = outer->lease};
     options.stored_result_context = &outer->store;
     options.read_stored_result = read_stored_result;
     options.states = &outer->states;

@@ -150,8 +150,8 @@ def lease_fields(line):
         return {"start": 0}
     found = line["leases"]
     fields = {"start": found["start"], "state": bytes.fromhex(found["state"]),
-              "leased": electors(found["leased"]), "resigned": electors(found["resigned"]),
-              "lease_signatures": b"".join(map(bytes.fromhex, found["signatures"]))}
+              "resigned": electors(found["resigned"]),
+              "resignation_signatures": b"".join(map(bytes.fromhex, found["signatures"]))}
     order = found.get("order", {"members": []})
     fields["order_members"] = b"".join(map(bytes.fromhex, order["members"]))
     if order["members"]:
@@ -178,7 +178,9 @@ def body(line):
     if kind != "commit":
         entry |= delegation_fields(line)
     if kind == "open":
-        entry |= roster_fields(line) | lease_fields(line)
+        entry |= roster_fields(line)
+    if kind in ("open", "abort"):
+        entry |= lease_fields(line)
     if kind == "suspend":
         entry |= {"suspended": bytes.fromhex(line["suspended"]),
                   "reason": 1 + REASONS.index(line["reason"]), "until_round": line["until_round"]}

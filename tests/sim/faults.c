@@ -213,6 +213,7 @@ static void wipe(struct world *world, uint32_t index) {
     memset(&node->snapshot, 0, sizeof(node->snapshot));
     memset(node->results, 0, sizeof(node->results));
     node->copy_count = 0;
+    memset(&node->lease, 0, sizeof(node->lease));
 }
 
 static void happen_to_all(struct world *world, int fault, uint32_t survivor) {
@@ -262,7 +263,9 @@ void faults_happen(struct world *world, const struct happening *happening) {
         break;
     case FAULT_WIPE:
         crash(world, index, lasts);
-        wipe(world, index);
+        if (!world->will_copy || !world->needs_leases) { /* a lost disk can be enough for a fork */
+            wipe(world, index);
+        }
         break;
     case FAULT_DISK_FULL:
         node->disk_full_until = world->now + lasts;

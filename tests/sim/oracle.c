@@ -193,6 +193,24 @@ static void check_lost(struct world *world, uint32_t tracker, const struct hash 
     }
 }
 
+/* The same entry in the other copy of the store, or NULL. Both can append the same commit, with the
+ * votes of different members. */
+static const struct entry *find_in_copy(const struct world *world,
+                                        const struct tracker_store *store, uint32_t at,
+                                        const struct hash *hash) {
+    const struct tracker_store *other = &world->stores[store == &world->stores[0]];
+    const bool is_there = world->copied_count > 0 && at < other->ledger_count &&
+                          hash_equal(&other->ledger[at].hash, hash);
+    return is_there ? &other->ledger[at] : NULL;
+}
+
+static bool is_undone_in_copy(const struct world *world, const struct tracker_store *store,
+                              uint32_t at) {
+    const struct tracker_store *other = &world->stores[store == &world->stores[0]];
+    return find_in_copy(world, store, at, &store->ledger[at].hash) != NULL &&
+           other->is_undone[at] != 0;
+}
+
 /* What a rollback undoes: every commit after the state that it names. */
 static void undo(struct world *world, struct tracker_store *store, const struct entry *entry) {
     check_lost(world, (uint32_t)(store - world->stores), &store->record.commit.root);
@@ -200,7 +218,8 @@ static void undo(struct world *world, struct tracker_store *store, const struct 
     while (at > 0 && (store->is_undone[at - 1] || store->ledger[at - 1].kind == ENTRY_ABORT ||
                       !hash_equal(&store->ledger[at - 1].root, &entry->root))) {
         at--;
-        if (!store->is_undone[at] && store->ledger[at].kind == ENTRY_COMMIT) {
+        if (!store->is_undone[at] && store->ledger[at].kind == ENTRY_COMMIT &&
+            !is_undone_in_copy(world, store, at)) {
             use_samples(world, &store->ledger[at], -1);
         }
         store->is_undone[at] = 1;
@@ -215,7 +234,10 @@ static void check_fork(struct world *world, const struct tracker_store *store,
                        const struct entry *entry) {
     const struct tracker_store *other = &world->stores[store == &world->stores[0]];
     for (uint32_t i = world->copied_count; i > 0 && i < other->ledger_count; i++) {
-        if (other->ledger[i].kind == ENTRY_COMMIT && !world->may_fork) {
+        const struct hash *hash = &other->ledger[i].hash;
+        const bool is_same =
+            hash_equal(hash, &entry->hash) || find_in_copy(world, other, i, hash) != NULL;
+        if (other->ledger[i].kind == ENTRY_COMMIT && !world->may_fork && !is_same) {
             world_fail(world, "fork: one copy of a store commits round %u, the other one round %u",
                        other->ledger[i].round, entry->round);
             return;
@@ -227,7 +249,9 @@ static void check_commit(struct world *world, const struct tracker_store *store,
                          const struct entry *entry) {
     check_fork(world, store, entry);
     check_signatures(world, entry);
-    use_samples(world, entry, 1);
+    if (find_in_copy(world, store, store->ledger_count, &entry->hash) == NULL) {
+        use_samples(world, entry, 1);
+    }
     for (uint32_t s = 0; s < world->slice_count; s++) {
         check_sum(world, store, entry, s);
         check_owner(world, entry, s);

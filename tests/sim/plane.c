@@ -263,6 +263,9 @@ static void store(struct world *world, uint32_t index, const struct action *acti
     struct node *node = &world->nodes[index];
     struct happening *done = add_done(world, index, action, EVENT_STORED);
     done->event.write_outcome = is_full(world, node) ? WRITE_FAILED : WRITE_OK;
+    if (action->lease != NULL && done->event.write_outcome == WRITE_OK) {
+        node->lease = *action->lease;
+    }
     for (uint32_t s = 0; s < world->slice_count && done->event.write_outcome == WRITE_OK; s++) {
         struct stored *stored =
             plane_find(node, action->entry->round, s, &action->entry->slices[s].hash);

@@ -254,7 +254,9 @@ int world_run_copied(struct world *world, uint64_t seed, bool may_fork) {
     world_start(world, 0);
     faults_plan(world);
     world_run_until(world, COPY_MS + (int64_t)world_draw(world, COPY_MS), UINT32_MAX);
-    if (world->failure[0] == 0) {
+    const uint32_t commits_min = world->needs_leases ? 1 : 0; /* Before, there are no electors. */
+    world_run_until(world, FAULTS_MS, commits_min);
+    if (world->failure[0] == 0 && world->stores[0].record.commit.commits >= commits_min) {
         faults_copy(world);
         world_run_until(world, FAULTS_MS, UINT32_MAX);
     }
@@ -263,6 +265,16 @@ int world_run_copied(struct world *world, uint64_t seed, bool may_fork) {
         world_run_until(world, FAULTS_MS + AFTER_COPY_MS, UINT32_MAX);
     }
     return world_end(world);
+}
+
+uint32_t world_commits_after_copy(const struct world *world) {
+    uint32_t commits = 0;
+    for (uint32_t i = 0; i < TRACKERS && world->copied_count > 0; i++) {
+        for (uint32_t at = world->copied_count; at < world->stores[i].ledger_count; at++) {
+            commits += world->stores[i].ledger[at].kind == ENTRY_COMMIT;
+        }
+    }
+    return commits;
 }
 
 int world_run_equivocal(struct world *world, uint64_t seed, enum equivocation kind) {

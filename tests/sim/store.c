@@ -66,6 +66,7 @@ void store_begin(struct world *world) {
     record->next_session = 1;
     record->head.kind = ENTRY_GENESIS;
     record->head.root = plane_root(world, &world->nodes[0].outer);
+    record->head.leases.are_needed = world->needs_leases;
     delegate(&record->head.documents.delegation);
     record->head.hash = plane_entry_hash(&record->head, &record->head.root);
     record->head.signature_count = 1;

@@ -2,7 +2,9 @@
  * use  test_sim                      500 schedules (SKEP_LONG=1: 10,000), a fifth as many cut
  *                                    pairs, seeds that failed once, then the planes' mistakes
  *      test_sim --seeds FIRST:COUNT  just these
- *      test_sim --copied FIRST:COUNT  just these schedules in which a tracker's store is copied
+ *      test_sim --leases FIRST:COUNT  just these, with leases
+ *      test_sim --copied FIRST:COUNT  just these schedules in which a tracker's store is copied,
+ *                                    with leases
  *      test_sim --open FIRST:COUNT    just these schedules of open swarms, whose guests lie
  *      test_sim --lie NAME FIRST:COUNT  just these schedules in which the tracker shows members
  *                                    different messages: open, table, propose, abort, withhold
@@ -39,6 +41,7 @@ enum {
     MISTAKE_SEEDS = 500,
     PAIR_PART = 5,
     OPEN_PART = 2,
+    COPIED_PART = 5,
     FORK_SEEDS = 50,
     LIE_PART = 10,
     LIE_SEEDS = 200
@@ -105,18 +108,24 @@ static int run_open(struct world *world, uint64_t first, uint64_t count) {
 }
 
 static int run_copied(struct world *world, uint64_t first, uint64_t count) {
-    uint64_t failed = 0;
+    uint64_t failed = 0, copied = 0, commits = 0;
+    world->needs_leases = true;
     for (uint64_t seed = first; seed < first + count; seed++) {
         if (!world_run_copied(world, seed, false)) {
             printf("copied store, seed %" PRIu64 ": %s\n", seed, world->failure);
             failed++;
         }
+        copied += world->copied_count > 0;
+        commits += world_commits_after_copy(world);
     }
-    printf("%" PRIu64 " copied stores, %" PRIu64 " failed\n", count, failed);
+    world->needs_leases = false;
+    printf("%" PRIu64 " schedules, in %" PRIu64 " of which a store is copied, %" PRIu64
+           " failed; %" PRIu64 " commits after the copy\n",
+           count, copied, failed, commits);
     return failed == 0;
 }
 
-/* Nothing keeps two trackers with copies of one store from committing rounds each. The oracles must
+/* Without leases, two trackers with copies of one store can commit rounds each. The oracles must
  * see that: two histories, and if these may be, samples that are used twice. */
 static int catch_fork(struct world *world, bool may_fork, const char *expected) {
     for (uint64_t seed = 0; seed < FORK_SEEDS; seed++) {
@@ -252,6 +261,7 @@ static int run_all(struct world *world) {
         is_good &= run_lies(world, (enum equivocation)kind, 0, seeds / LIE_PART);
     }
     is_good &= catch_withheld_commit(world);
+    is_good &= run_copied(world, 0, seeds / COPIED_PART);
     is_good &= catch_fork(world, false, "fork: ");
     is_good &= catch_fork(world, true, "sample ");
     return is_good;
@@ -265,6 +275,12 @@ int main(int argc, char **argv) {
         uint64_t count;
         read_range(argv[2], &first, &count);
         is_good = run_schedules(world, first, count) & run_pairs(world, first, count);
+    } else if (argc == 3 && strcmp(argv[1], "--leases") == 0) {
+        uint64_t first;
+        uint64_t count;
+        read_range(argv[2], &first, &count);
+        world->needs_leases = true;
+        is_good = run_schedules(world, first, count);
     } else if (argc == 3 && strcmp(argv[1], "--copied") == 0) {
         uint64_t first;
         uint64_t count;

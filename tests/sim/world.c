@@ -114,6 +114,9 @@ static void start_tracker(struct world *world, uint32_t index) {
     node->machine = aligned_alloc(64, tracker_memory_bytes(&world->settings));
     tracker_init(node->machine, &world->settings, &store->record, world->now + node->clock_ahead);
     tracker_know_roster(node->machine, &store->chain.roster_epoch);
+    if (world->needs_leases) {
+        tracker_use_leases(node->machine, 1 + world_draw(world, INT64_MAX), &store->chain);
+    }
     for (uint32_t i = 0; i < store->ledger_count; i++) {
         enum entry_kind kind = store->ledger[i].kind;
         if (kind == ENTRY_GENESIS || kind == ENTRY_COMMIT || kind == ENTRY_ROLLBACK ||
@@ -145,6 +148,7 @@ static void start_member(struct world *world, uint32_t index) {
                                          .stored = reports};
     start.audit_secret = hash_of(&start.start_id, sizeof(start.start_id));
     start.root = plane_root(world, &node->outer);
+    start.lease = node->lease;
     start.stored_round = plane_stored(world, node, reports);
     node->machine = aligned_alloc(64, member_memory_bytes(world->slice_count));
     member_init(node->machine, &start);

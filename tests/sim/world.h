@@ -304,6 +304,7 @@ struct node {
     /* Durable: */
     uint16_t copy[LEDGER_MOST]; /* of the ledger: indices of world->pool */
     uint32_t copy_count;
+    struct lease lease; /* that it gave with its last vote */
     struct outer outer;
     struct outer snapshot;
     uint32_t applied; /* commits since the snapshot */
@@ -379,6 +380,7 @@ struct world {
     struct entry_slice held_slices[SLICES_MOST];
     struct entry pool[POOL_MOST];
     struct entry_slice pool_slices[POOL_MOST][SLICES_MOST];
+    bool needs_leases; /* Members give leases with their votes. */
     /* NULL, or shown every action as the machine of `node` gives it; `observed` is its own. */
     void (*observe)(struct world *world, uint32_t node, const struct action *action);
     void *observed;
@@ -399,8 +401,11 @@ int world_run_pair(struct world *world, uint64_t seed);
 /* world_run_copied: a schedule of faults in which another tracker starts with a copy of the store.
  * Each has about half of the members, and some move to the other one, once or several times. After
  * the copy at most one of the two trackers commits rounds, unless `may_fork`, and no sample is used
- * twice. Nothing is required to progress. */
+ * twice. With leases, the copy is made after the first commit, and no disk is lost. Nothing is
+ * required to progress.
+ * world_commits_after_copy: the commits of both after the copy was made. */
 int world_run_copied(struct world *world, uint64_t seed, bool may_fork);
+uint32_t world_commits_after_copy(const struct world *world);
 
 /* world_run_equivocal: a schedule of faults in which the tracker lies to some members. These and
  * the others never apply different states as the same commit. Nothing is required to progress. */

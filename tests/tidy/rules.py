@@ -48,9 +48,9 @@ MAY_INCLUDE = {
         "base", "targets/ports", "kernels", "kernels/cuda/launch", "transport/messages",
         "runtime/swarm/ledger", "runtime/swarm/protocol"),
     "runtime/swarm/member": (
-        "base", "targets/os", "transport/identity", "transport/messages", "runtime/swarm/ledger",
-        "runtime/swarm/delegation", "runtime/swarm/protocol", "runtime/swarm/member_machine",
-        "runtime/swarm/wire", "runtime/swarm/replica"),
+        "base", "targets/os", "transport/identity", "transport/messages", "runtime/swarm/leases",
+        "runtime/swarm/ledger", "runtime/swarm/delegation", "runtime/swarm/protocol",
+        "runtime/swarm/member_machine", "runtime/swarm/wire", "runtime/swarm/replica"),
     "runtime/swarm/client": (
         "base", "transport/identity", "runtime/swarm/ledger", "runtime/swarm/delegation",
         "runtime/swarm/wire"),

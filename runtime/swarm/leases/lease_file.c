@@ -13,7 +13,7 @@ static const char REMEDY[] =
 
 enum { FORMAT = 1, MAGIC_BYTES = sizeof MAGIC - 1, CHECKSUM_BYTES = 24, BYTE_BITS = 8 };
 
-_Static_assert(MAGIC_BYTES + 4 * 4 + 8 + 2 * HASH_BYTES + CHECKSUM_BYTES == LEASE_FILE_BYTES,
+_Static_assert(MAGIC_BYTES + 4 * 4 + 8 + 3 * HASH_BYTES + CHECKSUM_BYTES == LEASE_FILE_BYTES,
                "all fields fill the file");
 
 static uint8_t *put_number(uint8_t *at, uint64_t value, uint32_t bytes) {
@@ -43,7 +43,8 @@ void lease_bytes_write(const struct hash *swarm, const struct lease *lease,
     at = put_number(at, lease->start.number, sizeof lease->start.number);
     memcpy(at, swarm->bytes, HASH_BYTES);
     memcpy(at + HASH_BYTES, lease->state.bytes, HASH_BYTES);
-    at += 2 * HASH_BYTES;
+    memcpy(at + 2 * HASH_BYTES, lease->vote.bytes, HASH_BYTES);
+    at += 3 * HASH_BYTES;
     const struct hash checksum = hash_of(bytes, (size_t)(at - bytes));
     memcpy(at, checksum.bytes, CHECKSUM_BYTES);
 }
@@ -66,8 +67,10 @@ const char *lease_bytes_read(const uint8_t *bytes, size_t count, struct hash *sw
     lease->start.number = take_number(&at, sizeof lease->start.number);
     memcpy(swarm->bytes, at, HASH_BYTES);
     memcpy(lease->state.bytes, at + HASH_BYTES, HASH_BYTES);
+    memcpy(lease->vote.bytes, at + 2 * HASH_BYTES, HASH_BYTES);
     return format == FORMAT && is_resignation <= 1 &&
-                   lease->is_resignation == (lease->start.number == 0)
+                   (!lease->is_resignation || lease->start.number == 0) &&
+                   lease->is_resignation == hash_is_zero(&lease->vote)
                ? NULL
                : "has an unknown format, or values that do not belong together";
 }

@@ -1,9 +1,9 @@
 /* lease_file: the file in a member's state folder with the last lease or resignation that it gave.
- * It is durable before the lease is sent, so that a restarted member gives no other one.
+ * It is durable before the vote or the resignation is sent, so that a restarted member keeps it.
  *
- * The file has 120 bytes, with little-endian numbers: "SKEPLEAS", format 4, is_resignation 4,
- * round 4, incarnation 4, start 8, swarm 32, state 32, and the first 24 bytes of BLAKE2b over all
- * bytes before. */
+ * The file has 152 bytes, with little-endian numbers: "SKEPLEAS", format 4, is_resignation 4,
+ * round 4, incarnation 4, start 8, swarm 32, state 32, vote 32, and the first 24 bytes of BLAKE2b
+ * over all bytes before. */
 #ifndef SKEP_SWARM_LEASES_LEASE_FILE_H
 #define SKEP_SWARM_LEASES_LEASE_FILE_H
 
@@ -13,7 +13,7 @@
 
 #include <stddef.h>
 
-enum { LEASE_FILE_BYTES = 120 };
+enum { LEASE_FILE_BYTES = 152 };
 
 /* lease_bytes_write, lease_bytes_read: the content of the file.
  * errors  a text that describes the error, else NULL; *swarm and *lease are then undefined */

@@ -2,8 +2,7 @@
 
 #include <string.h>
 
-static const char LEASE[] = "skep lease", RESIGNATION[] = "skep resignation",
-                  ORDER[] = "skep order to continue";
+static const char RESIGNATION[] = "skep resignation", ORDER[] = "skep order to continue";
 
 enum { BYTE_BITS = 8 };
 
@@ -15,68 +14,64 @@ static void add_number(struct hash_state *state, uint64_t value, uint32_t bytes)
     hash_add(state, little_endian, bytes);
 }
 
-static void add_scope(struct hash_state *hashing, const struct hash *swarm,
-                      const struct hash *state, const struct tracker_start *start) {
-    hash_add(hashing, swarm->bytes, HASH_BYTES);
-    hash_add(hashing, state->bytes, HASH_BYTES);
-    add_number(hashing, start->incarnation, sizeof start->incarnation);
-    add_number(hashing, start->number, sizeof start->number);
-}
-
 bool tracker_start_equal(const struct tracker_start *a, const struct tracker_start *b) {
     return a->incarnation == b->incarnation && a->number == b->number;
 }
 
 /* ---- leases ---- */
 
-static struct hash hash_lease(const struct hash *swarm, const struct lease *lease) {
+bool lease_allows(const struct lease *held, const struct hash *state,
+                  const struct tracker_start *start, const struct hash *vote) {
+    ASSERT(start->number != 0 && !hash_is_zero(vote));
+    if (!hash_equal(&held->state, state)) {
+        return true;
+    }
+    return !held->is_resignation &&
+           (hash_equal(&held->vote, vote) || tracker_start_equal(&held->start, start));
+}
+
+struct lease lease_renew(const struct lease *held, const struct lease *vote) {
+    struct lease renewed = *vote;
+    ASSERT(lease_allows(held, &vote->state, &vote->start, &vote->vote));
+    if (hash_equal(&held->state, &vote->state) &&
+        !tracker_start_equal(&held->start, &vote->start)) {
+        renewed.start = (struct tracker_start){0};
+    }
+    return renewed;
+}
+
+void lease_release(struct lease *held, uint32_t round, const struct tracker_start *start) {
+    if (!held->is_resignation && held->round == round && held->start.number != 0 &&
+        tracker_start_equal(&held->start, start)) {
+        memset(held, 0, sizeof *held);
+    }
+}
+
+bool lease_may_resign(const struct lease *held, const struct hash *state) {
+    return held->is_resignation || !hash_equal(&held->state, state);
+}
+
+/* ---- resignations ---- */
+
+static struct hash hash_resignation(const struct hash *swarm, const struct hash *state) {
     struct hash_state hashing;
     hash_begin(&hashing);
-    add_scope(&hashing, swarm, &lease->state, &lease->start);
+    hash_add(&hashing, swarm->bytes, HASH_BYTES);
+    hash_add(&hashing, state->bytes, HASH_BYTES);
     return hash_end(&hashing);
 }
 
-static const char *context_of(const struct lease *lease) {
-    ASSERT(lease->is_resignation == (lease->start.number == 0));
-    return lease->is_resignation ? RESIGNATION : LEASE;
+void resignation_sign(const struct key_pairs *keys, const struct hash *swarm,
+                      const struct hash *state, uint8_t signature[static SIGNATURE_BYTES]) {
+    const struct hash hash = hash_resignation(swarm, state);
+    keys_sign(keys, RESIGNATION, hash.bytes, HASH_BYTES, signature);
 }
 
-void lease_sign(const struct key_pairs *keys, const struct hash *swarm, const struct lease *lease,
-                uint8_t signature[static SIGNATURE_BYTES]) {
-    const struct hash hash = hash_lease(swarm, lease);
-    keys_sign(keys, context_of(lease), hash.bytes, HASH_BYTES, signature);
-}
-
-bool lease_is_signed(const uint8_t sign_key[static KEY_BYTES], const struct hash *swarm,
-                     const struct lease *lease, const uint8_t signature[static SIGNATURE_BYTES]) {
-    const struct hash hash = hash_lease(swarm, lease);
-    return keys_verify(sign_key, context_of(lease), hash.bytes, HASH_BYTES, signature);
-}
-
-enum lease_answer lease_answer(const struct lease *held, const struct lease *asked,
-                               uint32_t stored_round) {
-    const bool is_bound = stored_round > asked->round;
-    if (!hash_equal(&held->state, &asked->state)) {
-        const bool is_older = asked->round < held->round;
-        return is_older || (asked->is_resignation && is_bound) ? LEASE_IGNORE : LEASE_WRITE;
-    }
-    if (held->is_resignation || tracker_start_equal(&held->start, &asked->start)) {
-        return LEASE_REPEAT;
-    }
-    if (asked->is_resignation) {
-        return is_bound ? LEASE_REPEAT : LEASE_WRITE;
-    }
-    if (asked->start.incarnation == held->start.incarnation) {
-        return LEASE_FORK;
-    }
-    return asked->start.incarnation > held->start.incarnation && !is_bound ? LEASE_WRITE
-                                                                           : LEASE_REPEAT;
-}
-
-bool lease_is_held(const struct lease *held, const struct hash *state,
-                   const struct tracker_start *start) {
-    return !held->is_resignation && start->number != 0 && hash_equal(&held->state, state) &&
-           tracker_start_equal(&held->start, start);
+bool resignation_is_signed(const uint8_t sign_key[static KEY_BYTES], const struct hash *swarm,
+                           const struct hash *state,
+                           const uint8_t signature[static SIGNATURE_BYTES]) {
+    const struct hash hash = hash_resignation(swarm, state);
+    return keys_verify(sign_key, RESIGNATION, hash.bytes, HASH_BYTES, signature);
 }
 
 /* ---- orders ---- */
@@ -87,7 +82,10 @@ static struct hash hash_order(const struct hash *swarm, const struct hash *state
     struct hash_state hashing;
     ASSERT(order->count <= ORDER_MEMBERS_MAX);
     hash_begin(&hashing);
-    add_scope(&hashing, swarm, state, start);
+    hash_add(&hashing, swarm->bytes, HASH_BYTES);
+    hash_add(&hashing, state->bytes, HASH_BYTES);
+    add_number(&hashing, start->incarnation, sizeof start->incarnation);
+    add_number(&hashing, start->number, sizeof start->number);
     add_number(&hashing, order->count, sizeof order->count);
     hash_add(&hashing, order->members, order->count * sizeof order->members[0]);
     return hash_end(&hashing);

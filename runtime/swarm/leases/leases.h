@@ -1,19 +1,20 @@
-/* leases: the signed statements that keep two copies of a tracker from continuing the same swarm:
- * leases and resignations of members, and the operator's order to continue without them
+/* leases: the promises that keep two copies of a tracker from continuing the same swarm: the leases
+ * and resignations of members, and the operator's order to continue without them
  * (docs/decisions/0023-leases-against-forks.md).
  *
- *     ledger    ... COMMIT ---------- OPEN -------------- COMMIT
- *               = state entry         leases of more      votes of more
- *               its roster: the       than half of        than half of
- *               electors              the electors        the electors
+ *     ledger    ... COMMIT ---------- OPEN ---------------- COMMIT
+ *               = state entry         seats of more than    votes of more than
+ *               its roster: the       half of the           half of the
+ *               electors              electors              electors
  *
- * A lease says which start of the tracker may open the rounds that follow a state entry. Each
- * elector gives one, so two starts cannot both have more than half of them.
+ * With a vote, a member gives a lease on the state entry to the start of the tracker that proposed
+ * the commit: until the next state entry it votes for no other start, except for the same commit.
+ * So two starts cannot both have the votes of more than half of the electors.
  *
- * The room owns the content and the signatures of these statements, the rules by which a member
- * gives a lease, and the file in which it remembers the last one. It knows no entries and no
- * messages: runtime/swarm/ledger checks them in entries, runtime/swarm/member_machine gives leases,
- * and runtime/swarm/tracker_machine collects them.
+ * The room owns the content of these promises, the signatures of resignations and orders, the rules
+ * by which a member votes, and the file in which it remembers its last promise. It knows no entries
+ * and no messages: runtime/swarm/ledger checks resignations and orders in entries, and
+ * runtime/swarm/member_machine gives leases.
  *
  * public   lease_file.h */
 #ifndef SKEP_SWARM_LEASES_LEASES_H
@@ -35,12 +36,14 @@ struct tracker_start {
     uint64_t number;      /* random, 1 .. 2^63 - 1; 0: no start */
 };
 
-/* What a member has signed about a state entry. */
+/* What a member has promised about a state entry. All zero: nothing. */
 struct lease {
-    struct hash state;          /* hash of the state entry */
-    uint32_t round;             /* round of that entry; not signed, because the hash covers it */
-    bool is_resignation;        /* it has no part in the choice of what follows; start is zero */
-    struct tracker_start start; /* the start that may open the rounds after the entry */
+    struct hash state;   /* hash of the state entry, or of an OPEN that the operator ordered */
+    uint32_t round;      /* round of `vote`, or of the state entry from which it resigned */
+    bool is_resignation; /* it has no part in the choice of what follows; start and vote are zero */
+    /* The only start whose proposals it votes for; number 0: it votes only for `vote`. */
+    struct tracker_start start;
+    struct hash vote; /* hash of the commit that it voted for last */
 };
 
 /* The operator's order to continue after a state entry with these members, without leases. It is
@@ -54,37 +57,29 @@ struct continue_order {
 /* tracker_start_equal: whether both name the same start. */
 bool tracker_start_equal(const struct tracker_start *a, const struct tracker_start *b);
 
-/* lease_sign: sign a lease or a resignation, with the keys of a member.
- * lease_is_signed: whether the member with this key signed it.
+/* lease_allows: whether the member may vote for a commit with the hash `vote`, after this state
+ * entry, that this start has proposed.
+ * lease_renew: the lease that it gives with this vote. If it has voted for the same commit of
+ * another start, it votes for no other one: either start may commit it.
+ * lease_release: an ABORT of this start and round was appended to the member's chain. If the lease
+ * is that of the start, the start commits the vote of that round no more, so nothing is promised.
+ * lease_may_resign: whether the member may resign from this state entry: it has not voted after it.
+ * limits  start->number is not 0 */
+MUST_CHECK bool lease_allows(const struct lease *held, const struct hash *state,
+                             const struct tracker_start *start, const struct hash *vote);
+struct lease lease_renew(const struct lease *held, const struct lease *vote);
+void lease_release(struct lease *held, uint32_t round, const struct tracker_start *start);
+MUST_CHECK bool lease_may_resign(const struct lease *held, const struct hash *state);
+
+/* resignation_sign: sign that this member takes no part in the choice of what follows the state
+ * entry `state`.
+ * resignation_is_signed: whether the member with this key signed it.
  * swarm   hash of the manifest */
-void lease_sign(const struct key_pairs *keys, const struct hash *swarm, const struct lease *lease,
-                uint8_t signature[static SIGNATURE_BYTES]);
-MUST_CHECK bool lease_is_signed(const uint8_t sign_key[static KEY_BYTES], const struct hash *swarm,
-                                const struct lease *lease,
-                                const uint8_t signature[static SIGNATURE_BYTES]);
-
-/* How a member answers a request. */
-enum lease_answer {
-    LEASE_REPEAT, /* with the lease or resignation that it has */
-    LEASE_WRITE,  /* with the requested one, once that is durable */
-    LEASE_FORK,   /* as REPEAT; the request is that of a copy of the tracker */
-    LEASE_IGNORE, /* not at all: the request is outdated, or cannot be met */
-};
-
-/* lease_answer: the rules of a member. It has one lease for a state entry. The lease moves only to
- * a higher incarnation, and a resignation is given only instead of a lease, both only while the
- * member has stored no results of a later round than that of the state entry: it stores them before
- * it votes. A resignation never moves.
- * held          the last lease that is durable; start.number 0 and no resignation: none
- * asked         the requested one. Its state entry is held->state or a later one of the member's
- *               ledger, which the caller checks
- * stored_round  newest round whose results the member has stored; 0: none */
-enum lease_answer lease_answer(const struct lease *held, const struct lease *asked,
-                               uint32_t stored_round);
-
-/* lease_is_held: whether `held` is a lease for this state entry and this start. */
-bool lease_is_held(const struct lease *held, const struct hash *state,
-                   const struct tracker_start *start);
+void resignation_sign(const struct key_pairs *keys, const struct hash *swarm,
+                      const struct hash *state, uint8_t signature[static SIGNATURE_BYTES]);
+MUST_CHECK bool resignation_is_signed(const uint8_t sign_key[static KEY_BYTES],
+                                      const struct hash *swarm, const struct hash *state,
+                                      const uint8_t signature[static SIGNATURE_BYTES]);
 
 /* continue_order_sign: sign the order, with the operator's keys.
  * continue_order_is_signed: whether the operator signed it for this state entry and this start.

@@ -161,15 +161,15 @@ static inline bool entry_has_evidence(const struct entry_suspension *suspension)
 
 /* What allows a tracker to open the rounds after a state entry: the newest GENESIS, COMMIT or
  * ordered ROLLBACK of the chain. The voters of its roster are the electors, numbered in the order
- * of their seats. The incarnation of the start is that of the entry. */
+ * of their seats. An ABORT names the start that aborted its round, and resignations of none. The
+ * incarnation of the start is that of the entry. */
 struct entry_leases {
     struct hash state; /* hash of the state entry */
-    uint64_t start;    /* number of the tracker's start; 0: the chain needs no leases */
-    uint64_t leased;   /* bit set: this elector gave a lease to the start */
+    uint64_t start;    /* number of the tracker's start; 0: members of the chain give no leases */
     uint64_t resigned; /* bit set: this elector resigned */
-    struct signature signatures[SWARM_MEMBERS_MAX]; /* by elector: of its lease or resignation */
-    struct continue_order order; /* the operator's order, instead of leases; count 0: none */
-    uint32_t are_needed; /* GENESIS: 1: each OPEN needs leases; 0: none has them. Others: 0. */
+    struct signature signatures[SWARM_MEMBERS_MAX]; /* by elector: of its resignation */
+    struct continue_order order;                    /* the operator's order; count 0: none */
+    uint32_t are_needed; /* GENESIS: 1: members give leases with their votes; 0: none does. */
 };
 
 /* A row of a commit: the result of one slice. Rows are not part of an entry's content, which has
@@ -213,7 +213,7 @@ struct entry { /* one entry of the ledger */
     struct hash manifest;        /* GENESIS: hash of the manifest. */
     struct rollback_order order; /* ROLLBACK: the operator's order; zero if it has none. */
     struct entry_documents documents; /* all kinds but COMMIT */
-    struct entry_leases leases;       /* OPEN; GENESIS: are_needed */
+    struct entry_leases leases;       /* OPEN, ABORT; GENESIS: are_needed */
     double reference_norm;            /* Reference norm of the newest commit; 0: none (norms.h). */
     uint32_t deadline_ms;             /* OPEN: time from its arrival until a member must declare. */
     struct entry_suspension suspension;             /* SUSPEND: the member and the reason */
@@ -285,25 +285,28 @@ bool entry_sets_electors(const struct entry *entry);
 void electors_of_entry(const struct entry *entry, struct electors *electors);
 
 /* electors_open_error: a text that describes why these electors do not allow this OPEN, or NULL. It
- * needs leases of more than half of those that have not resigned, each with a seat; or an order
- * that names all seats, which are more than half of its members. Signatures are not verified.
+ * needs seats of more than half of those that have not resigned and that the operator's newest
+ * roster epoch names (serial 0: all); or an order that names all seats, which are more than half of
+ * its members. Signatures are not verified.
  * electors_signatures_error: the same for the signatures in entry->leases, and that of the operator
  * unless operator_key is NULL.
  * electors_needed_votes: the votes that a commit of this OPEN needs.
  * has_needed_votes: whether `voters`, a mask of seats, are enough.
  * limits  entry_error(open) is NULL, and open->leases.start is not 0 */
 MUST_CHECK const char *electors_open_error(const struct electors *electors,
+                                           const struct roster_epoch *roster,
                                            const struct entry *open);
 MUST_CHECK const char *electors_signatures_error(const struct electors *electors,
                                                  const struct hash *swarm,
                                                  const uint8_t *operator_key,
                                                  const struct entry *open);
 struct needed_votes electors_needed_votes(const struct electors *electors,
+                                          const struct roster_epoch *roster,
                                           const struct entry *open);
 bool has_needed_votes(const struct needed_votes *needed, uint64_t voters);
 
 /* entry_leases_error: as entry_error, for the leases of an entry.
- * entry_pack_leases: pass the leases of an OPEN as fields of a message. */
+ * entry_pack_leases: pass the leases of an OPEN or ABORT as fields of a message. */
 MUST_CHECK const char *entry_leases_error(const struct entry *entry);
 void entry_pack_leases(struct packer *packer, struct entry_leases *leases);
 
@@ -321,9 +324,10 @@ void entry_copy(struct entry *to, const struct entry *from);
  *         tracker_curve, tracker_sign, delegation_signature,
  *         of a genesis: needs_leases, after deadline_ms,
  *         of an open: roster (a serial), and unless that is 0: is_open, roster_members {32},
- *         roster_signature; start, and unless that is 0: state, leased, resigned, lease_signatures
- *         {64} of the electors in both, order_members {32}, and unless there are none
- *         order_to_continue, the signature,
+ *         roster_signature,
+ *         of an open or abort: start, and unless that is 0: state, resigned,
+ *         resignation_signatures {64} of these electors, order_members {32}, and unless there are
+ *         none order_to_continue, the signature,
  *         of a rollback: order_newest and order_signature,
  *         of a suspension: suspended, reason and until_round; of a false statement also slice,
  *         epoch, contributors, statement_hash, seed and statement_signature,
@@ -349,7 +353,7 @@ enum {
                             3 * SIGNATURE_BYTES,
     /* The keys of a roster epoch. Few entries have one. */
     ENTRY_ROSTER_BYTES_MAX = ROSTER_KEYS_MAX * KEY_BYTES,
-    /* The signatures of an OPEN's electors, or the members of an order. */
+    /* The signatures of resignations, or the members of an order. */
     ENTRY_LEASES_BYTES_MAX = SWARM_MEMBERS_MAX * (SWARM_SIGNATURE_BYTES + KEY_BYTES),
     /* No record is longer: a commit in which all arrays are full. */
     ENTRY_RECORD_BYTES_MAX =

@@ -146,6 +146,8 @@ static void pack_hashed_fields(struct packer *packer, void *object) {
     }
     if (entry->kind == ENTRY_OPEN) {
         pack_roster(packer, &entry->documents.roster);
+    }
+    if (entry->kind == ENTRY_OPEN || entry->kind == ENTRY_ABORT) {
         entry_pack_leases(packer, &entry->leases);
     }
     if (entry->kind == ENTRY_ROLLBACK) {

@@ -1,4 +1,4 @@
-/* entry_leases: the leases in an OPEN: their bytes, and whether they allow it. */
+/* entry_leases: what lets a tracker open a round after a state entry: its bytes and rules. */
 #include "runtime/swarm/ledger/entry.h"
 
 #include <stddef.h>
@@ -7,10 +7,9 @@
 /* ---- bytes ---- */
 
 static void pack_signatures(struct packer *packer, struct entry_leases *leases) {
-    const uint64_t electors = leases->leased | leases->resigned;
     struct packer_rows rows = {leases->signatures, sizeof leases->signatures[0], SWARM_MEMBERS_MAX,
-                               &electors};
-    pack_bytes_column(packer, "lease_signatures", rows, 0, SWARM_SIGNATURE_BYTES);
+                               &leases->resigned};
+    pack_bytes_column(packer, "resignation_signatures", rows, 0, SWARM_SIGNATURE_BYTES);
 }
 
 static void pack_order(struct packer *packer, struct continue_order *order) {
@@ -30,7 +29,6 @@ void entry_pack_leases(struct packer *packer, struct entry_leases *leases) {
         return;
     }
     pack_bytes(packer, "state", leases->state.bytes, HASH_BYTES);
-    pack_u64(packer, "leased", &leases->leased);
     pack_u64(packer, "resigned", &leases->resigned);
     pack_signatures(packer, leases);
     pack_order(packer, &leases->order);
@@ -48,10 +46,9 @@ static bool is_zero(const void *bytes, size_t count) {
 }
 
 static bool has_unused_signatures(const struct entry_leases *leases) {
-    const uint64_t electors = leases->leased | leases->resigned;
     bool has_unused = false;
     for (uint32_t i = 0; i < SWARM_MEMBERS_MAX && !has_unused; i++) {
-        has_unused = (electors >> i & 1) == 0 &&
+        has_unused = (leases->resigned >> i & 1) == 0 &&
                      !is_zero(&leases->signatures[i], sizeof leases->signatures[i]);
     }
     return has_unused;
@@ -59,26 +56,27 @@ static bool has_unused_signatures(const struct entry_leases *leases) {
 
 const char *entry_leases_error(const struct entry *entry) {
     const struct entry_leases *leases = &entry->leases;
+    const bool has_start =
+        (entry->kind == ENTRY_OPEN || entry->kind == ENTRY_ABORT) && leases->start != 0;
     if (leases->are_needed > 1 || (leases->are_needed == 1 && entry->kind != ENTRY_GENESIS)) {
         return "says whether leases are needed, but is not a genesis";
     }
-    if (entry->kind != ENTRY_OPEN || leases->start == 0) {
+    if (!has_start) {
         return is_zero(leases, offsetof(struct entry_leases, are_needed))
                    ? NULL
-                   : "has leases, but opens no round, or has no start of a tracker";
+                   : "names electors, but no start of a tracker that opens or aborts a round";
     }
-    if (leases->start > INT64_MAX || (leases->leased & leases->resigned) != 0 ||
-        has_unused_signatures(leases)) {
-        return "has a start above 2^63, or an elector that both leased and resigned";
+    if (leases->start > INT64_MAX || has_unused_signatures(leases) ||
+        (entry->kind == ENTRY_ABORT && (leases->resigned != 0 || leases->order.count != 0))) {
+        return "has a start above 2^63, or a signature of an elector that has not resigned";
     }
     if (leases->order.count == 0) {
         return is_zero(&leases->order, sizeof leases->order)
                    ? NULL
                    : "has an order to continue without members";
     }
-    return (leases->leased | leases->resigned) == 0
-               ? continue_order_error(&leases->order)
-               : "has leases beside the operator's order to continue";
+    return leases->resigned == 0 ? continue_order_error(&leases->order)
+                                 : "has resignations beside the operator's order to continue";
 }
 
 /* ---- electors ---- */
@@ -112,11 +110,16 @@ static uint64_t find_seat(const struct entry *open, const struct identity *id) {
     return mask;
 }
 
-/* The electors that have not resigned. */
-static uint64_t remaining(const struct electors *electors, const struct entry *open) {
-    const uint64_t all =
-        electors->count < SWARM_MEMBERS_MAX ? (UINT64_C(1) << electors->count) - 1 : UINT64_MAX;
-    return all & ~open->leases.resigned;
+/* The electors that have not resigned, and that the operator has not excluded. */
+static uint64_t remaining(const struct electors *electors, const struct roster_epoch *roster,
+                          uint64_t resigned) {
+    uint64_t left = 0;
+    for (uint32_t i = 0; i < electors->count; i++) {
+        const bool is_named =
+            roster->serial == 0 || roster_epoch_has(roster, electors->ids[i].bytes);
+        left |= (uint64_t)is_named << i;
+    }
+    return left & ~resigned;
 }
 
 static const char *order_error(const struct entry *open) {
@@ -131,7 +134,8 @@ static const char *order_error(const struct entry *open) {
                : "has seats for half of the members of the order to continue, or for fewer";
 }
 
-const char *electors_open_error(const struct electors *electors, const struct entry *open) {
+const char *electors_open_error(const struct electors *electors, const struct roster_epoch *roster,
+                                const struct entry *open) {
     const struct entry_leases *leases = &open->leases;
     ASSERT(open->kind == ENTRY_OPEN && leases->start != 0 && electors->count <= SWARM_MEMBERS_MAX);
     if (!hash_equal(&leases->state, &electors->state)) {
@@ -140,20 +144,13 @@ const char *electors_open_error(const struct electors *electors, const struct en
     if (leases->order.count > 0) {
         return order_error(open);
     }
-    const uint64_t left = remaining(electors, open);
-    const uint64_t named = leases->leased | leases->resigned;
-    if (electors->count < SWARM_MEMBERS_MAX && named >> electors->count != 0) {
-        return "has the lease of a member that is no elector";
+    if (electors->count < SWARM_MEMBERS_MAX && leases->resigned >> electors->count != 0) {
+        return "has the resignation of a member that is no elector";
     }
-    for (uint32_t i = 0; i < electors->count; i++) {
-        if ((leases->leased >> i & 1) != 0 && find_seat(open, &electors->ids[i]) == 0) {
-            return "has the lease of a member without a seat";
-        }
-    }
-    const uint32_t leased = (uint32_t)__builtin_popcountll(leases->leased);
-    return electors->count == 0 || 2 * leased > (uint32_t)__builtin_popcountll(left)
+    const struct needed_votes needed = electors_needed_votes(electors, roster, open);
+    return electors->count == 0 || (needed.count > 0 && has_needed_votes(&needed, needed.seats))
                ? NULL
-               : "lacks the leases of more than half of the electors that have not resigned";
+               : "lacks seats of more than half of the electors that have not resigned";
 }
 
 const char *electors_signatures_error(const struct electors *electors, const struct hash *swarm,
@@ -167,20 +164,17 @@ const char *electors_signatures_error(const struct electors *electors, const str
                    : "has an order to continue that the operator did not sign";
     }
     for (uint32_t i = 0; i < electors->count; i++) {
-        const bool is_leased = (leases->leased >> i & 1) != 0;
-        const bool is_resigned = (leases->resigned >> i & 1) != 0;
-        const struct lease lease = {.state = leases->state,
-                                    .is_resignation = is_resigned,
-                                    .start = is_resigned ? (struct tracker_start){0} : start};
-        if ((is_leased || is_resigned) &&
-            !lease_is_signed(electors->ids[i].bytes, swarm, &lease, leases->signatures[i].bytes)) {
-            return "has a lease or resignation that its elector did not sign";
+        if ((leases->resigned >> i & 1) != 0 &&
+            !resignation_is_signed(electors->ids[i].bytes, swarm, &leases->state,
+                                   leases->signatures[i].bytes)) {
+            return "has a resignation that its elector did not sign";
         }
     }
     return NULL;
 }
 
 struct needed_votes electors_needed_votes(const struct electors *electors,
+                                          const struct roster_epoch *roster,
                                           const struct entry *open) {
     struct needed_votes needed = {.count = open->leases.order.count};
     for (uint32_t seat = 0; needed.count > 0 && seat < open->seat_count; seat++) {
@@ -189,7 +183,7 @@ struct needed_votes electors_needed_votes(const struct electors *electors,
     if (needed.count > 0) {
         return needed;
     }
-    const uint64_t left = remaining(electors, open);
+    const uint64_t left = remaining(electors, roster, open->leases.resigned);
     needed.count = (uint32_t)__builtin_popcountll(left);
     for (uint32_t i = 0; i < electors->count; i++) {
         needed.seats |= (left >> i & 1) != 0 ? find_seat(open, &electors->ids[i]) : 0;

@@ -209,16 +209,20 @@ static const char *leases_error(const struct ledger_chain *chain, const struct e
                    ? NULL
                    : "lacks the votes of more than half of the electors of the state before it";
     }
-    if (entry->kind != ENTRY_OPEN) {
+    if (entry->kind != ENTRY_OPEN && entry->kind != ENTRY_ABORT) {
         return NULL;
     }
     if ((entry->leases.start != 0) != (chain->needs_leases == 1)) {
-        return entry->leases.start != 0 ? "has leases, which the genesis does not ask for"
-                                        : "opens a round without the leases that the genesis needs";
+        return entry->leases.start != 0 ? "has a start of the tracker, but the genesis needs none"
+                                        : "lacks the start of the tracker, which the genesis needs";
     }
-    const char *error =
-        entry->leases.start != 0 ? electors_open_error(&chain->electors, entry) : NULL;
-    return error != NULL || entry->leases.start == 0
+    if (entry->leases.start == 0 || entry->kind == ENTRY_ABORT) {
+        return NULL;
+    }
+    const struct roster_epoch *roster =
+        entry->documents.roster.serial != 0 ? &entry->documents.roster : &chain->roster_epoch;
+    const char *error = electors_open_error(&chain->electors, roster, entry);
+    return error != NULL
                ? error
                : electors_signatures_error(&chain->electors, &chain->swarm,
                                            chain->has_operator ? chain->operator_key : NULL, entry);
@@ -229,8 +233,9 @@ static void advance_electors(struct ledger_chain *chain, const struct entry *ent
         chain->needs_leases = entry->leases.are_needed;
     }
     if (entry->kind == ENTRY_OPEN) {
-        chain->needed = entry->leases.start != 0 ? electors_needed_votes(&chain->electors, entry)
-                                                 : (struct needed_votes){0};
+        chain->needed = entry->leases.start != 0
+                            ? electors_needed_votes(&chain->electors, &chain->roster_epoch, entry)
+                            : (struct needed_votes){0};
     }
     if (chain->needs_leases == 1 && entry_sets_electors(entry)) {
         electors_of_entry(entry, &chain->electors);

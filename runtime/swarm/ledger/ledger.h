@@ -43,7 +43,7 @@ struct ledger_chain {
     uint32_t commits;           /* Number of commits up to and including the last entry. */
     uint32_t is_round_open;     /* 1: the last opened round has not ended; else 0. */
     struct hash roster;         /* Hash of the roster of the last opened round. */
-    uint32_t needs_leases;      /* 1: each OPEN needs leases; 0: none has them. */
+    uint32_t needs_leases;      /* 1: members give leases with their votes; 0: none does. */
     struct electors electors;   /* The electors of the newest state entry. */
     struct needed_votes needed; /* Votes that a commit of the last opened round needs. */
     bool has_tracker; /* tracker_key is known, and the tracker's signatures are verified. */

@@ -236,11 +236,10 @@ void line_add_leases(struct json_writer *json, const struct entry_leases *leases
     json_begin_object(json, "leases");
     json_add_hex(json, "state", leases->state.bytes, HASH_BYTES);
     json_add_u64(json, "start", leases->start);
-    line_add_mask(json, "leased", leases->leased);
     line_add_mask(json, "resigned", leases->resigned);
     json_begin_array(json, "signatures");
     for (uint32_t i = 0; i < SWARM_MEMBERS_MAX; i++) {
-        if (((leases->leased | leases->resigned) >> i & 1) != 0) {
+        if ((leases->resigned >> i & 1) != 0) {
             json_add_hex(json, NULL, leases->signatures[i].bytes, SWARM_SIGNATURE_BYTES);
         }
     }
@@ -257,7 +256,7 @@ void line_add_leases(struct json_writer *json, const struct entry_leases *leases
 static enum status read_lease_signatures(const struct json_node *node, struct entry_leases *leases,
                                          struct fault *fault) {
     struct signature found[SWARM_MEMBERS_MAX];
-    const uint64_t electors = leases->leased | leases->resigned;
+    const uint64_t electors = leases->resigned;
     uint32_t count = 0, next = 0;
     TRY(read_hex_array(node, "signatures", SWARM_SIGNATURE_BYTES, SWARM_MEMBERS_MAX, found, &count,
                        fault));
@@ -274,7 +273,7 @@ static enum status read_lease_signatures(const struct json_node *node, struct en
 
 enum status line_read_leases(const struct json_node *object, struct entry_leases *leases,
                              struct fault *fault) {
-    enum { LEASE_FIELDS = 5, ORDER_FIELDS = 2 };
+    enum { LEASE_FIELDS = 4, ORDER_FIELDS = 2 };
     struct json_node node, order;
     bool is_found = false, has_order = false;
     TRY(json_get_object(object, "leases", &node, &is_found, fault));
@@ -287,7 +286,6 @@ enum status line_read_leases(const struct json_node *object, struct entry_leases
     }
     TRY(line_read_hex(&node, "state", leases->state.bytes, HASH_BYTES, fault));
     TRY(line_read_u64(&node, "start", INT64_MAX, &leases->start, fault));
-    TRY(line_read_mask(&node, "leased", &leases->leased, fault));
     TRY(line_read_mask(&node, "resigned", &leases->resigned, fault));
     TRY(read_lease_signatures(&node, leases, fault));
     if (leases->start == 0 || (has_order && json_child_count(&order) != ORDER_FIELDS)) {

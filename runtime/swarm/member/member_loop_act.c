@@ -4,6 +4,7 @@
 #include "runtime/swarm/member/member_loop_state.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 
 #include <string.h>
 
@@ -132,12 +133,14 @@ static void post_sum(struct member_loop *loop, const struct action *action) {
 }
 
 static void post_entry_job(struct member_loop *loop, const struct action *action) {
+    static const struct lease NONE;
     mailbox_post_job(&loop->mailbox,
                      &(struct member_job){.kind = action->kind,
                                           .job = action->job,
                                           .round = action->entry->round,
                                           .seat = action->kind == ACTION_APPLY ? action->seat : -1,
-                                          .entry = action->entry});
+                                          .entry = action->entry,
+                                          .lease = action->lease != NULL ? *action->lease : NONE});
 }
 
 /* The contributions of an audited slice that are compared, in slot 0 of each seat. */
@@ -221,12 +224,27 @@ static void carry_out_action(struct member_loop *loop, const struct action *acti
     }
 }
 
+static void log_conflict(struct member_loop *loop) {
+    const enum lease_conflict conflict = member_take_conflict(loop->member);
+    if (conflict == LEASE_HELD) {
+        log_line(LOG_WARNING,
+                 "swarm: fork: this member has voted for another start of the tracker after the "
+                 "same state, and does not vote for this one; the operator can name the one that "
+                 "continues");
+    } else if (conflict == LEASE_COPIED) {
+        log_line(LOG_ERROR,
+                 "swarm: fork: two trackers continue this swarm, and one is a copy of the other; "
+                 "stop one of them");
+    }
+}
+
 void member_loop_step(struct member_loop *loop, const struct event *event) {
     struct actions actions = {.rows = loop->action_rows, .capacity = ACTIONS_MAX};
     member_step(loop->member, event, clock_monotonic_ns() / NS_PER_MS, &actions);
     for (uint32_t i = 0; i < actions.count; i++) {
         carry_out_action(loop, &actions.rows[i]);
     }
+    log_conflict(loop);
 }
 
 void member_loop_on_answer(struct member_loop *loop, const struct mailbox_updates *updates) {

@@ -4,6 +4,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "runtime/swarm/leases/lease_file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -133,6 +134,23 @@ enum status member_store_read_results(struct member_store *store, uint32_t round
     set_results_path(store, round);
     return result_file_read(&store->files, store->path, round, replica_result(replica, round, 0),
                             reports, fault);
+}
+
+/* ---- the lease ---- */
+
+enum status member_store_write_lease(const struct member_store *store, const struct hash *manifest,
+                                     const struct lease *lease, struct fault *fault) {
+    if (hash_is_zero(&lease->state)) {
+        return OK;
+    }
+    file_join(store->folder, "lease", store->path, PATH_BYTES);
+    return lease_file_write(store->path, manifest, lease, fault);
+}
+
+enum status member_store_read_lease(const struct member_store *store, const struct hash *manifest,
+                                    struct lease *lease, struct fault *fault) {
+    file_join(store->folder, "lease", store->path, PATH_BYTES);
+    return lease_file_read(store->path, manifest, lease, fault);
 }
 
 /* Replaying more rounds would transfer more bytes than the state has. */

@@ -5,6 +5,7 @@
  *            swarm        hash of the manifest of the swarm that the folder belongs to
  *            journal      the commits applied since the newest snapshot (entry_journal.h)
  *            results-12   the results of round 12, one file per round voted on (result_file.h)
+ *            lease        what this member promised last to a tracker (lease_file.h)
  *
  *     results stored ──► vote ──► commit ──► applied, entry in the journal ──► ... ──► snapshot
  *
@@ -64,6 +65,16 @@ MUST_CHECK enum status member_store_add_results(struct member_store *store,
 MUST_CHECK enum status member_store_read_results(struct member_store *store, uint32_t round,
                                                  const struct replica *replica,
                                                  struct slice_report *reports, struct fault *fault);
+
+/* member_store_write_lease: make durable what the vote promises that follows; a lease that is all
+ * zero promises nothing. member_store_read_lease: the last one; all zero if there is none.
+ * errors  those of lease_file_write and lease_file_read */
+MUST_CHECK enum status member_store_write_lease(const struct member_store *store,
+                                                const struct hash *manifest,
+                                                const struct lease *lease, struct fault *fault);
+MUST_CHECK enum status member_store_read_lease(const struct member_store *store,
+                                               const struct hash *manifest, struct lease *lease,
+                                               struct fault *fault);
 
 /* member_store_add_commit: append a commit that was applied to the state to the journal. The
  * journal is durable on return.

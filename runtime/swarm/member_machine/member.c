@@ -32,6 +32,7 @@ struct member *member_init(void *memory, const struct member_initial_state *star
     member_audit_init(&member->audit, &start->audit_secret);
     member_session_init(&member->session, start->start_id);
     member_entry_init(member, &start->root);
+    member_lease_init(&member->lease, &start->lease);
     member_end_round(member);
     member_requests_clear(member);
     results_load(&member->results, start);

@@ -40,6 +40,7 @@ static void handle_open(struct member *member, const struct entry *entry, struct
     if (entry->round > member->round.open.round && hash_equal(&entry->root, &member->outer.root)) {
         member_end_round(member);
         commit_clear(&member->commit);
+        member_lease_begin_round(&member->lease, entry);
         member_open_round(member, entry, actions);
     }
 }
@@ -134,6 +135,7 @@ void member_handle_entry(struct member *member, const struct message *message,
         handle_state(member, message);
     } else if (entry->kind == ENTRY_ABORT && entry->round == round_number(&member->round) &&
                hash_equal(&entry->prev, &member->round.open.hash)) {
+        member_lease_end_round(&member->lease, entry);
         member_end_round(member);
     }
 }
@@ -174,6 +176,8 @@ void member_handle_proposal(struct member *member, const struct message *message
     proposal_withdraw(proposal);
     proposal->is_current = true;
     proposal->id = message->number;
+    proposal->start = (struct tracker_start){message->incarnation, message->ballot.start};
+    member_lease_observe(&member->lease, message->incarnation, message->ballot.start);
     entry_copy(&proposal->entry, entry);
     drop_unlisted_results(member, &proposal->entry, true);
     member_requests_clear_holders(member);
@@ -184,7 +188,8 @@ void member_handle_proposal(struct member *member, const struct message *message
 void member_send_vote(const struct member *member, struct actions *actions) {
     const struct member_vote *vote = &member->proposal.vote;
     const struct member_round *round = &member->round;
-    if (!vote->is_ready || round->seat == NO_SEAT || round->open.seats[round->seat].is_guest == 1) {
+    if (!vote->is_ready || vote->is_withheld || round->seat == NO_SEAT ||
+        round->open.seats[round->seat].is_guest == 1) {
         return;
     }
     ASSERT(member->proposal.is_current);
@@ -228,11 +233,15 @@ void member_handle_root(struct member *member, const struct event *event, struct
         member->proposal.vote =
             (struct member_vote){.is_ready = true, .refusal = {.reason = REFUSAL_STATE}};
         member_send_vote(member, actions);
+    } else if (!member->commit.is_pending && !member_give_lease(member, &event->hash)) {
+        member->proposal.vote = (struct member_vote){.is_ready = true, .is_withheld = true};
     } else if (!member->commit.is_pending) {
         ASSERT(!member->proposal.vote.is_ready);
         member->proposal.vote = (struct member_vote){
             .root = event->root, .hash = event->hash, .signature = event->signature};
-        job_start(&member->job, JOB_STORE, actions)->entry = target;
+        struct action *store = job_start(&member->job, JOB_STORE, actions);
+        store->entry = target;
+        store->lease = member->round.open.leases.start != 0 ? &member->lease.held : NULL;
     } else if (hash_equal(&event->root, &target->root)) {
         const struct member_training *training = &member->round.training;
         struct action *apply = job_start(&member->job, JOB_APPLY, actions);

@@ -23,6 +23,7 @@ struct member_initial_state {
     struct hash root;                  /* Root of the durable outer state. */
     uint32_t stored_round;             /* Round of the results on disk; 0 if there are none. */
     const struct slice_report *stored; /* [slice_count]: reports of the results on disk */
+    struct lease lease;                /* the last durable one; all zero: none */
 };
 
 /* member_memory_bytes: the size of the memory that a member needs. The caller aligns it to 64
@@ -56,6 +57,16 @@ void member_set_unreachable(struct member *member, const struct identity *ids, u
  * member, so that open requests to it do not time out.
  * limits  before an EVENT_TICK */
 void member_mark_partial_arrival(struct member *member, const struct identity *id);
+
+/* What this member knows of two starts of the tracker that continue the same state. */
+enum lease_conflict {
+    LEASE_FREE,   /* nothing */
+    LEASE_HELD,   /* in this round it withheld its vote, which another start already has */
+    LEASE_COPIED, /* two starts count the same incarnation: one is a copy of the other */
+};
+
+/* member_take_conflict: what the member has found since the last call, for the log. */
+enum lease_conflict member_take_conflict(struct member *member);
 
 /* member_current_root: the root of the member's outer state; zero during a state fetch. */
 const struct hash *member_current_root(const struct member *member);

@@ -92,17 +92,27 @@ struct member_vote { /* member_entry.c */
     bool is_stored;  /* The results of the proposal are durable. */
     /* The results are durable and checked, or the proposal is refused. */
     bool is_ready;                  /* The vote may be sent. */
+    bool is_withheld;               /* It is not sent: another start has the member's lease. */
     struct message_refusal refusal; /* Why the proposal is refused. */
     struct hash root; /* computed root after the proposal; zero: the proposal is refused */
     struct hash hash; /* hash of the proposed entry with that root */
     struct signature signature; /* this member's signature of the hash */
 };
 
-struct member_proposal {     /* member_entry.c */
-    bool is_current;         /* the proposal was received and not withdrawn */
-    uint64_t id;             /* Number of the newest proposal. */
-    struct entry entry;      /* the proposed entry */
-    struct member_vote vote; /* this member's vote for it */
+struct member_proposal {        /* member_entry.c */
+    bool is_current;            /* the proposal was received and not withdrawn */
+    uint64_t id;                /* Number of the newest proposal. */
+    struct tracker_start start; /* the start of the tracker that proposed it */
+    struct entry entry;         /* the proposed entry */
+    struct member_vote vote;    /* this member's vote for it */
+};
+
+/* What the member has promised with its votes. */
+struct member_lease {             /* member_lease.c */
+    struct lease held;            /* the last one, durable before the vote is sent */
+    struct tracker_start newest;  /* the last start of the tracker; number 0: unknown */
+    enum lease_conflict conflict; /* what it found out about two starts */
+    enum lease_conflict taken;    /* what its host knows of that */
 };
 
 /* Members whose sketches this one waited for in vain, in the newest proposal that needed them. */
@@ -189,6 +199,7 @@ struct member {
     uint64_t optional_seats;         /* seats with a weight that no owner of the table waits for */
     struct member_results results;   /* results and contributions of the round */
     struct member_proposal proposal; /* newest proposal of the tracker */
+    struct member_lease lease;       /* what it promised with its votes */
     struct member_check check;       /* check of the proposal's sums */
     struct member_audit audit;       /* of one slice of the proposal */
     struct member_commit commit;     /* entry whose state this member must reach */
@@ -198,6 +209,18 @@ struct member {
 
 /* member_is_self: whether an identity is that of this member. */
 bool member_is_self(const struct member *member, const struct identity *id);
+
+/* Leases (member_lease.c).
+ * member_lease_observe    Record a start of the tracker; number 0 is none.
+ * member_give_lease       Give a lease with a vote for the proposal, which has this hash. Returns
+ *                         false if the member must not vote for it.
+ * member_lease_begin_round, member_lease_end_round
+ *                         The round of this OPEN begins, or has ended with this ABORT. */
+void member_lease_init(struct member_lease *lease, const struct lease *held);
+void member_lease_observe(struct member_lease *lease, uint32_t incarnation, uint64_t number);
+bool member_give_lease(struct member *member, const struct hash *vote);
+void member_lease_begin_round(struct member_lease *lease, const struct entry *open);
+void member_lease_end_round(struct member_lease *lease, const struct entry *entry);
 
 /* The compute thread's job (member_job.c).
  * job_start        Start the next job; no job may be in progress.

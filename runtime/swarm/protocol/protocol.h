@@ -101,7 +101,7 @@ enum message_kind {
      * and to all members at the end of the run. */
     MESSAGE_GOODBYE, /* Permission to exit. */
     /* From the tracker: round, number, seed (random bytes that were drawn after all results were
-     * reported), recheck, entry (without root, hash and signatures), holders. */
+     * reported), start, recheck, entry (without root, hash and signatures), holders. */
     MESSAGE_PROPOSE, /* Proposed commit that members vote on. */
     /* From a member to the owner of a slice: round, slice, epoch, proof; the encoded bytes follow.
      * The receiver sets hash and slice_norm. */
@@ -182,6 +182,7 @@ struct message_refusal {
 
 struct message_ballot {
     struct hash seed;               /* Random bytes of a proposal, or the seed of sketches. */
+    uint64_t start;                 /* Number of the tracker's start; 0: members give no leases. */
     const uint64_t *holders;        /* [slice_count]: seats that probably have the result. */
     uint32_t recheck;               /* What voters compute again. */
     struct message_refusal refusal; /* What a voter found wrong. */
@@ -312,8 +313,9 @@ enum action_kind {
     ACTION_SUM, /* Member: add the contributions to a slice. */
     /* Compute the root that the results of `entry` would give, without changing the state, and sign
      * `entry`. */
-    ACTION_ROOT,  /* Member: compute the root after a proposal, and sign it. */
-    ACTION_STORE, /* Make the stored results of `entry` durable. */
+    ACTION_ROOT, /* Member: compute the root after a proposal, and sign it. */
+    /* Make the stored results of `entry` durable, and `lease` unless it is NULL. */
+    ACTION_STORE,
     /* Sketch its own contribution to the slices of `entry` that list `seat`, with `seed`; sign the
      * sketches, so that they can be sent. */
     ACTION_SKETCH, /* Member: sketch its contribution. */
@@ -359,6 +361,7 @@ struct action {
     const struct entry *entry;
     const struct round_table *table;
     const struct tracker_record *record; /* WRITE: the record to make durable. */
+    const struct lease *lease;           /* STORE: what the vote promises */
     uint32_t range_count;                /* TRAIN: number of `ranges`. */
     const struct sample_range *ranges;   /* TRAIN: samples to train on. */
 };

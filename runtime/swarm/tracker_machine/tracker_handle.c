@@ -101,6 +101,7 @@ static struct message next_round_message(const struct tracker *tracker, uint32_t
         message.number = tracker->proposal.id;
         message.ballot.seed = tracker->proposal.seed;
         message.ballot.recheck = tracker->recheck.current;
+        message.ballot.start = tracker->leases.start;
         message.ballot.holders = tracker->exchange.holders;
     }
     return message;

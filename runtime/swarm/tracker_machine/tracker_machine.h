@@ -8,6 +8,7 @@
 #ifndef SKEP_SWARM_TRACKER_MACHINE_TRACKER_MACHINE_H
 #define SKEP_SWARM_TRACKER_MACHINE_TRACKER_MACHINE_H
 
+#include "runtime/swarm/ledger/ledger.h"
 #include "runtime/swarm/protocol/protocol.h"
 
 #include <stddef.h>
@@ -72,6 +73,12 @@ bool tracker_order_rollback(struct tracker *tracker, const struct hash *root,
 void tracker_set_delegation(struct tracker *tracker, const struct delegation *delegation);
 void tracker_set_roster(struct tracker *tracker, const struct roster_epoch *roster);
 void tracker_know_roster(struct tracker *tracker, const struct roster_epoch *roster);
+
+/* tracker_use_leases: continue only with more than half of the electors of the newest state entry,
+ * as the genesis of the chain asks for.
+ * start   a random number, 1 .. 2^63 - 1, which no other start of a tracker has
+ * limits  after tracker_init, before any event; chain->needs_leases is 1 */
+void tracker_use_leases(struct tracker *tracker, uint64_t start, const struct ledger_chain *chain);
 
 /* tracker_set_random: set the 32 random bytes that seed the sketches of a proposal which the next
  * event causes. Draw new ones before every event, after its message has arrived: no member may know

@@ -48,7 +48,8 @@ void tracker_complete_proposal(struct tracker *tracker) {
     }
     ASSERT((used & ~roster_seats(head)) == 0);
     entry->kind = ENTRY_COMMIT;
-    entry->incarnation = tracker->record.incarnation;
+    /* A restarted tracker proposes the same commit, which those that voted for it may sign. */
+    entry->incarnation = head->incarnation;
     entry->round = head->round;
     entry->prev = head->hash;
     entry->commits = head->commits + 1;
@@ -176,7 +177,8 @@ void tracker_count_votes(struct tracker *tracker, int64_t now_ms, struct actions
         }
         const struct tracker_vote *vote = &tracker->members[row].vote;
         uint64_t votes = find_equal_votes(tracker, vote);
-        if (seats_count(votes) >= entry_votes_needed(head)) {
+        if (seats_count(votes) >= entry_votes_needed(head) &&
+            tracker_has_needed_seats(tracker, votes)) {
             if (!tracker_is_recheck_open(tracker, now_ms)) {
                 commit_round(tracker, vote, votes, actions);
             }

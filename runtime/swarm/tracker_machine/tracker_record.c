@@ -114,6 +114,7 @@ struct entry *tracker_draft_entry(struct tracker *tracker, enum entry_kind kind)
     entry->suspension = (struct entry_suspension){0};
     entry->order = (struct rollback_order){0};
     draft_documents(&tracker->writer, entry);
+    leases_draft(tracker, entry);
     return entry;
 }
 
@@ -166,6 +167,7 @@ static void complete_head(struct tracker *tracker, const struct event *event) {
     if (next->head.kind == ENTRY_ROLLBACK) {
         repeats_clear(&tracker->repeats);
     }
+    leases_advance(&tracker->leases, &next->head);
     if (next->head.kind == ENTRY_COMMIT) {
         repeats_add_commit(&tracker->repeats, &tracker->record.table);
         proposal_swap_slices(&tracker->proposal, tracker->record.commit.slices);

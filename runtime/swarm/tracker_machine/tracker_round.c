@@ -4,8 +4,16 @@
 
 enum { WAIT_EXCHANGES = 4 }; /* most that late members may delay rounds at once, in exchanges */
 
-static bool may_sit(const struct tracker *tracker, uint32_t row) {
-    return tracker_is_ready(tracker, row) && !tracker_is_suspended(tracker, row);
+/* The members that may have a seat in the next round, by row. A suspended member may if the swarm
+ * cannot continue without it. */
+static uint64_t find_seatable_rows(const struct tracker *tracker) {
+    uint64_t ready = 0, seatable = 0;
+    for (uint32_t row = 0; row < tracker->record.member_count; row++) {
+        const bool is_ready = tracker_is_ready(tracker, row);
+        ready |= (uint64_t)is_ready << row;
+        seatable |= (uint64_t)(is_ready && !tracker_is_suspended(tracker, row)) << row;
+    }
+    return tracker_electors_allow(tracker, seatable) ? seatable : ready;
 }
 
 /* Counts the voting seats of the last round whose members stay for the next one. */
@@ -69,10 +77,11 @@ static void assign_seats(struct tracker *tracker, struct entry *entry) {
     const struct tracker_record *record = &tracker->record;
     uint32_t rows[SWARM_MEMBERS_MAX];
     ASSERT(entry->kind == ENTRY_OPEN && entry->round == record->head.round + 1);
+    const uint64_t seatable = find_seatable_rows(tracker);
     entry->seat_count = 0;
     memset(entry->seats, 0, sizeof entry->seats);
     for (uint32_t row = 0; row < record->member_count; row++) {
-        if (may_sit(tracker, row)) {
+        if ((seatable >> row & 1) != 0) {
             rows[entry->seat_count] = row;
             struct entry_seat *seat = &entry->seats[entry->seat_count++];
             seat->id = record->members[row].id;
@@ -109,6 +118,7 @@ bool tracker_is_run_complete(const struct tracker *tracker) {
 struct readiness {
     uint32_t ready;        /* voters that have the current state */
     uint32_t seats;        /* voters that may have a seat in the next round */
+    bool has_electors;     /* those that may have a seat can commit it */
     uint32_t applying;     /* Not ready, because they apply the last commit. */
     uint32_t fetching;     /* Not ready, because they fetch the results of the last commit. */
     uint32_t slow_joiners; /* not ready, and take too long to join */
@@ -117,14 +127,15 @@ struct readiness {
 };
 
 static struct readiness count_members_by_readiness(const struct tracker *tracker) {
-    struct readiness count = {0};
+    const uint64_t seatable = find_seatable_rows(tracker);
+    struct readiness count = {.has_electors = tracker_electors_allow(tracker, seatable)};
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         const struct tracker_member *member = &tracker->members[row];
         bool is_ready = tracker_is_ready(tracker, row);
         bool is_late = !member->is_silent && !member->is_leaving && !is_ready;
         bool is_voter = !tracker_is_guest(tracker, row);
         count.ready += is_voter && is_ready;
-        count.seats += is_voter && may_sit(tracker, row);
+        count.seats += is_voter && (seatable >> row & 1) != 0;
         bool is_slow = !tracker_applies_in_time(tracker, row);
         bool is_applying = is_late && is_applying_commit(tracker, row);
         bool is_fetching = is_late && is_fetching_results(tracker, row);
@@ -186,7 +197,7 @@ static void advance_ready_stage(struct tracker *tracker, int64_t now_ms, struct 
     } else if (tracker_suspend_next(tracker, actions)) {
         return;
     } else if (count.seats > 0 && count.ready >= settings->members_min && is_settled &&
-               (has_quorum || is_shrunk)) {
+               count.has_electors && (has_quorum || is_shrunk)) {
         /* A suspended member counts for the minimum: its term is counted in rounds, so that a swarm
          * of the minimum size would wait forever. */
         tracker_count_missed_rounds(tracker);
@@ -227,16 +238,21 @@ static void advance_train_stage(struct tracker *tracker, int64_t now_ms, struct 
     }
 }
 
-/* Counts the voting seats whose session is still current. A member that restarted takes no part in
- * the round. */
-static uint32_t count_current_seats(const struct tracker *tracker) {
-    const uint64_t voters = entry_voting_seats(&tracker->record.head);
-    uint32_t count = 0;
-    SEATS_EACH(seat, voters) {
-        count += tracker->seats.row_of_seat[seat] != NO_SEAT;
+/* The voting seats whose session is still current. A member that restarted takes no part in the
+ * round. */
+static uint64_t current_voters(const struct tracker *tracker) {
+    uint64_t current = 0;
+    SEATS_EACH(seat, entry_voting_seats(&tracker->record.head)) {
+        current |= tracker->seats.row_of_seat[seat] != NO_SEAT ? seat_bit(seat) : 0;
     }
-    ASSERT(count >= seats_count(tracker_live_voters(tracker)));
-    return count;
+    ASSERT((tracker_live_voters(tracker) & ~current) == 0);
+    return current;
+}
+
+/* Whether these voters can commit the open round. */
+static bool can_commit(const struct tracker *tracker, uint64_t voters) {
+    return seats_count(voters) >= entry_votes_needed(&tracker->record.head) &&
+           tracker_has_needed_seats(tracker, voters);
 }
 
 static bool is_round_too_old(const struct tracker *tracker, int64_t now_ms) {
@@ -249,12 +265,11 @@ static bool is_round_too_old(const struct tracker *tracker, int64_t now_ms) {
 static bool is_round_lost(struct tracker *tracker, int64_t now_ms) {
     const struct tracker_settings *settings = &tracker->settings;
     const struct tracker_stage *stage = &tracker->stage;
-    uint32_t quorum = entry_votes_needed(&tracker->record.head);
-    ASSERT(stage->kind != STAGE_READY && quorum > 0);
-    if (count_current_seats(tracker) < quorum) {
+    ASSERT(stage->kind != STAGE_READY);
+    if (!can_commit(tracker, current_voters(tracker))) {
         return true;
     }
-    if (seats_count(tracker_live_voters(tracker)) >= quorum) {
+    if (can_commit(tracker, tracker_live_voters(tracker))) {
         stage_mark_quorum(&tracker->stage, now_ms);
         return is_round_too_old(tracker, now_ms);
     }

@@ -159,6 +159,14 @@ struct tracker_pair {
     uint32_t until_round; /* it does not wait before this round */
 };
 
+/* What lets this start of the tracker continue after the newest state entry. */
+struct tracker_leases {         /* tracker_leases.c */
+    uint64_t start;             /* number of this start; 0: the chain needs no leases */
+    struct electors electors;   /* of the newest state entry */
+    struct needed_votes needed; /* votes that a commit of the newest OPEN needs */
+    struct roster_epoch roster; /* newest one of the ledger; serial 0: none */
+};
+
 /* By the row of the contributor and the row of the owner. */
 struct tracker_pairs { /* tracker_pairs.c */
     struct {
@@ -194,7 +202,8 @@ struct tracker {
     struct tracker_member members[SWARM_MEMBERS_MAX];  /* by row */
     struct tracker_speed speeds[SWARM_MEMBERS_MAX];    /* by row */
     struct tracker_strikes strikes[SWARM_MEMBERS_MAX]; /* by row */
-    struct tracker_pairs pairs; /* owners that do not get the contributions of some members */
+    struct tracker_pairs pairs;   /* owners that do not get the contributions of some members */
+    struct tracker_leases leases; /* the electors of the next commit */
 };
 
 /* The stage and its times (tracker_stage.c).
@@ -322,6 +331,22 @@ void tracker_clear_pairs(struct tracker *tracker, uint32_t row);
 void tracker_observe_pairs(struct tracker *tracker);
 uint64_t tracker_separated_seats(const struct tracker *tracker, uint32_t owner);
 bool tracker_has_many_pairs(const struct tracker *tracker, uint32_t row);
+
+/* Leases (tracker_leases.c).
+ * leases_draft              Fill in the leases of a draft's entry.
+ * leases_advance            This entry is durable.
+ * tracker_has_needed_seats  Whether the members in these seats of the newest OPEN can commit it.
+ * tracker_count_electors    The electors that the operator has not excluded, and those of them in
+ *                           `rows`; none without leases.
+ * tracker_electors_allow    Whether a round of these rows can be committed. */
+struct elector_count {
+    uint32_t all, here;
+};
+void leases_draft(const struct tracker *tracker, struct entry *entry);
+void leases_advance(struct tracker_leases *leases, const struct entry *head);
+bool tracker_has_needed_seats(const struct tracker *tracker, uint64_t seats);
+struct elector_count tracker_count_electors(const struct tracker *tracker, uint64_t rows);
+bool tracker_electors_allow(const struct tracker *tracker, uint64_t rows);
 
 /* Strikes and suspensions (tracker_strikes.c).
  * tracker_is_suspended    Whether the row has no seat in the next round.

@@ -34,6 +34,7 @@ enum {
     HAS_PARTS = 1 << 23,        /* fields base and parts; parts decide which others there are */
     HAS_ENDS_TRAINING = 1 << 24,
     HAS_RECHECK = 1 << 25, /* field recheck: what voters compute again */
+    HAS_START = 1 << 26,   /* number of the tracker's start */
 
     MEMBER_MESSAGE = IS_MESSAGE | TO_TRACKER, /* a member's message to the tracker */
     TRACKER_MESSAGE = IS_MESSAGE | TO_MEMBER | HAS_INCARNATION,
@@ -55,7 +56,7 @@ static const uint32_t KINDS[WIRE_KIND_END] = {
     [MESSAGE_POLL] = TRACKER_MESSAGE | HAS_ROUND | HAS_POLL | HAS_ENDS_TRAINING,
     [MESSAGE_GOODBYE] = TRACKER_MESSAGE,
     [MESSAGE_PROPOSE] =
-        TRACKER_MESSAGE | IS_CHUNKED | HAS_ROUND | HAS_NUMBER | HAS_SEED | HAS_RECHECK,
+        TRACKER_MESSAGE | IS_CHUNKED | HAS_ROUND | HAS_NUMBER | HAS_SEED | HAS_RECHECK | HAS_START,
     [MESSAGE_CONTRIBUTION] = PEER_MESSAGE | HAS_BULK,
     [MESSAGE_RESULT] =
         PEER_MESSAGE | HAS_HASH | HAS_CONTRIBUTORS | HAS_OWNER | HAS_SIGNATURE | HAS_BULK,
@@ -94,6 +95,7 @@ static const struct {
 } FIELDS[] = {
     {"incarnation", HAS_INCARNATION, 4, offsetof(struct message, incarnation)},
     {"number", HAS_NUMBER, 8, offsetof(struct message, number)},
+    {"start", HAS_START, 8, offsetof(struct message, ballot.start)},
     {"base", HAS_PARTS, 8, offsetof(struct message, report.base)},
     {"parts", HAS_PARTS, 4, offsetof(struct message, report.parts)},
     {"version", HAS_VERSION, 4, offsetof(struct message, version)},

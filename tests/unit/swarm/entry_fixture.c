@@ -76,22 +76,18 @@ void entry_fixture_sign(const struct entry_fixture *fixture, struct entry *entry
     }
 }
 
-void entry_fixture_lease(const struct entry_fixture *fixture, uint64_t leased, uint64_t resigned,
+void entry_fixture_lease(const struct entry_fixture *fixture, uint64_t resigned,
                          struct entry *entry) {
     const struct hash swarm = hash_of("manifest", 8);
-    struct lease lease = {.state = fixture->chain.electors.state};
+    const struct electors *electors = &fixture->chain.electors;
     memset(&entry->leases, 0, sizeof entry->leases);
-    entry->leases.state = lease.state;
+    entry->leases.state = electors->state;
     entry->leases.start = fixture->start;
-    entry->leases.leased = leased;
     entry->leases.resigned = resigned;
-    for (uint32_t i = 0; i < fixture->chain.electors.count; i++) {
-        lease.is_resignation = (resigned >> i & 1) != 0;
-        lease.start = lease.is_resignation
-                          ? (struct tracker_start){0}
-                          : (struct tracker_start){entry->incarnation, fixture->start};
-        if (((leased | resigned) >> i & 1) != 0) {
-            lease_sign(&fixture->members[i], &swarm, &lease, entry->leases.signatures[i].bytes);
+    for (uint32_t i = 0; i < electors->count; i++) {
+        if ((resigned >> i & 1) != 0) {
+            resignation_sign(&fixture->members[i], &swarm, &electors->state,
+                             entry->leases.signatures[i].bytes);
         }
     }
 }
@@ -145,9 +141,7 @@ void entry_fixture_next(struct entry_fixture *fixture, uint32_t index, struct en
         entry->documents.roster = fixture->next_roster;
         memset(&fixture->next_roster, 0, sizeof fixture->next_roster);
         if (fixture->start != 0) {
-            const uint32_t electors = fixture->chain.electors.count;
-            entry_fixture_lease(
-                fixture, electors == 64 ? UINT64_MAX : (UINT64_C(1) << electors) - 1, 0, entry);
+            entry_fixture_lease(fixture, 0, entry);
         }
     } else if (entry->kind == ENTRY_COMMIT) {
         fill_commit(fixture, entry);

@@ -17,7 +17,7 @@ struct entry_fixture {
     uint64_t position;
     uint32_t guest_count;            /* the last seats of a roster are guests' */
     struct roster_epoch next_roster; /* becomes valid with the next OPEN; serial 0: none */
-    uint64_t start; /* of the tracker: the genesis needs leases, and each OPEN has all; 0: none */
+    uint64_t start; /* of the tracker, whose genesis needs leases; 0: it needs none */
 };
 
 /* entry_fixture_init: keys that follow from their seat's number; `slices` are the caller's. */
@@ -35,9 +35,9 @@ void entry_fixture_delegate(struct entry_fixture *fixture, const struct key_pair
 void entry_fixture_enroll(struct entry_fixture *fixture, uint64_t serial, uint32_t count,
                           bool is_open);
 
-/* entry_fixture_lease: give an OPEN the leases of these electors, and the resignations of those.
+/* entry_fixture_lease: give an OPEN or ABORT the start, and the resignations of these electors.
  * entry_fixture_sign: an entry that was changed gets its hash and signatures anew. */
-void entry_fixture_lease(const struct entry_fixture *fixture, uint64_t leased, uint64_t resigned,
+void entry_fixture_lease(const struct entry_fixture *fixture, uint64_t resigned,
                          struct entry *entry);
 void entry_fixture_sign(const struct entry_fixture *fixture, struct entry *entry);
 

@@ -1,5 +1,5 @@
-/* test_leases: the signatures of leases and orders, the rules by which a member gives a lease, and
- * the file in which it remembers the last one. */
+/* test_leases: the signatures of resignations and orders, the rules by which a member votes, and
+ * the file in which it remembers its last promise. */
 #include "runtime/swarm/leases/lease_file.h"
 
 #include "base/file.h"
@@ -42,39 +42,38 @@ static int tear_down(void **state) {
     return rmdir(folder);
 }
 
+static struct hash hash_with(uint8_t byte) {
+    struct hash hash;
+    memset(hash.bytes, byte, sizeof hash.bytes);
+    return hash;
+}
+
+/* number 0: the lease is bound to its vote alone. */
 static struct lease lease_of(uint8_t state, uint32_t round, uint32_t incarnation, uint64_t number) {
-    struct lease lease = {.round = round, .start = {incarnation, number}};
-    memset(lease.state.bytes, state, sizeof lease.state.bytes);
-    lease.is_resignation = number == 0;
-    return lease;
+    return (struct lease){.state = hash_with(state),
+                          .round = round,
+                          .start = {incarnation, number},
+                          .vote = hash_with((uint8_t)(100 + round))};
+}
+
+static struct lease resignation_of(uint8_t state, uint32_t round) {
+    return (struct lease){.state = hash_with(state), .round = round, .is_resignation = true};
 }
 
 /* ---- signatures ---- */
 
-static void lease_is_valid_for_its_member_swarm_state_and_start_only(void **state) {
+static void resignation_is_valid_for_its_member_swarm_and_state_only(void **state) {
     (void)state;
-    const struct lease lease = lease_of(1, 5, 2, 77);
+    const struct hash entry = hash_with(1), other = hash_with(2);
     const uint8_t *key = member_keys.public_keys.sign;
     uint8_t signature[SIGNATURE_BYTES];
-    lease_sign(&member_keys, &swarm, &lease, signature);
-    assert_true(lease_is_signed(key, &swarm, &lease, signature));
-    assert_false(lease_is_signed(operator_keys.public_keys.sign, &swarm, &lease, signature));
-    assert_false(lease_is_signed(key, &other_swarm, &lease, signature));
-    const struct lease others[] = {lease_of(2, 5, 2, 77), lease_of(1, 5, 3, 77),
-                                   lease_of(1, 5, 2, 78), lease_of(1, 5, 0, 0)};
-    for (size_t i = 0; i < ARRAY_COUNT(others); i++) {
-        assert_false(lease_is_signed(key, &swarm, &others[i], signature));
-    }
-}
-
-static void resignation_is_no_lease(void **state) {
-    (void)state;
-    const struct lease resignation = lease_of(1, 5, 0, 0);
-    const struct lease lease = lease_of(1, 5, 1, 1);
-    uint8_t signature[SIGNATURE_BYTES];
-    lease_sign(&member_keys, &swarm, &resignation, signature);
-    assert_true(lease_is_signed(member_keys.public_keys.sign, &swarm, &resignation, signature));
-    assert_false(lease_is_signed(member_keys.public_keys.sign, &swarm, &lease, signature));
+    resignation_sign(&member_keys, &swarm, &entry, signature);
+    assert_true(resignation_is_signed(key, &swarm, &entry, signature));
+    assert_false(resignation_is_signed(key, &swarm, &other, signature));
+    assert_false(resignation_is_signed(key, &other_swarm, &entry, signature));
+    assert_false(resignation_is_signed(operator_keys.public_keys.sign, &swarm, &entry, signature));
+    signature[3] ^= 1;
+    assert_false(resignation_is_signed(key, &swarm, &entry, signature));
 }
 
 static struct continue_order make_order(uint32_t count) {
@@ -123,54 +122,100 @@ static void order_names_members_once_in_ascending_order(void **state) {
 
 /* ---- rules ---- */
 
-static void member_answers_by_the_rules(void **state) {
+static void member_votes_by_the_rules(void **state) {
     (void)state;
-    const struct lease none = {.round = 0}, resigned = lease_of(1, 5, 0, 0);
-    const struct lease held = lease_of(1, 5, 2, 77);
+    const struct lease none = {.round = 0}, held = lease_of(1, 5, 2, 77);
     const struct {
         const char *what;
         struct lease held, asked;
-        uint32_t stored_round;
-        enum lease_answer answer;
+        bool is_allowed;
+        uint64_t number; /* of the start in the lease after the vote */
     } cases[] = {
-        {"first lease", none, held, 0, LEASE_WRITE},
-        {"first lease of the genesis", none, lease_of(1, 0, 1, 7), 0, LEASE_WRITE},
-        {"first lease of a member with results of a later round", none, held, 6, LEASE_WRITE},
-        {"same start", held, held, 0, LEASE_REPEAT},
-        {"same start after a vote", held, held, 6, LEASE_REPEAT},
-        {"higher incarnation", held, lease_of(1, 5, 3, 9), 5, LEASE_WRITE},
-        {"higher incarnation after a vote", held, lease_of(1, 5, 3, 9), 6, LEASE_REPEAT},
-        {"lower incarnation", held, lease_of(1, 5, 1, 9), 0, LEASE_REPEAT},
-        {"another start of the same incarnation", held, lease_of(1, 5, 2, 78), 0, LEASE_FORK},
-        {"the same after a vote", held, lease_of(1, 5, 2, 78), 6, LEASE_FORK},
-        {"later state", held, lease_of(2, 6, 1, 3), 6, LEASE_WRITE},
-        {"later state of the same round, by an order", held, lease_of(2, 5, 2, 77), 5, LEASE_WRITE},
-        {"earlier state", held, lease_of(2, 4, 9, 3), 0, LEASE_IGNORE},
-        {"resignation", held, resigned, 5, LEASE_WRITE},
-        {"resignation after a vote", held, resigned, 6, LEASE_REPEAT},
-        {"resignation without a lease", none, resigned, 5, LEASE_WRITE},
-        {"resignation without a lease after a vote", none, resigned, 6, LEASE_IGNORE},
-        {"lease after a resignation", resigned, lease_of(1, 5, 9, 9), 0, LEASE_REPEAT},
-        {"second resignation", resigned, resigned, 0, LEASE_REPEAT},
-        {"later state after a resignation", resigned, lease_of(2, 6, 2, 77), 0, LEASE_WRITE},
+        {"first vote", none, held, true, 77},
+        {"the same commit of the same start", held, held, true, 77},
+        {"another commit of the same start", held, lease_of(1, 6, 2, 77), true, 77},
+        {"the same commit of another start", held, lease_of(1, 5, 3, 9), true, 0},
+        {"another commit of another start", held, lease_of(1, 6, 3, 9), false, 0},
+        {"another commit of a copy", held, lease_of(1, 6, 2, 78), false, 0},
+        {"the same commit of a third start", lease_of(1, 5, 0, 0), lease_of(1, 5, 3, 9), true, 0},
+        {"another commit after votes for two starts", lease_of(1, 5, 0, 0), lease_of(1, 6, 2, 77),
+         false, 0},
+        {"after another state entry", held, lease_of(2, 6, 3, 9), true, 9},
+        {"after a resignation", resignation_of(1, 5), held, false, 0},
+        {"after a resignation from another state entry", resignation_of(2, 4), held, true, 77},
     };
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
-        enum lease_answer answer =
-            lease_answer(&cases[i].held, &cases[i].asked, cases[i].stored_round);
-        if (answer != cases[i].answer) {
-            fail_msg("%s: %d, not %d", cases[i].what, answer, cases[i].answer);
+        const struct lease *asked = &cases[i].asked;
+        const bool is_allowed =
+            lease_allows(&cases[i].held, &asked->state, &asked->start, &asked->vote);
+        if (is_allowed != cases[i].is_allowed) {
+            fail_msg("%s: is_allowed is %d", cases[i].what, is_allowed);
+        }
+        if (is_allowed) {
+            const struct lease renewed = lease_renew(&cases[i].held, asked);
+            assert_int_equal(renewed.start.number, cases[i].number);
+            assert_memory_equal(&renewed.vote, &asked->vote, sizeof renewed.vote);
+            assert_memory_equal(&renewed.state, &asked->state, sizeof renewed.state);
         }
     }
 }
 
-static void lease_is_held_for_its_state_and_start_only(void **state) {
+/* Two starts never both get the vote of a member for different commits after the same state entry:
+ * all sequences of five votes and aborts of two starts and two commits. An honest start does not
+ * commit what it has aborted or replaced. */
+static void no_sequence_lets_two_starts_commit(void **state) {
     (void)state;
-    const struct lease held = lease_of(1, 5, 2, 77), resigned = lease_of(1, 5, 0, 0);
-    const struct lease other = lease_of(2, 5, 2, 78);
-    assert_true(lease_is_held(&held, &held.state, &held.start));
-    assert_false(lease_is_held(&held, &other.state, &held.start));
-    assert_false(lease_is_held(&held, &held.state, &other.start));
-    assert_false(lease_is_held(&resigned, &resigned.state, &resigned.start));
+    enum { STEPS = 5, KINDS = 6, STARTS = 2, COMMITS = 2 };
+    uint32_t sequences = 1;
+    for (uint32_t i = 0; i < STEPS; i++) {
+        sequences *= KINDS;
+    }
+    for (uint32_t sequence = 0; sequence < sequences; sequence++) {
+        struct lease held = {.round = 0};
+        bool may_commit[STARTS][COMMITS] = {{false}};
+        uint32_t left = sequence;
+        for (uint32_t step = 0; step < STEPS; step++, left /= KINDS) {
+            const uint32_t start = left % KINDS / 3, commit = left % KINDS % 3;
+            const struct tracker_start of = {1, 7 + start};
+            const struct lease asked = lease_of(1, 5 + commit, 1, 7 + start);
+            if (commit == 2) { /* this start has aborted both */
+                lease_release(&held, held.round, &of);
+                memset(may_commit[start], 0, sizeof may_commit[start]);
+            } else if (lease_allows(&held, &asked.state, &of, &asked.vote)) {
+                held = lease_renew(&held, &asked);
+                memset(may_commit[start], 0, sizeof may_commit[start]);
+                may_commit[start][commit] = true;
+            }
+            assert_false(may_commit[0][0] && may_commit[1][1]);
+            assert_false(may_commit[0][1] && may_commit[1][0]);
+        }
+    }
+}
+
+static void abort_releases_the_lease_of_its_start_and_round_only(void **state) {
+    (void)state;
+    const struct tracker_start start = {2, 77}, copy = {2, 78}, later = {3, 77};
+    struct lease held = lease_of(1, 5, 2, 77);
+    lease_release(&held, 4, &start);
+    lease_release(&held, 5, &copy);
+    lease_release(&held, 5, &later);
+    assert_int_equal(held.start.number, 77);
+    lease_release(&held, 5, &start);
+    assert_true(hash_is_zero(&held.state));
+    held = resignation_of(1, 5);
+    lease_release(&held, 5, &start);
+    assert_true(held.is_resignation);
+}
+
+static void member_resigns_only_if_it_has_not_voted(void **state) {
+    (void)state;
+    const struct lease none = {.round = 0}, held = lease_of(1, 5, 2, 77);
+    const struct lease resigned = resignation_of(1, 4);
+    const struct hash entry = hash_with(1), later = hash_with(2);
+    assert_true(lease_may_resign(&none, &entry));
+    assert_false(lease_may_resign(&held, &entry));
+    assert_true(lease_may_resign(&held, &later));
+    assert_true(lease_may_resign(&resigned, &entry));
 }
 
 /* ---- the file ---- */
@@ -187,6 +232,7 @@ static void assert_stored(const struct lease *lease) {
     assert_memory_equal(&read.state, &lease->state, sizeof read.state);
     assert_int_equal(read.round, lease->round);
     assert_int_equal(read.is_resignation, lease->is_resignation);
+    assert_memory_equal(&read.vote, &lease->vote, sizeof read.vote);
     assert_true(tracker_start_equal(&read.start, &lease->start));
 }
 
@@ -195,7 +241,7 @@ static void file_has_the_last_lease(void **state) {
     const struct lease none = {.round = 0};
     const struct lease leases[] = {lease_of(1, 5, 2, 77),
                                    lease_of(2, UINT32_MAX, UINT32_MAX, INT64_MAX),
-                                   lease_of(3, 7, 0, 0)};
+                                   lease_of(3, 7, 0, 0), resignation_of(4, 8)};
     assert_stored(&none);
     for (size_t i = 0; i < ARRAY_COUNT(leases); i++) {
         write_lease(&leases[i]);
@@ -268,12 +314,13 @@ static void damaged_file_is_refused_with_a_remedy(void **state) {
 int main(void) {
 #define FILE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        FILE_TEST(lease_is_valid_for_its_member_swarm_state_and_start_only),
-        FILE_TEST(resignation_is_no_lease),
+        FILE_TEST(resignation_is_valid_for_its_member_swarm_and_state_only),
         FILE_TEST(order_is_valid_for_its_state_start_and_members_only),
         FILE_TEST(order_names_members_once_in_ascending_order),
-        FILE_TEST(member_answers_by_the_rules),
-        FILE_TEST(lease_is_held_for_its_state_and_start_only),
+        FILE_TEST(member_votes_by_the_rules),
+        FILE_TEST(no_sequence_lets_two_starts_commit),
+        FILE_TEST(abort_releases_the_lease_of_its_start_and_round_only),
+        FILE_TEST(member_resigns_only_if_it_has_not_voted),
         FILE_TEST(file_has_the_last_lease),
         FILE_TEST(interrupted_or_failed_write_leaves_the_old_lease),
         FILE_TEST(full_disk_leaves_the_old_lease),

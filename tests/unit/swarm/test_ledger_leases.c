@@ -1,5 +1,5 @@
-/* test_ledger_leases: a chain whose genesis needs leases takes an OPEN only with the leases of more
- * than half of its electors or an order of the operator, and a COMMIT only with their votes. */
+/* test_ledger_leases: a chain whose genesis needs leases takes an OPEN only with seats of more than
+ * half of its electors or an order of the operator, and a COMMIT only with their votes. */
 #include "entry_fixture.h"
 #include "runtime/swarm/ledger/ledger_file.h"
 
@@ -59,16 +59,33 @@ static void assert_refused(const char *word) {
     }
 }
 
-static void open_needs_leases_of_more_than_half_of_the_electors(void **state) {
+/* Seats the last members only. */
+static void drop_first_seats(uint32_t count) {
+    entry.seat_count -= count;
+    memmove(entry.seats, entry.seats + count, entry.seat_count * sizeof entry.seats[0]);
+    memset(entry.seats + entry.seat_count, 0, count * sizeof entry.seats[0]);
+}
+
+static void open_needs_seats_of_more_than_half_of_the_electors(void **state) {
     (void)state;
     const struct {
-        uint64_t leased, resigned;
+        uint32_t absent; /* the first ones have no seat */
+        uint64_t resigned;
         bool is_valid;
-    } cases[] = {{ALL, 0, true}, {7, 0, true},  {3, 0, false},  {0, 0, false},  {3, 4, false},
-                 {3, 12, true},  {1, 30, true}, {0, 31, false}, {0, 30, false}, {2, 28, false}};
+    } cases[] = {{0, 0, true},  {2, 0, true},   {3, 0, false}, {3, 1, false},
+                 {3, 3, true},  {4, 15, true},  {4, 7, false}, {3, 24, false},
+                 {0, 30, true}, {0, 31, false}, {1, 30, false}};
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
         begin();
-        entry_fixture_lease(&fixture, cases[i].leased, cases[i].resigned, &entry);
+        drop_first_seats(cases[i].absent);
+        entry.cursor.position -= UINT64_C(16) * cases[i].absent;
+        for (uint32_t seat = 0; seat < entry.seat_count; seat++) {
+            for (uint32_t range = 0; range < entry.seats[seat].range_count; range++) {
+                entry.seats[seat].ranges[range].begin -= UINT64_C(16) * cases[i].absent;
+                entry.seats[seat].ranges[range].end -= UINT64_C(16) * cases[i].absent;
+            }
+        }
+        entry_fixture_lease(&fixture, cases[i].resigned, &entry);
         if (cases[i].is_valid) {
             assert_null(result());
         } else {
@@ -77,61 +94,56 @@ static void open_needs_leases_of_more_than_half_of_the_electors(void **state) {
     }
 }
 
-static void lease_of_a_member_that_is_no_elector_or_has_no_seat_does_not_count(void **state) {
+/* The operator's signature takes the vote from those that it does not name. */
+static void elector_that_the_operator_excludes_does_not_count(void **state) {
     (void)state;
     begin();
-    entry.leases.leased |= UINT64_C(1) << MEMBERS;
-    entry.leases.signatures[MEMBERS] = entry.leases.signatures[0];
-    assert_refused("is no elector");
-    begin();
-    entry.seat_count--;
-    entry.cursor.position -= 16;
-    assert_refused("without a seat");
-    entry_fixture_lease(&fixture, 15, 0, &entry);
+    entry_fixture_enroll(&fixture, 9, 1, false);
+    entry.documents.roster = fixture.next_roster;
+    entry.seat_count = 1;
+    entry.cursor.position -= UINT64_C(4) * 16;
     assert_null(result());
+    assert_int_equal(chain.needed.count, 1);
+    entry_fixture_enroll(&fixture, 9, 2, false);
+    entry.documents.roster = fixture.next_roster;
+    assert_refused("more than half");
 }
 
-static void lease_is_signed_by_its_elector_for_this_state_and_start(void **state) {
+static void resignation_is_signed_by_its_elector_for_this_state(void **state) {
     (void)state;
     begin();
+    entry_fixture_lease(&fixture, 4, &entry);
+    assert_null(result());
     entry.leases.signatures[2].bytes[5] ^= 1;
     assert_refused("did not sign");
-    begin();
-    entry.leases.signatures[2] = entry.leases.signatures[1];
+    entry_fixture_lease(&fixture, 12, &entry);
+    entry.leases.signatures[2] = entry.leases.signatures[3];
     assert_refused("did not sign");
-    begin();
-    entry.leases.start++;
-    assert_refused("did not sign");
-    begin();
-    entry.incarnation++;
-    assert_refused("did not sign");
-    begin();
+    entry_fixture_lease(&fixture, 0, &entry);
     entry.leases.state.bytes[0] ^= 1;
     assert_refused("another state");
-    begin();
-    entry_fixture_lease(&fixture, 7, 8, &entry);
-    entry.leases.resigned = 0;
-    entry.leases.leased = 15;
-    assert_refused("did not sign");
-    begin();
-    entry.leases.resigned = 1;
-    assert_refused("both leased and resigned");
+    entry_fixture_lease(&fixture, 0, &entry);
+    entry.leases.signatures[1].bytes[0] = 1;
+    assert_refused("has not resigned");
+    entry_fixture_lease(&fixture, 0, &entry);
+    entry.leases.resigned = UINT64_C(1) << MEMBERS;
+    assert_refused("is no elector");
 }
 
 static void chain_has_leases_exactly_if_its_genesis_needs_them(void **state) {
     (void)state;
     begin();
     memset(&entry.leases, 0, sizeof entry.leases);
-    assert_refused("without the leases");
+    assert_refused("lacks the start");
     begin();
     before.needs_leases = 0;
-    assert_refused("does not ask for");
+    assert_refused("needs none");
 }
 
 /* Leaves the fixture after an OPEN with these leases, and makes the COMMIT with these voters. */
-static void make_commit(uint64_t leased, uint64_t resigned, uint64_t voters) {
+static void make_commit(uint64_t resigned, uint64_t voters) {
     begin();
-    entry_fixture_lease(&fixture, leased, resigned, &entry);
+    entry_fixture_lease(&fixture, resigned, &entry);
     assert_null(result());
     before = chain;
     fixture.chain = chain;
@@ -149,13 +161,13 @@ static void make_commit(uint64_t leased, uint64_t resigned, uint64_t voters) {
 
 static void commit_needs_the_votes_of_more_than_half_of_the_electors(void **state) {
     (void)state;
-    make_commit(ALL, 0, 7);
+    make_commit(0, 7);
     assert_null(ledger_append(&chain, &entry));
-    make_commit(3, 28, 28); /* a quorum of the roster, but no elector */
+    make_commit(28, 28); /* a quorum of the roster, but no elector */
     assert_non_null(strstr(ledger_append(&chain, &entry), "votes of more than half of the elect"));
-    make_commit(3, 28, 29); /* one of two electors */
+    make_commit(28, 29); /* one of two electors */
     assert_non_null(strstr(ledger_append(&chain, &entry), "votes of more than half of the elect"));
-    make_commit(3, 28, 31);
+    make_commit(28, 31);
     assert_null(ledger_append(&chain, &entry));
     assert_int_equal(chain.electors.count, MEMBERS);
     assert_memory_equal(&chain.electors.state, &entry.hash, sizeof entry.hash);
@@ -165,7 +177,7 @@ static void order_names_the_seats(uint32_t count) {
     const struct hash swarm = hash_of("manifest", 8);
     struct entry_leases *leases = &entry.leases;
     const struct tracker_start start = {entry.incarnation, START};
-    entry_fixture_lease(&fixture, 0, 0, &entry);
+    entry_fixture_lease(&fixture, 0, &entry);
     leases->order.count = count;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t at = i;
@@ -199,7 +211,7 @@ static void order_of_the_operator_opens_a_round_without_leases(void **state) {
     entry.incarnation++;
     assert_refused("the operator did not sign");
     order_names_the_seats(2);
-    entry.leases.leased = 1;
+    entry.leases.resigned = 1;
     entry.leases.signatures[0].bytes[0] = 1;
     assert_refused("beside the operator's order");
 }
@@ -212,7 +224,6 @@ static void electors_stay_after_an_abort(void **state) {
     entry.kind = ENTRY_ABORT;
     entry.prev = entry.hash;
     entry.deadline_ms = 0;
-    memset(&entry.leases, 0, sizeof entry.leases);
     cursor_return_unused(&entry.cursor, &entry, 0);
     entry_fixture_sign(&fixture, &entry);
     assert_null(ledger_append(&chain, &entry));
@@ -228,7 +239,7 @@ static void leases_are_read_as_they_were_written(void **state) {
         if (with_order == 1) {
             order_names_the_seats(3);
         } else {
-            entry_fixture_lease(&fixture, 11, 4, &entry);
+            entry_fixture_lease(&fixture, 20, &entry);
         }
         entry_fixture_sign(&fixture, &entry);
         const size_t count = entry_write(&entry, ENTRY_WITH_ROWS, record, sizeof record);
@@ -260,9 +271,9 @@ static void state_of_a_chain_has_its_electors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(open_needs_leases_of_more_than_half_of_the_electors),
-        cmocka_unit_test(lease_of_a_member_that_is_no_elector_or_has_no_seat_does_not_count),
-        cmocka_unit_test(lease_is_signed_by_its_elector_for_this_state_and_start),
+        cmocka_unit_test(open_needs_seats_of_more_than_half_of_the_electors),
+        cmocka_unit_test(elector_that_the_operator_excludes_does_not_count),
+        cmocka_unit_test(resignation_is_signed_by_its_elector_for_this_state),
         cmocka_unit_test(chain_has_leases_exactly_if_its_genesis_needs_them),
         cmocka_unit_test(commit_needs_the_votes_of_more_than_half_of_the_electors),
         cmocka_unit_test(order_of_the_operator_opens_a_round_without_leases),

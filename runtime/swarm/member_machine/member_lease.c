@@ -1,0 +1,65 @@
+/* member_lease: the lease that the member gives with a vote, and the starts of the tracker that it
+ * has heard of (docs/decisions/0023-leases-against-forks.md). */
+#include "runtime/swarm/member_machine/member_state.h"
+
+void member_lease_init(struct member_lease *lease, const struct lease *held) {
+    lease->held = *held;
+    lease->newest = held->start;
+}
+
+/* Two starts that count the same incarnation are copies of one tracker. */
+void member_lease_observe(struct member_lease *lease, uint32_t incarnation, uint64_t number) {
+    const struct tracker_start start = {incarnation, number};
+    if (number == 0 || incarnation < lease->newest.incarnation) {
+        return;
+    }
+    if (lease->newest.number != 0 && incarnation == lease->newest.incarnation &&
+        number != lease->newest.number) {
+        lease->conflict = LEASE_COPIED;
+    }
+    lease->newest = start;
+}
+
+/* An order of the operator begins a new choice: what was promised before does not bind. */
+static const struct hash *scope_of(const struct entry *open) {
+    return open->leases.order.count > 0 ? &open->hash : &open->leases.state;
+}
+
+bool member_give_lease(struct member *member, const struct hash *vote) {
+    struct member_lease *lease = &member->lease;
+    const struct entry *open = &member->round.open;
+    ASSERT(member->round.is_open && member->proposal.is_current);
+    if (open->leases.start == 0) {
+        return true;
+    }
+    const struct lease asked = {.state = *scope_of(open),
+                                .round = open->round,
+                                .start = member->proposal.start,
+                                .vote = *vote};
+    if (asked.start.number == 0 ||
+        !lease_allows(&lease->held, &asked.state, &asked.start, &asked.vote)) {
+        lease->conflict = lease->conflict == LEASE_COPIED ? LEASE_COPIED : LEASE_HELD;
+        return false;
+    }
+    lease->held = lease_renew(&lease->held, &asked);
+    return true;
+}
+
+void member_lease_begin_round(struct member_lease *lease, const struct entry *open) {
+    lease->conflict = lease->conflict == LEASE_HELD ? LEASE_FREE : lease->conflict;
+    member_lease_observe(lease, open->incarnation, open->leases.start);
+}
+
+void member_lease_end_round(struct member_lease *lease, const struct entry *entry) {
+    const struct tracker_start start = {entry->incarnation, entry->leases.start};
+    if (entry->kind == ENTRY_ABORT && start.number != 0) {
+        lease_release(&lease->held, entry->round, &start);
+    }
+}
+
+enum lease_conflict member_take_conflict(struct member *member) {
+    const enum lease_conflict found = member->lease.conflict;
+    const bool is_new = found != member->lease.taken;
+    member->lease.taken = found;
+    return is_new ? found : LEASE_FREE;
+}

@@ -1,0 +1,67 @@
+/* tracker_leases: the electors of the newest state entry, what an OPEN says about them, and whether
+ * enough of them are here to continue (docs/decisions/0023-leases-against-forks.md). */
+#include "runtime/swarm/tracker_machine/tracker_state.h"
+
+void tracker_use_leases(struct tracker *tracker, uint64_t start, const struct ledger_chain *chain) {
+    struct tracker_leases *leases = &tracker->leases;
+    ASSERT(chain->needs_leases == 1 && start != 0 && start <= INT64_MAX);
+    leases->start = start;
+    leases->electors = chain->electors;
+    leases->needed = chain->needed;
+    leases->roster = chain->roster_epoch;
+}
+
+void leases_draft(const struct tracker *tracker, struct entry *entry) {
+    const struct tracker_leases *leases = &tracker->leases;
+    memset(&entry->leases, 0, sizeof entry->leases);
+    if (leases->start != 0 && (entry->kind == ENTRY_OPEN || entry->kind == ENTRY_ABORT)) {
+        entry->leases.start = leases->start;
+        entry->leases.state = leases->electors.state;
+    }
+}
+
+void leases_advance(struct tracker_leases *leases, const struct entry *head) {
+    if (leases->start == 0) {
+        return;
+    }
+    if (head->documents.roster.serial != 0) {
+        leases->roster = head->documents.roster;
+    }
+    if (head->kind == ENTRY_OPEN) {
+        leases->needed = electors_needed_votes(&leases->electors, &leases->roster, head);
+    }
+    if (entry_sets_electors(head)) {
+        electors_of_entry(head, &leases->electors);
+    }
+}
+
+bool tracker_has_needed_seats(const struct tracker *tracker, uint64_t seats) {
+    return tracker->leases.start == 0 || has_needed_votes(&tracker->leases.needed, seats);
+}
+
+/* The roster epoch that is valid with the next OPEN. */
+static const struct roster_epoch *next_roster(const struct tracker *tracker) {
+    const struct roster_epoch *waiting = &tracker->writer.documents.roster;
+    return waiting->serial != 0 ? waiting : &tracker->leases.roster;
+}
+
+struct elector_count tracker_count_electors(const struct tracker *tracker, uint64_t rows) {
+    const struct electors *electors = &tracker->leases.electors;
+    const struct roster_epoch *roster = next_roster(tracker);
+    struct elector_count count = {0};
+    for (uint32_t i = 0; i < electors->count && tracker->leases.start != 0; i++) {
+        if (roster->serial != 0 && !roster_epoch_has(roster, electors->ids[i].bytes)) {
+            continue;
+        }
+        const uint32_t row = tracker_find_row(tracker, &electors->ids[i]);
+        count.all += 1;
+        count.here += row != ROW_NONE && (rows >> row & 1) != 0;
+    }
+    return count;
+}
+
+bool tracker_electors_allow(const struct tracker *tracker, uint64_t rows) {
+    const struct elector_count count = tracker_count_electors(tracker, rows);
+    return tracker->leases.start == 0 || tracker->leases.electors.count == 0 ||
+           2 * count.here > count.all;
+}
