@@ -1,9 +1,11 @@
 /* status: `skep status SWARM` prints the current state of a swarm, as its tracker reports it. */
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "runtime/cli/cli.h"
 #include "runtime/swarm/client/client.h"
+#include "runtime/swarm/delegation/delegation.h"
 
 #include <stdio.h>
 
@@ -37,6 +39,7 @@ struct swarm_summary {
     const char *derivation; /* how the deadlines were derived */
     double round, stage_s, commits, commits_max, entries, up_s, awaited_s, slice_count;
     double checkpoint; /* index of the entry that joiners read the ledger from; 0: its beginning */
+    double expires_s;  /* Unix time at which the delegation to the tracker expires; 0: never */
 };
 
 struct swarm_status {
@@ -119,11 +122,13 @@ static enum status read_summary(const struct json_node *root, struct swarm_summa
                                    {.key = "slices", .number = &summary->slice_count}};
     const struct field awaits[] = {{.key = "what", .text = &summary->awaited},
                                    {.key = "for_s", .number = &summary->awaited_s}};
+    const struct field delegation[] = {{.key = "expires_s", .number = &summary->expires_s}};
     const struct field deadlines[] = {{.key = "derivation", .text = &summary->derivation}};
     *summary = (struct swarm_summary){
         .name = "", .stage = "", .root = "", .awaited = "", .derivation = ""};
     TRY(read_fields(root, fields, ARRAY_COUNT(fields), fault));
     TRY(read_part(root, "awaits", awaits, ARRAY_COUNT(awaits), fault));
+    TRY(read_part(root, "delegation", delegation, ARRAY_COUNT(delegation), fault));
     return read_part(root, "deadlines", deadlines, ARRAY_COUNT(deadlines), fault);
 }
 
@@ -172,6 +177,17 @@ static void print_member(const struct member_row *row, double slice_count) {
            has_address && !row->is_reachable ? " (unreachable)" : "");
 }
 
+/* Warns from a week before on, as the tracker's log does. */
+static void print_expiry(double expires_s) {
+    char left[24];
+    const struct delegation delegation = {.expires_s = (uint64_t)expires_s};
+    const uint64_t now_s = (uint64_t)clock_unix_s();
+    if (expires_s > 0 && expires_s < (double)(now_s + DELEGATION_WARN_S)) {
+        printf("\ndelegation expires in %s: the operator has to sign a new one",
+               delegation_time_left(&delegation, now_s, left));
+    }
+}
+
 static void print_summary(const struct swarm_summary *summary, size_t contributor_count) {
     bool has_ended = summary->commits_max > 0 && summary->commits >= summary->commits_max;
     printf("swarm      %s, up %.0f s\nround      %.0f, %s for %.1f s\n", summary->name,
@@ -190,6 +206,7 @@ static void print_summary(const struct swarm_summary *summary, size_t contributo
         printf("\ncheckpoint entry %.0f: joiners read the ledger from there on",
                summary->checkpoint);
     }
+    print_expiry(summary->expires_s);
     printf("\ndeadlines  %s\n", summary->derivation);
 }
 

@@ -141,7 +141,7 @@ static const struct setting_key KEYS[] = {
     {"swarm.members_max", SETTING_SHARED, SETTING_INTEGER, FIELD(swarm_members_max), "16", "", 1,
      4096, NULL, "maximum number of members"},
     {"swarm.members_min", SETTING_SHARED, SETTING_INTEGER, FIELD(swarm_members_min), "1", "", 1,
-     4096, NULL, "minimum number of ready members to open a round"},
+     4096, NULL, "minimum number of ready voters to open a round; guests do not count"},
     {"swarm.patience", SETTING_SHARED, SETTING_REAL, FIELD(swarm_patience), "1.1", "", 1, 1e6, NULL,
      "limit on a round's training, as a multiple of its typical time; slower members "
      "stop early"},

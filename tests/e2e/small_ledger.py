@@ -55,10 +55,10 @@ def packed(point):
 
 
 class Signer:
-    """One member's signing key, from a number."""
+    """One member's signing key, from a number, or from the 32 secret bytes of a key."""
 
-    def __init__(self, number):
-        digest = hashlib.sha512(blake(b"member", bytes([number]))).digest()
+    def __init__(self, number=0, seed=None):
+        digest = hashlib.sha512(seed or blake(b"member", bytes([number]))).digest()
         self.scalar = int.from_bytes(digest[:32], "little") & (1 << 254) - 8 | 1 << 254
         self.prefix = digest[32:]
         self.id = packed(times(self.scalar, BASE))

@@ -1,9 +1,11 @@
 """The operator replaces a tracker's key: members and newcomers find the new key with their join
 string, and no member follows a tracker with the old one."""
+import base64
 import json
 import time
 
 from loopback_swarm import SwarmTest
+from small_ledger import Signer, blake, keys_of, message_pack
 from small_run import main
 
 
@@ -122,6 +124,49 @@ class ReplacedKey(SwarmTest):
         history = [json.loads(line) for line in member.ledger().read_text().splitlines()]
         self.assertEqual([entry["delegation"]["serial"] for entry in history
                           if "delegation" in entry][-1], document["serial"])
+
+    def write_delegation(self, key, expires_s):
+        """A delegation for less than a day, which `skep track` does not sign."""
+        path = self.state / "delegation.signed"
+        text = self.safe.read_text().split()[1].upper()
+        operator = Signer(seed=base64.b32decode(text)[33:65])
+        curve, sign = keys_of(key)
+        document = {"swarm": bytes.fromhex(self.told["hash"]), "serial": int(time.time()) + 1,
+                    "expires_s": expires_s, "curve": curve, "sign": sign}
+        signature = operator.sign(blake(message_pack(document)), b"skep delegation")
+        frame = message_pack({"document": document, "signature": signature})
+        beside = self.state / "delegation.new"
+        beside.write_bytes(path.read_bytes()[:6] + len(frame).to_bytes(2, "little") + frame)
+        beside.replace(path)
+
+    def test_a_delegation_that_expires_ends_the_tracker_and_members_wait(self):
+        own = self.site.run("keys", "--identity", self.state / "identity").stdout.strip()
+        listen = self.join_string.partition("#")[0]
+        expires_s = int(time.time()) + 9
+        self.write_delegation(own, expires_s)
+        self.wait_for(lambda: "delegation to this tracker expires in" in self.tracker.log(),
+                      "a warning", 4)
+        member = self.member("anna").start()
+        self.wait_for(lambda: member.last() >= 1, "a round", 5)
+        self.assertIn(f"--delegate {own}", self.tracker.log())
+        status = json.loads(self.site.run("status", self.join_string, "--json").stdout)
+        self.assertEqual(status["delegation"]["expires_s"], expires_s)
+        self.assertRegex(self.site.run("status", self.join_string).stdout,
+                         r"\ndelegation expires in \d s: ")
+        self.wait_for_tracker_to_end()
+        self.assertGreaterEqual(time.time(), expires_s)
+        self.assertIn("has expired; sign a new one with `skep track", self.tracker.log())
+        self.wait_for(lambda: "delegation to the tracker has expired; waiting" in member.log(),
+                      "word of the expiry", 10)
+        self.tracker.start("--listen", listen)
+        self.wait_for_tracker_to_end()
+        before = member.last()
+        self.assert_exit(self.delegate(own), 0)
+        self.start_tracker(listen)
+        self.wait_for(lambda: member.last() > before + 1, "rounds after the renewal")
+        self.assertTrue(member.is_running())
+        status = json.loads(self.site.run("status", self.join_string, "--json").stdout)
+        self.assertEqual(status["delegation"]["expires_s"], 0)
 
     def test_what_cannot_delegate_is_refused(self):
         _, key = self.new_identity()

@@ -5,7 +5,7 @@
  *
  *     operator ── signs ──► file ──► delegation_server ──► delegation_fetch ──► delegation_search
  *
- * This header declares the file.
+ * This header declares the file, and the warnings before the expiry.
  *
  * public   delegation_fetch.h delegation_search.h delegation_server.h
  *          roster_file.h */
@@ -45,5 +45,19 @@ MUST_CHECK enum status delegation_file_write(const char *path, const struct know
  * errors  STATUS_INPUT: the file is missing or cannot be read */
 MUST_CHECK enum status operator_file_read(const char *path, uint8_t *bytes, size_t capacity,
                                           size_t *count, struct fault *fault);
+
+enum {
+    DELEGATION_WARN_S = 7 * 24 * 60 * 60,   /* time before the expiry at which warnings begin */
+    DELEGATION_WARN_EVERY_S = 24 * 60 * 60, /* time between two warnings */
+    DELEGATION_WARN_LAST_S = 60 * 60,       /* and one more this time before the expiry */
+};
+
+/* delegation_warning: whether to warn of the expiry now. *warn_s is the time of the next warning,
+ * and is moved on.
+ * delegation_time_left: how long it is valid, for a person: "2 days", "3 hours", "59 s". */
+MUST_CHECK bool delegation_warning(const struct delegation *delegation, uint64_t now_s,
+                                   uint64_t *warn_s);
+const char *delegation_time_left(const struct delegation *delegation, uint64_t now_s,
+                                 char text[static 24]);
 
 #endif

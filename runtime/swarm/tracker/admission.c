@@ -296,6 +296,11 @@ static void review_introduction(struct tracker_loop *loop, struct tracker_guest 
     } else if (row == MEMBER_NONE && !evict_unresponsive(loop) &&
                !evict_guest(loop, &introduction->keys)) {
         guest_reject(loop, guest, "the swarm is full: it already has swarm.members_max members");
+    } else if (row == MEMBER_NONE && is_guest_member(loop, &introduction->keys) &&
+               !serving_take_guest(&loop->serving, tracker_now_ms())) {
+        guest_reject(loop, guest,
+                     "too many new guests have joined: the swarm admits 32 an hour; keep this "
+                     "process running, or ask the operator to add its key to the allow-list");
     } else {
         guest_set_rejected(guest, false);
         admit_guest(loop, guest);

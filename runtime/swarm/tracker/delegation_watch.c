@@ -13,6 +13,7 @@ void delegation_watch_open(struct tracker_loop *loop) {
 static void adopt(struct tracker_loop *loop, const struct known_delegation *newer) {
     const struct public_keys *own = &loop->options.keys->public_keys;
     loop->delegation.known = *newer;
+    loop->delegation.warn_s = 0;
     loop->delegation.is_revoked = !public_keys_equal(&newer->delegation.tracker, own);
     if (!loop->delegation.is_revoked) {
         delegation_server_set(loop->delegation_server, newer);
@@ -40,6 +41,20 @@ static void read_file(struct tracker_loop *loop) {
     }
 }
 
+/* A new delegation may expire earlier or later, so its warnings begin anew. */
+static void warn_of_expiry(struct tracker_loop *loop, uint64_t now_s) {
+    struct delegation_watch *watch = &loop->delegation;
+    char left[24], key[KEYS_TEXT_BYTES];
+    if (delegation_warning(&watch->known.delegation, now_s, &watch->warn_s)) {
+        log_line(LOG_WARNING,
+                 "the operator's delegation to this tracker expires in %s, and then the tracker "
+                 "ends; sign a new one where the operator's key is: skep track RUN.yaml --delegate "
+                 "%s --operator-key FILE --days D",
+                 delegation_time_left(&watch->known.delegation, now_s, left),
+                 public_keys_write(&loop->options.keys->public_keys, key));
+    }
+}
+
 void delegation_watch_run(struct tracker_loop *loop, int64_t now_ms) {
     struct delegation_watch *watch = &loop->delegation;
     if (loop->delegation_server == NULL) {
@@ -49,7 +64,9 @@ void delegation_watch_run(struct tracker_loop *loop, int64_t now_ms) {
     if (watch->file.path != NULL && rollback_watch_poll(&watch->file, now_ms)) {
         read_file(loop);
     }
-    watch->has_expired = delegation_is_expired(&watch->known.delegation, (uint64_t)clock_unix_s());
+    const uint64_t now_s = (uint64_t)clock_unix_s();
+    warn_of_expiry(loop, now_s);
+    watch->has_expired = delegation_is_expired(&watch->known.delegation, now_s);
 }
 
 bool delegation_watch_has_ended(const struct tracker_loop *loop) {

@@ -13,6 +13,7 @@ struct delegation_watch {
     struct known_delegation known; /* the newest one; serial 0: none */
     bool is_revoked;               /* it names another key */
     bool has_expired;              /* its time is over */
+    uint64_t warn_s;               /* Unix time of the next warning of its expiry; 0: none yet */
 };
 
 /* delegation_watch_open: use options.delegation. delegation_watch_run: read a new file, and compare

@@ -19,6 +19,10 @@ bool serving_take_start(struct member_usage *usage, uint64_t start_number, int64
     return may_start;
 }
 
+bool serving_take_guest(struct serving *serving, int64_t now_ms) {
+    return token_bucket_take(&serving->new_guests, SERVE_NEW_GUESTS, 1, now_ms);
+}
+
 bool serving_has_bytes(struct serving *serving, enum requester requester, int64_t now_ms) {
     ASSERT(requester != REQUESTER_UNPROVEN);
     return requester == REQUESTER_STRANGER

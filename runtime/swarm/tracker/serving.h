@@ -17,9 +17,9 @@ enum requester {
     REQUESTER_MEMBER, /* the connection of a member */
 };
 
-/* Bytes that all requesters of a kind have received. */
+/* Bytes that all requesters of a kind have received, and guests that were admitted. */
 struct serving {
-    struct token_bucket strangers, listed;
+    struct token_bucket strangers, listed, new_guests;
 };
 
 /* What one connection has requested. */
@@ -42,6 +42,9 @@ MUST_CHECK bool serving_take_ping(struct guest_usage *usage, int64_t now_ms);
  * False: it is dropped. */
 MUST_CHECK bool serving_take_start(struct member_usage *usage, uint64_t start_number,
                                    int64_t now_ms);
+
+/* serving_take_guest: count a guest that has no row in the member table. False: it has to wait. */
+MUST_CHECK bool serving_take_guest(struct serving *serving, int64_t now_ms);
 
 /* serving_has_bytes: whether a requester may be sent another answer. serving_charge_bytes: charge
  * an answer of this length.

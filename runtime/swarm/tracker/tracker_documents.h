@@ -92,9 +92,9 @@ void tracker_loop_continue_documents(struct tracker_loop *loop);
 struct tracker_loop;
 
 /* tracker_status_write: writes the document that `skep status` prints: format, name, manifest,
- * since, incarnation, round, stage, commits, root, head, entries, checkpoint, cursor, deadlines
- * with their derivation, members, and the processes that wait to be admitted. The members'
- * addresses are left out unless `has_addresses`.
+ * since, incarnation, delegation, round, stage, commits, root, head, entries, checkpoint, cursor,
+ * deadlines with their derivation, members, and the processes that wait to be admitted. The
+ * members' addresses are left out unless `has_addresses`.
  * limits  a status is at most WIRE_STATUS_BYTES_MAX bytes long */
 void tracker_status_write(const struct tracker_loop *loop, bool has_addresses, struct text *text);
 

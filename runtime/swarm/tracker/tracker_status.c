@@ -19,6 +19,10 @@ static void add_tracker_json(const struct tracker_loop *loop, struct json_writer
     json_add_fixed(json, "since", loop->started_unix_s, 3);
     json_add_fixed(json, "up_s", seconds_since(loop->started_ms), 3);
     json_add_u64(json, "incarnation", loop->driver->durable.incarnation);
+    json_begin_object(json, "delegation");
+    json_add_u64(json, "serial", loop->delegation.known.delegation.serial);
+    json_add_u64(json, "expires_s", loop->delegation.known.delegation.expires_s);
+    json_end(json);
 }
 
 static void add_round_json(const struct tracker_loop *loop, const struct tracker_view *view,

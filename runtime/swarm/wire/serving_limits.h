@@ -4,6 +4,7 @@
  *               listed        bytes of all connections with a proof of a known identity, together
  *               connection    queries and pings of one connection
  *               identity      new starts of one identity; ledger entries of one member
+ *               guests        new identities that an open swarm admits without a name
  *     member    peer          contributions, results and leaves of one peer
  *
  * A stranger is a process whose key is neither on the allow-list nor a member's. Limits on bytes
@@ -33,6 +34,10 @@ static const struct token_limit SERVE_PINGS = {.rate = 20, .burst = 64};
 
 /* An identity: each start of a member causes a session, which the tracker syncs to its disk. */
 static const struct token_limit SERVE_STARTS = {.rate = 1, .burst = 4};
+
+/* Guests of an open swarm: a new identity costs nothing to make, and the swarm one close and one
+ * SUSPEND entry. The burst fills the largest swarm at once; then 32 an hour, 768 a day. */
+static const struct token_limit SERVE_NEW_GUESTS = {.rate = 32. / 3600, .burst = 64};
 
 enum {
     /* A member: it needs each ledger entry once, and again after it has lost its disk. */

@@ -350,6 +350,36 @@ static void endless_and_silent_answers_end(void **state) {
         delegation_open(ENDLESS, sizeof ENDLESS, operator_keys.public_keys.sign, &known));
 }
 
+/* Each day of the last week, and an hour before the end. */
+static void warnings_come_daily_and_an_hour_before_the_expiry(void **state) {
+    (void)state;
+    enum { DAY_S = 86400, HOUR_S = 3600, END_S = 100 * DAY_S + 7 };
+    const struct delegation delegation = {.serial = 1, .expires_s = END_S},
+                            for_ever = {.serial = 1};
+    uint64_t warn_s = 0, times[16];
+    uint32_t count = 0;
+    for (uint64_t now_s = 80 * DAY_S; now_s < END_S + DAY_S; now_s++) {
+        if (delegation_warning(&delegation, now_s, &warn_s)) {
+            assert_true(count < 16);
+            times[count++] = now_s;
+        }
+    }
+    assert_int_equal(count, 8);
+    for (uint32_t i = 0; i < 7; i++) {
+        assert_int_equal(times[i], END_S - (7 - i) * DAY_S);
+    }
+    assert_int_equal(times[7], END_S - HOUR_S);
+    warn_s = 0;
+    assert_true(delegation_warning(&delegation, END_S - 1, &warn_s)); /* a delegation for seconds */
+    assert_false(delegation_warning(&delegation, END_S - 1, &warn_s));
+    assert_false(delegation_warning(&for_ever, END_S, &warn_s));
+    char text[24];
+    assert_string_equal(delegation_time_left(&delegation, END_S - 2 * DAY_S, text), "2 days");
+    assert_string_equal(delegation_time_left(&delegation, END_S - 2 * DAY_S + 1, text), "47 hours");
+    assert_string_equal(delegation_time_left(&delegation, END_S - 119, text), "119 s");
+    assert_string_equal(delegation_time_left(&delegation, END_S + 1, text), "0 s");
+}
+
 int main(void) {
 #define DELEGATION_TEST(test) cmocka_unit_test_setup_teardown(test, open_server, close_server)
     const struct CMUnitTest tests[] = {
@@ -362,6 +392,7 @@ int main(void) {
         DELEGATION_TEST(an_expired_delegation_is_named),
         DELEGATION_TEST(a_full_disk_loses_nothing_but_the_copy),
         DELEGATION_TEST(a_damaged_file_is_fetched_anew),
+        cmocka_unit_test(warnings_come_daily_and_an_hour_before_the_expiry),
         DELEGATION_TEST(endless_and_silent_answers_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

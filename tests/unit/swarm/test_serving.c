@@ -52,6 +52,21 @@ static void a_connection_asks_once_a_second(void **state) {
     assert_in_range(pings, 64 + 20 * 60 - 1, 64 + 20 * 60);
 }
 
+/* An identity costs nothing to make, so all of them have one limit. */
+static void new_guests_are_limited(void **state) {
+    (void)state;
+    struct serving serving = {.new_guests = {.used = 0}};
+    uint32_t at_once = 0, in_a_day = 0;
+    for (int i = 0; i < 10000; i++) {
+        at_once += serving_take_guest(&serving, 0);
+    }
+    for (int64_t ms = 0; ms < 86400000; ms += 500) {
+        in_a_day += serving_take_guest(&serving, ms);
+    }
+    assert_int_equal(at_once, 64);
+    assert_in_range(in_a_day, 32 * 24 - 1, 32 * 24 + 1);
+}
+
 static void a_start_is_counted_once_and_starts_are_limited(void **state) {
     (void)state;
     struct member_usage usage = {.start_number = 0};
@@ -86,6 +101,7 @@ int main(void) {
         cmocka_unit_test(strangers_together_get_one_mbit_a_second),
         cmocka_unit_test(a_long_answer_is_followed_by_a_pause),
         cmocka_unit_test(a_connection_asks_once_a_second),
+        cmocka_unit_test(new_guests_are_limited),
         cmocka_unit_test(a_start_is_counted_once_and_starts_are_limited),
         cmocka_unit_test(a_member_gets_the_ledger_twice_a_day),
     };
