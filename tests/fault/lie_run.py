@@ -67,9 +67,10 @@ LIES = [
     Lie("nan", "values"), Lie("huge", "values"), Lie("x1000", "values"), Lie("flip", "values"),
     Lie("replay", "values", delay_rounds=1), Lie("copy", "values", delay_rounds=1),
     Lie("zeros", "values"),
-    Lie("slow-up-20", "slow", False, slow_uplink=20),
-    Lie("slow-up-5", "slow", False, slow_uplink=5),
-    Lie("slow-compute-5", "slow", False, step_ms=40, slow_steps=5),
+    # With half a second for each of four steps, a round is not all exchange.
+    Lie("slow-up-20", "slow", False, slow_uplink=20, step_ms=500),
+    Lie("slow-up-5", "slow", False, slow_uplink=5, step_ms=500),
+    Lie("slow-compute-5", "slow", False, step_ms=500, slow_steps=5),
 ]
 
 
