@@ -322,7 +322,9 @@ static enum status syntax_fault(struct yaml_reader *reader) {
     void *position = NULL;
     struct fy_diag_error *error = fy_diag_errors_iterate(reader->diag, &position);
     if (error == NULL || error->msg == NULL) {
-        return set_fault_at(reader, 1, 1, NULL, "is not valid YAML");
+        return set_fault_at(
+            reader, 1, 1, NULL,
+            "is not valid YAML: the parser gives no reason; check that it is UTF-8 text");
     }
     char reason[256];
     snprintf(reason, sizeof reason, "%.*s", (int)strcspn(error->msg, "\n"), error->msg);

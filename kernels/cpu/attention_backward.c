@@ -98,8 +98,8 @@ static struct backward_scratch thread_scratch(const struct backward_job *job, in
     return scratch;
 }
 
-static int64_t token_offset(const struct attention_args *args, int64_t row, int64_t token,
-                            int64_t stride, int64_t head) {
+static int64_t token_offset_bytes(const struct attention_args *args, int64_t row, int64_t token,
+                                  int64_t stride, int64_t head) {
     int64_t element = (row * args->time + token) * stride + head * args->head_dim;
     return element * dtype_bytes(args->dtype);
 }
@@ -120,7 +120,7 @@ static void run_delta_item(void *context, int64_t item, int thread) {
     int64_t tokens = attention_min(TILE, args->time - token);
     struct attention_block block = make_block(args, tokens, args->out_stride);
     for (int64_t head = 0; head < args->heads; head++) {
-        int64_t bytes = token_offset(args, row, token, args->out_stride, head);
+        int64_t bytes = token_offset_bytes(args, row, token, args->out_stride, head);
         job->kernels->load_rows(&block, job->out + bytes, scratch.queries);
         job->kernels->load_rows(&block, job->dout + bytes, scratch.douts);
         job->kernels->row_dots(scratch.queries, scratch.douts, tokens, attention_padded_dim(args),
@@ -150,8 +150,9 @@ static void load_queries(const struct backward_job *job, const struct query_rang
     int64_t dim = attention_padded_dim(args);
     struct attention_block queries = make_block(args, range->tokens, args->q_stride);
     struct attention_block douts = make_block(args, range->tokens, args->out_stride);
-    int64_t q = token_offset(args, range->row, range->token, args->q_stride, range->head);
-    int64_t dout = token_offset(args, range->row, range->token, args->out_stride, range->head);
+    int64_t q = token_offset_bytes(args, range->row, range->token, args->q_stride, range->head);
+    int64_t dout =
+        token_offset_bytes(args, range->row, range->token, args->out_stride, range->head);
     job->kernels->load_rows(&queries, job->q + q, scratch->queries);
     job->kernels->load_rows(&douts, job->dout + dout, scratch->douts);
     if (range->token + 2 * TILE <= args->time) {
@@ -169,7 +170,8 @@ static void load_keys(const struct backward_job *job, const struct key_range *ra
                       const struct backward_scratch *scratch) {
     const struct attention_args *args = job->args;
     struct attention_block block = make_block(args, range->count, args->kv_stride);
-    int64_t bytes = token_offset(args, range->row, range->key, args->kv_stride, range->kv_head);
+    int64_t bytes =
+        token_offset_bytes(args, range->row, range->key, args->kv_stride, range->kv_head);
     job->kernels->load_rows(&block, job->k + bytes, scratch->keys);
     job->kernels->load_columns(&block, job->k + bytes, scratch->keys_transposed);
     job->kernels->load_columns(&block, job->v + bytes, scratch->values_transposed);
@@ -305,8 +307,8 @@ static float *find_dq_sums(const struct backward_job *job, const struct query_ra
     const struct attention_args *args = job->args;
     *block = make_block(args, range->tokens, args->q_stride);
     if (args->dtype == DTYPE_F32) {
-        return (float *)(void *)(job->dq + token_offset(args, range->row, range->token,
-                                                        args->q_stride, range->head));
+        return (float *)(void *)(job->dq + token_offset_bytes(args, range->row, range->token,
+                                                              args->q_stride, range->head));
     }
     int64_t dim = attention_padded_dim(args);
     *block = (struct attention_block){range->tokens, dim, dim, DTYPE_F32};
@@ -343,7 +345,7 @@ static void process_key_tile(const struct backward_job *job, const struct key_ra
         }
     }
     struct attention_block block = make_block(args, keys->count, args->kv_stride);
-    int64_t start = token_offset(args, keys->row, keys->key, args->kv_stride, keys->kv_head);
+    int64_t start = token_offset_bytes(args, keys->row, keys->key, args->kv_stride, keys->kv_head);
     job->kernels->store_rows(&block, scratch->dkeys, NULL, job->dk + start);
     job->kernels->store_rows(&block, scratch->dvalues, NULL, job->dv + start);
 }
@@ -383,7 +385,7 @@ static void run_query_tile_item(void *context, int64_t item, int thread) {
         process_tile_pair(job, &queries, &keys, &scratch, true, false);
     }
     struct attention_block block = make_block(args, queries.tokens, args->q_stride);
-    int64_t start = token_offset(args, queries.row, queries.token, args->q_stride, head);
+    int64_t start = token_offset_bytes(args, queries.row, queries.token, args->q_stride, head);
     job->kernels->store_rows(&block, scratch.dqueries, NULL, job->dq + start);
 }
 
@@ -411,9 +413,9 @@ static void run_head_item(void *context, int64_t item, int thread) {
     for (range.head = first_head;
          args->dtype != DTYPE_F32 && range.head < first_head + heads_per_group(args);
          range.head++) {
-        job->kernels->store_rows(&rounded, find_dq_sums(job, &range, &scratch, &block), NULL,
-                                 job->dq +
-                                     token_offset(args, range.row, 0, args->q_stride, range.head));
+        job->kernels->store_rows(
+            &rounded, find_dq_sums(job, &range, &scratch, &block), NULL,
+            job->dq + token_offset_bytes(args, range.row, 0, args->q_stride, range.head));
     }
 }
 

@@ -85,8 +85,8 @@ struct norm_work {
     const struct optimizer_kernels *kernels;
     int64_t granules;       /* number of granules */
     const float *gradients; /* gradients whose norm is computed */
-    /* one accumulator for each thread; the order of integer additions does not matter */
-    struct norm_accumulator *accumulators; /* one for each item */
+    /* one for each thread; the order of integer additions does not matter */
+    struct norm_accumulator *accumulators;
 };
 
 uint64_t gradient_norm_workspace_bytes(int64_t count, int threads) {

@@ -68,8 +68,8 @@ static void multiply(const struct attention_product *args) {
     }
 }
 
-static void softmax_row(float *scores, int64_t columns, int64_t first, int64_t last, float scale,
-                        float maximum, float *sum) {
+static void exponentiate_row(float *scores, int64_t columns, int64_t first, int64_t last,
+                             float scale, float maximum, float *sum) {
     for (int64_t c = 0; c < columns; c++) {
         bool visible = c >= first && c < last;
         scores[c] = visible ? expf(scores[c] * scale - maximum) : 0.0f;
@@ -94,8 +94,8 @@ static void softmax(const struct attention_strip *strip, float *maxima, float *s
                 accumulators[r * n + d] *= factor;
             }
         }
-        softmax_row(scores, strip->columns, strip->first[r], strip->last[r], strip->scale, maximum,
-                    &sums[r]);
+        exponentiate_row(scores, strip->columns, strip->first[r], strip->last[r], strip->scale,
+                         maximum, &sums[r]);
     }
 }
 

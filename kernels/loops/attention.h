@@ -52,7 +52,9 @@ struct attention_strip {
     const bool *is_row_complete;
     float scale; /* factor of the scores before the softmax */
     /* in: unscaled q . k, defined where visible; out: probabilities, 0 elsewhere */
-    float *scores; /* [rows, stride]; replaced by probabilities */
+    /* [rows, stride]. The softmax replaces them by exp(score - maximum), not divided by the sum;
+     * score_gradients replaces them by probabilities. */
+    float *scores;
 };
 
 struct attention_kernels {

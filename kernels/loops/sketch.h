@@ -12,7 +12,7 @@ enum { SKETCH_PARTIAL_SUMS = 2 * SKETCH_BUCKETS };
 /* A part of an encoded vector that begins at the start of a group. */
 struct sketch_part {
     const uint8_t *bytes; /* the encoded groups */
-    int64_t group_count;  /* whole groups */
+    int64_t group_count;  /* whole groups of SKETCH_GROUP elements */
     int64_t first_group;  /* index of the first group in the vector, for its signs */
     uint64_t key;
 };

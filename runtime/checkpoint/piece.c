@@ -143,7 +143,7 @@ static void check_staging(const struct staging *staging) {
 /* A piece passes through the staging buffer in chunks. A piece in device memory uses one half of
  * the buffer for its own bytes and the other for the bytes of the file. */
 struct chunks {
-    char *file_bytes, *memory_bytes; /* memory_bytes is NULL if the piece is in host memory */
+    char *file_bytes, *memory_bytes; /* in the file's type; in the device's, NULL for host memory */
     int64_t chunk_max;               /* maximum number of elements of one chunk */
 };
 

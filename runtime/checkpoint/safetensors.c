@@ -183,7 +183,7 @@ static void add_pair(struct text *text, const struct safetensors_pair *pair, boo
 
 /* One part of the JSON: a pair of the metadata, or an entry, with the brackets before it. The same
  * parts are counted and then written. */
-static void add_part(struct text *text, const struct safetensors_header *header, int part) {
+static void add_header_part(struct text *text, const struct safetensors_header *header, int part) {
     if (part < header->metadata_count) {
         add_pair(text, &header->metadata[part], part == 0);
         return;
@@ -202,7 +202,7 @@ size_t safetensors_header_bytes(const struct safetensors_header *header) {
     for (int part = 0; part <= header->metadata_count + header->count; part++) {
         char buffer[ENTRY_TEXT_BYTES];
         struct text text = text_over(buffer, sizeof buffer);
-        add_part(&text, header, part);
+        add_header_part(&text, header, part);
         ASSERT(!text.truncated);
         bytes += text.length;
     }
@@ -215,7 +215,7 @@ size_t safetensors_render_header(const struct safetensors_header *header, char *
     struct text text = text_over(buffer + LENGTH_BYTES, capacity - LENGTH_BYTES);
     text_add(&text, "{");
     for (int part = 0; part <= header->metadata_count + header->count; part++) {
-        add_part(&text, header, part);
+        add_header_part(&text, header, part);
     }
     text_add(&text, "}");
     size_t total = align_up(LENGTH_BYTES + text.length, SAFETENSORS_ALIGN_BYTES);

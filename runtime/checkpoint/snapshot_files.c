@@ -70,8 +70,8 @@ static const char *prefixed_name(struct region *region, const char *prefix, cons
     return prefix[0] == '\0' ? name : region_copy_text(region, buffer);
 }
 
-static void add_sources(const struct snapshot_group *group, struct region *region,
-                        struct tensor_source *sources) {
+static void add_tensor_sources(const struct snapshot_group *group, struct region *region,
+                               struct tensor_source *sources) {
     tensor_sources_init(&group->set, region, sources);
     for (int i = 0; i < group->set.tensor_count; i++) {
         struct tensor_spec *tensor = &sources[i].tensor;
@@ -94,7 +94,7 @@ int snapshot_plan_files(const struct snapshot_group *groups, int group_count, st
         struct tensor_source *sources = region_alloc(region, (size_t)tensors, sizeof *sources);
         int count = 0;
         for (int i = first; i < end; i++) {
-            add_sources(&groups[i], region, sources + count);
+            add_tensor_sources(&groups[i], region, sources + count);
             count += groups[i].set.tensor_count;
         }
         ASSERT(file_count < SNAPSHOT_FILES_MAX - 1);

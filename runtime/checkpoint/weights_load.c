@@ -237,9 +237,9 @@ static enum status compare_pieces(struct weights_loading *loading, const struct 
 }
 
 /* Opens the files of both tensors, that of spans[0] first, and compares the pieces. */
-static enum status compare_tensors(struct weights_loading *loading, struct piece_span spans[2],
-                                   const struct weight_location *const founds[2],
-                                   const struct tensor_source *source, int64_t *different) {
+static enum status compare_tied_tensors(struct weights_loading *loading, struct piece_span spans[2],
+                                        const struct weight_location *const founds[2],
+                                        const struct tensor_source *source, int64_t *different) {
     int fds[2];
     TRY(reopen_file(loading, founds[0]->file, &fds[0]));
     enum status status = reopen_file(loading, founds[1]->file, &fds[1]);
@@ -260,7 +260,7 @@ static enum status check_tied_head(struct weights_loading *loading) {
     const struct weight_location *const founds[2] = {&loading->found[embedding], &loading->head};
     struct piece_span spans[2];
     int64_t different = -1;
-    TRY(compare_tensors(loading, spans, founds, &loading->sources[embedding], &different));
+    TRY(compare_tied_tensors(loading, spans, founds, &loading->sources[embedding], &different));
     if (different < 0) {
         return OK;
     }

@@ -100,7 +100,6 @@ static void print_facts(const char *title, const char *column, const struct fact
     }
 }
 
-/* Prints the text as a paragraph that is wrapped like the other documents. */
 static void print_section(const struct command *command) {
     printf("\n## skep %s\n\n", command->name);
     printf("    skep %s%s%s%s\n\n", command->name, command->arguments[0] != '\0' ? " " : "",

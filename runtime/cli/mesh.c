@@ -70,7 +70,7 @@ static enum status suggest_placement(struct mesh_report *report, struct region *
                                      struct fault *fault) {
     const struct mesh *mesh = &report->mesh;
     int *table = region_alloc(region, (size_t)mesh->ranks, sizeof *table);
-    mesh_choose_ranks(mesh->dims, mesh->dim_count, report->bytes, report->per_node, table);
+    mesh_place_ranks(mesh->dims, mesh->dim_count, report->bytes, report->per_node, table);
     return mesh_init(mesh->dims, mesh->dim_count, table, region, &report->placed, fault);
 }
 
@@ -117,7 +117,8 @@ const struct command COMMAND_MESH = {
     .name = "mesh",
     .arguments = "NAME=SIZE,...",
     .summary = "print the coordinates and groups of each rank, and their placement on nodes",
-    .details = "The argument lists the dimensions of the mesh with their sizes, slowest first.",
+    .details = "The argument lists the dimensions of the mesh with their sizes. Ranks "
+               "that differ only in the last one have consecutive numbers.",
     .example = "replicate=2,shard=4",
     .positional_count = 1,
     REQUEST_OPTIONS,

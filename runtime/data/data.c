@@ -214,15 +214,15 @@ static int64_t count_windows_before(const struct data_file *file, int64_t block,
                             (block - 1) * count_block_windows(file, 1, sequence);
 }
 
-/* Returns the index, over all files, of window number `inside` of block `block`, or -1 if the block
+/* Returns the index, over all files, of window number `window` of block `block`, or -1 if the block
  * has fewer windows. */
-static int64_t find_window_in_block(const struct token_data *data, int64_t block, int64_t inside) {
+static int64_t find_window_in_block(const struct token_data *data, int64_t block, int64_t window) {
     const struct data_file *file = find_file_with_block(data, block);
     int64_t local = block - file->first_block;
-    if (inside >= count_block_windows(file, local, data->sequence)) {
+    if (window >= count_block_windows(file, local, data->sequence)) {
         return -1;
     }
-    return file->first_window + count_windows_before(file, local, data->sequence) + inside;
+    return file->first_window + count_windows_before(file, local, data->sequence) + window;
 }
 
 int64_t data_block_window_count(const struct token_data *data, int64_t block) {
@@ -241,8 +241,8 @@ int64_t data_window_at(const struct token_data *data, uint64_t seed, uint64_t pa
     uint32_t words[4];
     random_block(random_key(seed, "windows") + pass, (uint64_t)block, words);
     uint64_t key = (uint64_t)words[0] << 32 | words[1];
-    uint64_t inside = random_permute(key, (uint64_t)position, (uint64_t)data->block_windows_max);
-    return find_window_in_block(data, block, (int64_t)inside);
+    uint64_t window = random_permute(key, (uint64_t)position, (uint64_t)data->block_windows_max);
+    return find_window_in_block(data, block, (int64_t)window);
 }
 
 int64_t data_next_window(const struct token_data *data, uint64_t seed, int64_t *cursor) {

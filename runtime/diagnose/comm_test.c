@@ -41,7 +41,7 @@ struct trial {
     int64_t elements;     /* Number of elements in a slot. */
     enum dtype in, out;   /* Element types of the buffers `from` and `to`. */
     unsigned char *begin; /* Memory of both buffers and their guard bytes. */
-    uint64_t span;        /* Size of the memory at `begin`. */
+    uint64_t bytes;       /* Size of the memory at `begin`. */
 };
 
 static float input_value(int rank, int slot, int64_t element) {
@@ -82,8 +82,8 @@ static struct trial make_trial(struct comm *comm, const struct comm_check *check
         trial.call.to += from + GUARD_BYTES;
     }
     trial.begin = comm->arena;
-    trial.span = trial.call.to + to + GUARD_BYTES;
-    ASSERT(trial.span <= comm->bytes);
+    trial.bytes = trial.call.to + to + GUARD_BYTES;
+    ASSERT(trial.bytes <= comm->bytes);
     return trial;
 }
 
@@ -92,7 +92,7 @@ static void fill_inputs(const struct trial *trial) {
     const struct collective_group *group = trial->group;
     enum collective_kind kind = trial->check->kind;
     unsigned char *from = trial->comm->arena + trial->call.from;
-    memset(trial->begin, GUARD_VALUE, trial->span);
+    memset(trial->begin, GUARD_VALUE, trial->bytes);
     int slots = kind == COLLECTIVE_BROADCAST ? 1 : group->size;
     for (int slot = 0; slot < slots; slot++) {
         bool needed = kind == COLLECTIVE_BROADCAST    ? group->index == trial->call.root
@@ -144,7 +144,7 @@ static void record_error(const struct trial *trial, int slot, int64_t element, f
 }
 
 static void check_guard_bytes(const struct trial *trial, struct comm_verdict *verdict) {
-    const unsigned char *end = trial->begin + trial->span;
+    const unsigned char *end = trial->begin + trial->bytes;
     const unsigned char *to = trial->comm->arena + trial->call.to;
     for (int i = 0; i < GUARD_BYTES; i++) {
         bool good = trial->begin[i] == GUARD_VALUE && end[-1 - i] == GUARD_VALUE &&

@@ -89,7 +89,7 @@ enum status hub_cache_find(const char *name, char *folder, struct fault *fault) 
     int length = snprintf(found, sizeof found, "%s/snapshots/%s", model, revision);
     if (!file_is_folder(found) || length >= PATH_BYTES) {
         return fault_set(fault, STATUS_INPUT, found, command,
-                         "the snapshot is not in the Hub cache");
+                         "the model's files are not in the Hub cache");
     }
     memcpy(folder, found, (size_t)length + 1);
     return OK;

@@ -58,15 +58,15 @@ int mesh_rank(const struct mesh *mesh, const int *coordinate);
  * index   set to the position of `rank` among them */
 int mesh_group(const struct mesh *mesh, unsigned dims, int rank, int *ranks, int *index);
 
-/* mesh_choose_ranks: choose a rank for each cell so that the ranks receive the fewest bytes from
+/* mesh_place_ranks: choose a rank for each cell so that the ranks receive the fewest bytes from
  * other nodes. Ranks are numbered node by node with `per_node` ranks each (the last node may have
  * fewer). traffic_bytes[d] is the number of bytes that a rank receives in a step along dimension d,
  * in equal parts from the other ranks of its group. Fills table[ranks] for mesh_init with the best
  * of all dimension orders and all tiles that divide the mesh; if none is better, the rank equals
  * the cell.
  * limits  1 to 4 dimensions, at most RANKS_MAX ranks, per_node >= 1, traffic_bytes >= 0 */
-void mesh_choose_ranks(const struct mesh_dim *dims, int dim_count, const double *traffic_bytes,
-                       int per_node, int *table);
+void mesh_place_ranks(const struct mesh_dim *dims, int dim_count, const double *traffic_bytes,
+                      int per_node, int *table);
 
 /* mesh_print: append a table of the cells and their ranks, and the groups of every dimension. */
 void mesh_print(const struct mesh *mesh, struct text *text);

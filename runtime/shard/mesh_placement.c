@@ -123,8 +123,8 @@ static void compute_strides(struct search *search) {
     }
 }
 
-void mesh_choose_ranks(const struct mesh_dim *dims, int dim_count, const double *traffic_bytes,
-                       int per_node, int *table) {
+void mesh_place_ranks(const struct mesh_dim *dims, int dim_count, const double *traffic_bytes,
+                      int per_node, int *table) {
     static const int ORDERS[MESH_DIMS_MAX + 1] = {1, 1, 2, 6, ORDERS_MAX};
     struct search search = {
         .dims = dims, .dim_count = dim_count, .per_node = per_node, .traffic_bytes = traffic_bytes};

@@ -9,7 +9,7 @@ struct wrapping {
     int *group_of_param; /* [blueprint->param_count] */
     int group_count;
     const char **names; /* [group_count] name of each group */
-    int *layers;        /* [group_count] layer of a group within one block, else PARAM_NO_LAYER */
+    int *layers;        /* [group_count] PARAM_NO_LAYER: the group is not within one layer */
 };
 
 /* wrap_params: group the parameters by `policy` (unit_options.wrap).

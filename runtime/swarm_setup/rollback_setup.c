@@ -122,12 +122,12 @@ static enum status set_round_fault(const struct stored_chain *stored, uint32_t r
     for (uint32_t i = 0; i < count; i++) {
         text_add(&text, "%s %u", i == 0 ? "" : ",", stored->states[i].state.round);
     }
-    return fault_set(fault, STATUS_INPUT, "--rollback", remedy,
-                     "no earlier state of round %u is stored", round);
+    return fault_set(fault, STATUS_INPUT, "--rollback", remedy, "no state after round %u is stored",
+                     round);
 }
 
-static enum status find_target(const struct stored_chain *stored, uint32_t round,
-                               struct rollback_plan *plan, struct fault *fault) {
+static enum status find_rollback_state(const struct stored_chain *stored, uint32_t round,
+                                       struct rollback_plan *plan, struct fault *fault) {
     const struct state_history *history = &stored->chain.history;
     const uint32_t count = count_targets(stored);
     uint32_t at = 0;
@@ -164,7 +164,7 @@ enum status rollback_setup_sign_order(const struct tracker_setup_args *args, uin
     TRY(tracker_setup_read_operator_key(setup, &key, fault));
     enum status status = read_chain(setup, region, stored, fault);
     if (status == OK) {
-        status = find_target(stored, round, plan, fault);
+        status = find_rollback_state(stored, round, plan, fault);
     }
     if (status == OK) {
         memcpy(plan->order_path, setup->order_path, sizeof plan->order_path);

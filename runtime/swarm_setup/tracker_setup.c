@@ -331,8 +331,8 @@ static enum status report_lost_store(const struct tracker_setup *setup, struct f
                      "contains no ledger, but the swarm %s already exists", setup->manifest.name);
 }
 
-static enum status check_store(const struct tracker_setup *setup, const char *copy,
-                               struct fault *fault) {
+static enum status open_or_import_store(const struct tracker_setup *setup, const char *copy,
+                                        struct fault *fault) {
     if (copy == NULL) {
         bool has_entries = true;
         TRY(tracker_store_has_entries(setup->store_path, &has_entries, fault));
@@ -397,7 +397,7 @@ static enum status check_earlier_manifest(struct tracker_setup *setup,
     TRY(check_manifest_copy(setup, args->run_path, &setup->manifest, fault));
     TRY(manifest_draft_matches(&setup->draft, &setup->manifest, setup->manifest_path, &setup->join,
                                fault));
-    return check_store(setup, args->ledger_copy_path, fault);
+    return open_or_import_store(setup, args->ledger_copy_path, fault);
 }
 
 enum status tracker_setup_prepare(const struct tracker_setup_args *args, struct region *region,

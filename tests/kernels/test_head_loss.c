@@ -46,7 +46,8 @@ static double logit_of(const struct head_context *head, int64_t token, int64_t w
 }
 
 /* probabilities[vocab]; the loss of `token`. */
-static double softmax_row(const struct head_context *head, int64_t token, double *probabilities) {
+static double exponentiate_row(const struct head_context *head, int64_t token,
+                               double *probabilities) {
     double largest = -INFINITY;
     for (int64_t word = 0; word < head->args.vocab; word++) {
         probabilities[word] = logit_of(head, token, word);
@@ -68,7 +69,7 @@ static double softmax_row(const struct head_context *head, int64_t token, double
 static void reference_token(struct head_context *head, int64_t token, double *probabilities) {
     int64_t dim = head->args.dim;
     int64_t label = (int64_t)head->labels.exact[token];
-    double loss = softmax_row(head, token, probabilities);
+    double loss = exponentiate_row(head, token, probabilities);
     if (label == IGNORED) {
         return;
     }
@@ -262,7 +263,7 @@ static double loss_of_hidden(const double *x, void *context) {
     memcpy(head.hidden.exact, x, (size_t)head.hidden.count * sizeof *x);
     double loss = 0;
     for (int64_t token = 0; token < head.args.tokens; token++) {
-        double one = softmax_row(&head, token, probabilities);
+        double one = exponentiate_row(&head, token, probabilities);
         loss += head.labels.exact[token] == IGNORED ? 0 : one;
     }
     free(probabilities);

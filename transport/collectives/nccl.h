@@ -52,7 +52,7 @@ struct nccl_args {
     void *context;
     const struct cuda_device *device;    /* device of the calling thread */
     nccl_add *add;                       /* adds the slots of a sum */
-    nccl_release_graphs *release_graphs; /* NULL: no captured graph outlives its last wait */
+    nccl_release_graphs *release_graphs; /* releases captured graphs; NULL: none is left by then */
     void *callback_context;              /* context of `add` and `release_graphs` */
     /* Let NCCL sum f32 in the order of its rings. Never for bf16, which it rounds at every hop. */
     bool sum_in_rings;

@@ -169,7 +169,7 @@ uint32_t accept_policy_add(struct accept_policy *policy, const struct source *ho
                                      .is_expected = is_expected,
                                      .host = *host,
                                      .connection = connection,
-                                     .order = policy->next_order++});
+                                     .order = policy->next_sequence++});
     /* Members that share one address are limited only by the limit of their group. */
     const bool is_network_full = !is_expected && newcomer->network_count > ACCEPT_NETWORK_MAX;
     const uint32_t group_max = is_expected ? ACCEPT_EXPECTED_MAX : ACCEPT_OUTSIDERS_MAX;

@@ -62,7 +62,7 @@ struct counted_host {
 /* Zero-initialise it before the first call. */
 struct accept_policy {
     struct accept_place pending[ACCEPT_PLACES];
-    uint64_t next_order;
+    uint64_t next_sequence;
     struct source expected_hosts[ACCEPT_HOSTS_MAX]; /* a ring */
     uint64_t expected_count;                        /* number of hosts ever added */
     struct counted_host counted[ACCEPT_COUNTED_MAX];

@@ -99,7 +99,7 @@ struct messenger_counts messenger_counts(const struct messenger *messenger) {
 }
 
 void messenger_close(struct messenger *messenger, int linger_ms) {
-    read_finish(messenger);
+    read_close_messages(messenger);
     struct link *links = messenger->peers[0].links;
     for (uint32_t i = 0; i < messenger_links_max(&messenger->options); i++) {
         if (links[i].state != LINK_ACCEPTED) {

@@ -24,7 +24,7 @@ void read_release_frame(struct messenger *messenger) {
     }
 }
 
-void read_finish(struct messenger *messenger) {
+void read_close_messages(struct messenger *messenger) {
     struct reader *reader = &messenger->reader;
     read_release_frame(messenger);
     for (uint32_t i = 0; i < reader->count; i++) {

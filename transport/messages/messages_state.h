@@ -369,7 +369,7 @@ void accepted_disconnect(struct accepted *accepted);
 /* messages_read */
 void read_init(struct messenger *messenger, struct region *region);
 uint32_t read_ahead_max(const struct messenger_options *options);
-void read_finish(struct messenger *messenger);
+void read_close_messages(struct messenger *messenger);
 bool read_control(struct messenger *messenger, struct messenger_event *event);
 bool read_bulk(struct messenger *messenger, struct messenger_event *event);
 void read_release_frame(struct messenger *messenger); /* release the frame of the last event */

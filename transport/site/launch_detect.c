@@ -381,15 +381,13 @@ static enum status detect_slurm(const struct environment *environment, struct la
 /* A batch script that was submitted from inside a step inherits that step's variables. It is
  * detected by the variables that Slurm replaces: they show one task where the step had several. */
 static bool is_step_inherited(const struct environment *environment) {
-    const char *is_one_machine =
-        read_variable(environment, "SLURM_GTIDS"); /* "3,4": the tasks on this node */
+    const char *ids = read_variable(environment, "SLURM_GTIDS"); /* "3,4": tasks on this node */
     const char *list = read_variable(environment, "SLURM_STEP_TASKS_PER_NODE");
     const char *node = read_variable(environment, "SLURM_NODEID");
     int64_t index = 0;
     int64_t tasks = 1;
-    return is_one_machine != NULL && strchr(is_one_machine, ',') == NULL && list != NULL &&
-           node != NULL && text_parse_i64(node, &index) &&
-           read_tasks_on_node(list, index, &tasks) && tasks > 1;
+    return ids != NULL && strchr(ids, ',') == NULL && list != NULL && node != NULL &&
+           text_parse_i64(node, &index) && read_tasks_on_node(list, index, &tasks) && tasks > 1;
 }
 
 static bool is_srun_step(const struct environment *environment) {

@@ -67,9 +67,9 @@ ALWAYS_INLINE void store_step(uint32_t *out, __m512i words, int64_t width, __mma
     }
 }
 
-/* Store words[step] to out + step * width for at most 16 steps; the panel has `left` steps left.
- * Unmasked stores are faster. They are used unless one would write past the last step; the next
- * step overwrites the surplus lanes of the one before it. */
+/* Stores `width` lanes of words[step] to out + step * width, for 16 steps or the `left` ones that
+ * remain. A whole vector is stored faster than a masked one, and its surplus lanes are overwritten
+ * by the next step, so only stores that would write past the last step are masked. */
 ALWAYS_INLINE void store_steps(const __m512i words[LANES], uint32_t *out, int64_t width,
                                __mmask16 lanes, int64_t left) {
     if (lanes == 0xffff ? left >= LANES : left * width >= LANES * (width + 1)) {

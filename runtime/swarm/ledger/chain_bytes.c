@@ -97,7 +97,7 @@ size_t ledger_chain_write(const struct ledger_chain *chain, uint8_t *bytes) {
     return packer_write(packed_chain(chain), bytes, LEDGER_CHAIN_BYTES_MAX);
 }
 
-/* The states of the history are in order, and the rounds and commits count on from them. */
+/* Rounds and commits ascend in the history, and those of the chain are not below its newest. */
 static bool has_rounds_in_order(const struct ledger_chain *chain) {
     uint32_t round = 0;
     uint32_t commits = 0;

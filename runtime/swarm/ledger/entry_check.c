@@ -180,7 +180,7 @@ static const char *suspension_error(const struct entry *entry) {
     if (entry->kind != ENTRY_SUSPEND) {
         return is_zero(suspension, sizeof *suspension)
                    ? NULL
-                   : "suspends a member, but is of a different kind";
+                   : "has the fields of a suspension, but is not a SUSPEND entry";
     }
     if (suspension->reason == SUSPENSION_NONE || suspension->reason >= SUSPENSION_REASONS) {
         return "suspends a member for an unknown reason";
@@ -190,7 +190,9 @@ static const char *suspension_error(const struct entry *entry) {
     }
     const struct entry_evidence *evidence = &suspension->evidence;
     if (!entry_has_evidence(suspension)) {
-        return is_zero(evidence, sizeof *evidence) ? NULL : "has evidence that its reason lacks";
+        return is_zero(evidence, sizeof *evidence)
+                   ? NULL
+                   : "has evidence, but a suspension for its reason has none";
     }
     return evidence->slice < SWARM_SLICES_MAX && evidence->epoch <= SWARM_EPOCH_MAX
                ? NULL

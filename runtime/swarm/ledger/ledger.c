@@ -55,7 +55,7 @@ static const char *round_error(const struct ledger_chain *chain, const struct en
     case ENTRY_SUSPEND:
         return !chain->is_round_open && entry->round == chain->last_ended_round
                    ? NULL
-                   : "suspends a member, but does not follow the end of its round";
+                   : "suspends a member, but is not directly after the end of its round";
     }
     return "has an unknown kind";
 }

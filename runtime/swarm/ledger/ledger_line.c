@@ -463,7 +463,8 @@ static enum status read_kind_fields(const struct json_node *root, uint32_t slice
     if (entry->kind == ENTRY_SUSPEND) {
         TRY(read_suspension(root, &entry->suspension, fault));
         if (has_evidence != entry_has_evidence(&entry->suspension)) {
-            return json_fault_member(root, "evidence", fault, "does not belong to this reason");
+            return json_fault_member(root, "evidence", fault,
+                                     "must be given for a false statement, and only then");
         }
     }
     TRY(read_members(root, entry, fault));

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* Norms and the sums of a mean are rounded; this part of a norm covers it. */
+/* Relative tolerance for the rounding of norms and of the sums of a mean. */
 static const double ROUNDING = 1e-6;
 
 /* Largest growth of a value by its encoding, and the rounding of an int4 scale to bf16. */

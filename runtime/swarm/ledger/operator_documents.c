@@ -70,8 +70,8 @@ static void pack_roster(struct packer *packer, void *object) {
 }
 
 /* The casts are safe: only a packer that reads writes into the document. */
-static struct delegation_document cast_delegation(const struct hash *swarm,
-                                                  const struct delegation *delegation) {
+static struct delegation_document delegation_without_const(const struct hash *swarm,
+                                                           const struct delegation *delegation) {
     return (struct delegation_document){*swarm, (struct delegation *)(uintptr_t)delegation};
 }
 
@@ -90,7 +90,7 @@ static struct hash hash_fields(struct packed_object fields) {
 }
 
 static struct hash hash_delegation(const struct hash *swarm, const struct delegation *delegation) {
-    struct delegation_document document = cast_delegation(swarm, delegation);
+    struct delegation_document document = delegation_without_const(swarm, delegation);
     return hash_fields((struct packed_object){pack_delegation_fields, &document});
 }
 
@@ -193,7 +193,7 @@ static const char *read_frame(struct packed_object object, uint8_t kind, const u
 
 size_t delegation_write(const struct hash *swarm, const struct delegation *delegation,
                         uint8_t bytes[static DELEGATION_FRAME_BYTES_MAX]) {
-    struct delegation_document document = cast_delegation(swarm, delegation);
+    struct delegation_document document = delegation_without_const(swarm, delegation);
     return write_frame((struct packed_object){pack_delegation, &document}, KIND_DELEGATION, bytes,
                        DELEGATION_FRAME_BYTES_MAX);
 }

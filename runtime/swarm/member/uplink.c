@@ -6,11 +6,12 @@
 #include <string.h>
 
 enum {
-    RESULTS_DEFERRAL_MS = 300,          /* results wait while more contributions are queued */
-    RESULTS_DEFERRAL_MIN_BYTES = 65536, /* least bytes of contributions that defer results */
-    DEFERRED_POLL_MS = 10,              /* time until deferred results are checked again */
-    LEAVES_LIMIT_DIVISOR = 4,           /* leaves use at most 1/4 of the upload limit */
-    LEAVES_DEFAULT_RATE = 128 << 20,    /* rate of leaves in bytes a second without a limit */
+    RESULTS_DEFERRAL_MS = 300, /* results wait while more contributions are queued */
+    RESULTS_DEFERRAL_MIN_BYTES =
+        65536,                       /* queued contributions below which results are not deferred */
+    DEFERRED_POLL_MS = 10,           /* time until deferred results are checked again */
+    LEAVES_LIMIT_DIVISOR = 4,        /* leaves use at most 1/4 of the upload limit */
+    LEAVES_DEFAULT_RATE = 128 << 20, /* rate of leaves in bytes a second without a limit */
 };
 
 size_t uplink_payload_bytes(const struct wire_shape *shape) {

@@ -42,7 +42,7 @@ static bool has_abandoned_sum(const struct member_job *job) {
     return (job->kind == JOB_SUM || job->kind == JOB_RECHECK) && job->is_abandoned;
 }
 
-static void free_result(struct member_requests *requests, uint32_t slice) {
+static void end_result_request(struct member_requests *requests, uint32_t slice) {
     uint32_t from = requests->requested_from[slice];
     if (from > 0) {
         ASSERT(from <= SWARM_MEMBERS_MAX && requests->peers[from - 1].open_results > 0);
@@ -53,7 +53,7 @@ static void free_result(struct member_requests *requests, uint32_t slice) {
 
 void member_clear_slice_requests(struct member *member, uint32_t slice) {
     ASSERT(slice < member->slice_count && slice < SWARM_SLICES_MAX);
-    free_result(&member->requests, slice);
+    end_result_request(&member->requests, slice);
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX && !job_reads_slice(&member->job, slice);
          seat++) {
         if (member_find_slot(&member->requests, seat, slice) != NO_SLOT) {
@@ -144,7 +144,7 @@ void member_requests_set_holders(struct member *member, const uint64_t *holders)
         requests->attempts[s] = 0;
         uint32_t from = requests->requested_from[s];
         if (current != 0 && from > 0 && !seats_contain(current, from - 1)) {
-            free_result(requests, s);
+            end_result_request(requests, s);
         }
     }
 }
@@ -203,7 +203,7 @@ static void time_out_requests(struct member *member, uint32_t seat) {
     }
     for (uint32_t s = 0; peer->open_results > 0 && s < member->slice_count; s++) {
         if (requests->requested_from[s] == seat + 1) {
-            free_result(requests, s);
+            end_result_request(requests, s);
             requests->attempts[s] += 1;
         }
     }

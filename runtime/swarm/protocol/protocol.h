@@ -23,7 +23,7 @@
 /* The owner of a slice, its epoch, and the seats that contribute to it. */
 struct slice_plan {
     uint32_t owner;          /* Seat of the owner. */
-    uint32_t epoch;          /* Increases when the plan of the slice changes. */
+    uint32_t epoch;          /* times that the owner has changed in the round */
     uint64_t expected_seats; /* Seats whose contributions the owner waits for. */
     uint64_t optional_seats; /* Seats whose contributions it adds if they arrive in time. */
     /* Version of the table that brought this plan. In a table that was read from a message: 0 if

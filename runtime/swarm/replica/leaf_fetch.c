@@ -12,8 +12,8 @@ enum {
     FIRST_LEAF_TIMEOUT_FACTOR = 8, /* timeout of a source's first leaf, in units of timeout_ns */
     LEAF_TIMEOUT_MIN_FACTOR = 2,   /* shortest timeout of a leaf, in units of timeout_ns */
     LEAF_TIMEOUT_FACTOR = 6,       /* timeout of a leaf, in units of the latest leaf's duration */
-    SLOW_BACKOFF_MS = 2000,        /* backoff per fault of a source that timed out */
-    MISSING_BACKOFF_MS = 50,       /* backoff per fault of a source without the root */
+    SLOW_BACKOFF_MS = 2000,        /* backoff for each time that a source did not answer */
+    MISSING_BACKOFF_MS = 50,       /* backoff for each time that a source lacked the root */
     FAULTS_MAX = 8,                /* most faults of a source that lengthen its backoff */
     BAN_DURATION_MS = 3600000,     /* ban after data that does not match its hash */
     OWN_LEAVES_MAX = 8,            /* leaves read from a file by one call */

@@ -66,7 +66,8 @@ static double sketch_energy(const struct sketch *sketch) {
 }
 
 /* Returns false if the sketch cannot be that of a contribution with this norm. */
-static bool add_part(struct expectation *expected, const struct sum_part *part, double share) {
+static bool add_header_part(struct expectation *expected, const struct sum_part *part,
+                            double share) {
     struct sketch sketch;
     expected->magnitude += share * part->norm;
     if (part->sketch == NULL) {
@@ -109,7 +110,7 @@ bool sum_check_allows(const struct replica *replica, uint32_t round, uint32_t sl
     const uint64_t total = replica_total_weight(weights, count);
     for (uint32_t i = 0; i < count; i++) {
         double share = (double)replica_addend_share(&weights[i], total);
-        if (share > 0 && !add_part(&expected, &parts[i], share)) {
+        if (share > 0 && !add_header_part(&expected, &parts[i], share)) {
             return false;
         }
     }

@@ -13,8 +13,10 @@
 #include <unistd.h>
 
 enum {
-    NUMBERS_SKIPPED = 1 << 10 /* numbers left unused after the highest one */
-}; /* more numbers than the lost store can have used after its last entry */
+    /* Sessions and incarnations that are left out after the highest known one: more than the lost
+     * store can have used after its last entry. */
+    NUMBERS_SKIPPED = 1 << 10
+};
 
 static const char OTHER_COPY[] = "use a different member's copy";
 

@@ -24,8 +24,8 @@ static void add_seat(struct finished *finished, bool is_finished, int64_t time_m
     }
 }
 
-/* The lower median of the times of all seats, of which the others have not finished; 0 while that
- * is not known. */
+/* The lower median of the times of all seats, where a seat that has not finished counts as slower
+ * than all others; 0 until half of them have finished. */
 static int64_t median_ms(struct finished *finished) {
     uint32_t middle = finished->seats == 0 ? 0 : (finished->seats - 1) / 2;
     return middle >= finished->count

@@ -50,7 +50,7 @@ struct tracker_speed { /* tracker_speed.c */
     uint32_t share;                 /* of a slow member: share of the slices, of SHARE_FULL */
     uint32_t rounds_without_slices; /* exchanges since the member last owned slices */
     uint32_t slow_rounds;           /* exchanges since the member became slow */
-    uint32_t retry_rounds;          /* after so many, owners wait for it again */
+    uint32_t retry_rounds;          /* after this many, owners wait for the member again */
     bool is_slow;                   /* owners do not wait for the member's contributions */
     bool is_retried;                /* owners wait for it on trial, after rounds as a slow member */
     bool is_resumed;                /* its samples are those of an aborted round */

@@ -2,9 +2,9 @@
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
 enum {
-    GAP_HEARTBEATS = 3, /* a longer time without events is a pause of the tracker */
+    GAP_HEARTBEATS = 3, /* a longer time without events means that the process was paused */
     WAIT_PERCENT = 3,   /* of all time: what late members may delay rounds by */
-};                      /* a longer gap between events means that the process was stopped */
+};
 
 /* Stages that may follow each stage, as bits. */
 static const uint8_t NEXT_STAGES[] = {[STAGE_READY] = 1 << STAGE_READY | 1 << STAGE_TRAIN,

@@ -8,9 +8,10 @@
 enum {
     /* Size of a seat of the table. */
     TABLE_SEAT_BYTES = 4 * 8 + HASH_BYTES + SWARM_SIGNATURE_BYTES,
-    /* Size of a slice of the table that begins a run in every column. */
+    /* Most bytes of a slice of the table: it begins a run of equal values in every column. */
     TABLE_SLICE_BYTES = 1 + (2 + 2) + 2 * (2 + 8),
-    /* A row of a report that begins a stretch, and a run in every column. */
+    /* Most bytes of a row of a report: it begins a range of consecutive rows, and a run of equal
+     * values in every column. */
     ROW_BYTES = (2 + 2) + (2 + 2) + (2 + 1) + 3 * (2 + 8),
     ROW_SET_WORDS = (SWARM_SLICES_MAX + 63) / 64,
     BODY_FIELDS_MAX = 24, /* Number of fields of a body except an entry's. */
@@ -66,7 +67,7 @@ void wire_pack_proposal(struct packer *pack, const struct wire_shape *shape, str
     check_entry(pack, shape, entry);
     if (entry->kind != ENTRY_COMMIT || !hash_equal(&entry->root, &ZERO) ||
         entry->slice_count == 0) {
-        packer_fail(pack, "proposes an entry that is not a commit with slices and a zero root");
+        packer_fail(pack, "proposes an entry other than a COMMIT with slices and without a root");
     }
     pack_u64_column(pack, "holders", rows, 0);
     for (uint32_t i = 0; i < shape->slice_count; i++) {
@@ -175,7 +176,7 @@ static void pack_awaited(struct packer *pack, const struct wire_shape *shape,
     pack_u32_runs(pack, "awaited_ms", rows, 0, 4);
     for (uint32_t seat = shape->members_max; seat < SWARM_MEMBERS_MAX; seat++) {
         if (awaited_ms[seat] != 0) {
-            packer_fail(pack, "has a waiting time of a seat beyond the swarm's");
+            packer_fail(pack, "has a waiting time for a seat that the swarm does not have");
         }
     }
 }

@@ -122,7 +122,7 @@ static void no_placement_of_a_small_mesh_on_full_nodes_is_better(void **state) {
             for (int d = 0; d < MESHES[m].dim_count; d++) {
                 bytes[d] = (int)(random_uniform(key, next++) * 10);
             }
-            mesh_choose_ranks(MESHES[m].dims, MESHES[m].dim_count, bytes, per_node, table);
+            mesh_place_ranks(MESHES[m].dims, MESHES[m].dim_count, bytes, per_node, table);
             unsigned seen = 0;
             for (int cell = 0; cell < ranks; cell++) {
                 seen |= 1U << table[cell];
@@ -143,7 +143,7 @@ static void cells_keep_their_numbers_where_nothing_is_better(void **state) {
     (void)state;
     const struct mesh_dim dims[] = {{"replicate", 4}, {"shard", 8}};
     int table[32];
-    mesh_choose_ranks(dims, 2, (double[]){1, 100}, 8, table);
+    mesh_place_ranks(dims, 2, (double[]){1, 100}, 8, table);
     for (int cell = 0; cell < 32; cell++) {
         assert_int_equal(table[cell], cell);
     }
@@ -154,7 +154,7 @@ static void the_busiest_dimensions_share_a_node(void **state) {
     (void)state;
     const struct mesh_dim dims[] = {{"shard", 8}, {"replicate", 4}, {"expert", 2}};
     int table[64];
-    mesh_choose_ranks(dims, 3, (double[]){10, 1, 100}, 8, table);
+    mesh_place_ranks(dims, 3, (double[]){10, 1, 100}, 8, table);
     for (int cell = 0; cell < 64; cell++) {
         assert_int_equal(table[cell] / 8, table[cell ^ 1] / 8);
         int same = 0;
@@ -170,7 +170,7 @@ static void the_largest_mesh_is_placed(void **state) {
     const struct mesh_dim dims[] = {{"a", 8}, {"b", 8}, {"c", 4}, {"d", 4}};
     static int table[RANKS_MAX];
     static bool seen[RANKS_MAX];
-    mesh_choose_ranks(dims, 4, (double[]){4, 3, 2, 1}, 8, table);
+    mesh_place_ranks(dims, 4, (double[]){4, 3, 2, 1}, 8, table);
     for (int cell = 0; cell < RANKS_MAX; cell++) {
         assert_true(table[cell] >= 0 && table[cell] < RANKS_MAX && !seen[table[cell]]);
         seen[table[cell]] = true;

@@ -304,7 +304,7 @@ static void a_suspension_is_between_rounds_and_changes_nothing_else(void **state
             static struct entry commit;
             commit = entry;
             suspend_first_member(0, SUSPENSION_RESULTS, 8);
-            assert_non_null(strstr(ledger_append(&chain, &entry), "does not follow the end"));
+            assert_non_null(strstr(ledger_append(&chain, &entry), "is not directly after the end"));
             entry = commit;
         }
         assert_null(ledger_append(&chain, &entry));
