@@ -149,6 +149,8 @@ static const struct setting_key KEYS[] = {
      "a commit needs the votes of more than this share of the roster"},
     {"swarm.shrink_after", SETTING_SHARED, SETTING_SECONDS, FIELD(swarm_shrink_after_s), "60", "s",
      0, 1e6, NULL, "time after which a round below quorum is reopened; 0: never"},
+    {"swarm.forks", SETTING_SHARED, SETTING_CHOICE, FIELD(swarm_forks), "accepted", "", 0, 0,
+     "accepted|refused", "whether rounds continue without most voters of the last commit"},
     {"swarm.record", SETTING_LOCAL, SETTING_PATH, FIELD(swarm_record), NULL, "", 0, 0, NULL,
      "folder for the contribution and result of every round"},
 };

@@ -80,6 +80,7 @@ struct settings {
     int64_t swarm_inner_steps;             /* Inner steps of a round. */
     int64_t swarm_members_max, swarm_members_min;
     int64_t swarm_codec;                         /* Encoding of contributions. */
+    int64_t swarm_forks;                         /* 1: refused */
     double swarm_outer_lr, swarm_outer_momentum; /* Outer optimizer. */
     double swarm_quorum;         /* Share of the roster whose votes a commit must exceed. */
     double swarm_shrink_after_s; /* Time after which a round below quorum is reopened. */

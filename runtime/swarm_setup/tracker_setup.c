@@ -466,6 +466,7 @@ struct tracker_loop_options tracker_setup_options(const struct tracker_setup *se
         .manifest_bytes = strlen(setup->manifest_text),
         .manifest_hash = setup->manifest.hash,
         .genesis_root = setup->manifest.genesis_root,
+        .needs_leases = settings->swarm_forks == 1,
         .settings = {.slice_count = slices->count,
                      .slice_elements = (uint64_t)slices->elements,
                      .parameter_count = (uint64_t)slices->parameter_count,

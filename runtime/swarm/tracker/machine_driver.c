@@ -32,6 +32,14 @@ static struct tracker_record *make_record(uint32_t slices, struct region *region
     return record;
 }
 
+/* Differs from the number of any other start, that of a copy of this tracker included. */
+static uint64_t draw_start(void) {
+    uint64_t number = 0;
+    ssize_t count = getrandom(&number, sizeof number, 0);
+    ASSERT(count == (ssize_t)sizeof number);
+    return 1 + number % INT64_MAX;
+}
+
 enum status machine_driver_open(const struct durable_options *options,
                                 const struct tracker_settings *settings, struct region *region,
                                 struct machine_driver **driver, struct fault *fault) {
@@ -45,6 +53,9 @@ enum status machine_driver_open(const struct durable_options *options,
     void *memory = region_alloc(region, tracker_memory_bytes(settings), 1);
     opened->tracker = tracker_init(memory, settings, record, tracker_now_ms());
     tracker_know_roster(opened->tracker, &opened->durable.chain.roster_epoch);
+    if (opened->durable.chain.needs_leases == 1) {
+        tracker_use_leases(opened->tracker, draw_start(), &opened->durable.chain);
+    }
     if (options->delegation != NULL &&
         options->delegation->serial < opened->durable.chain.delegation_serial) {
         tracker_durable_close(&opened->durable);
@@ -188,6 +199,19 @@ static void set_random(struct tracker *tracker) {
     tracker_set_random(tracker, &random);
 }
 
+static void log_fork(struct machine_driver *driver) {
+    uint32_t all = 0, here = 0;
+    const bool is_possible = tracker_is_fork_possible(driver->tracker, &all, &here);
+    if (is_possible && !driver->is_fork_logged) {
+        log_line(LOG_ERROR,
+                 "possible fork: %u of the %u electors of the newest state are connected, more "
+                 "than half must be; the others may follow a copy of this tracker: stop the copy, "
+                 "or wait for them",
+                 here, all);
+    }
+    driver->is_fork_logged = is_possible;
+}
+
 void machine_driver_step(struct tracker_loop *loop, const struct event *event) {
     struct machine_driver *driver = loop->driver;
     struct event written;
@@ -208,6 +232,7 @@ void machine_driver_step(struct tracker_loop *loop, const struct event *event) {
         event = write != NULL && write_action(loop, write, &written) ? &written : NULL;
         log_stage(driver);
     }
+    log_fork(driver);
 }
 
 void machine_driver_retry_write(struct tracker_loop *loop, int64_t now_ms) {

@@ -20,6 +20,7 @@ struct machine_driver {
     int64_t failure_logged_ms;  /* last log of a failed write; 0: the last write succeeded */
     struct fault fault;         /* the last failed write */
     bool is_fenced;             /* another process has started with the same store */
+    bool is_fork_logged;        /* the log says that a fork is possible */
     const char *stage;          /* stage of the round, which began at stage_since_ms */
     int64_t stage_since_ms;     /* when the current stage began */
 };

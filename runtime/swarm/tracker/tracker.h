@@ -41,6 +41,7 @@ struct tracker_loop_options {
     size_t manifest_bytes;       /* size of the manifest, at most MANIFEST_BYTES_MAX */
     struct hash manifest_hash;   /* hash of the manifest's text */
     struct hash genesis_root;    /* root of the initial state */
+    bool needs_leases;           /* the manifest refuses forks (decision 23) */
     const char *order_path;      /* file with the operator's order to roll back; NULL: no orders */
     struct public_keys operator_keys;          /* keys that the operator signs orders with */
     const struct known_delegation *delegation; /* names `keys`; NULL: none, and no port for it */

@@ -151,6 +151,7 @@ static enum status write_genesis(struct tracker_durable *durable,
     durable->entry.incarnation = durable->incarnation;
     durable->entry.manifest = options->manifest;
     durable->entry.root = options->root;
+    durable->entry.leases.are_needed = options->needs_leases;
     if (options->delegation != NULL) {
         durable->entry.documents.delegation = *options->delegation;
     }

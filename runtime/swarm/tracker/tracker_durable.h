@@ -77,6 +77,7 @@ struct durable_options {
     uint32_t slice_count;
     struct hash manifest; /* manifest hash in the GENESIS entry */
     struct hash root;     /* root in the GENESIS entry */
+    bool needs_leases;    /* of a new ledger: members give leases with their votes */
     /* delegation in the GENESIS entry; NULL: none; kept by reference */
     const struct delegation *delegation;
 };

@@ -102,6 +102,7 @@ static enum status open_driver(struct tracker_loop *loop, struct region *region,
         .slice_count = loop->shape.slice_count,
         .manifest = loop->options.manifest_hash,
         .root = loop->options.genesis_root,
+        .needs_leases = loop->options.needs_leases,
         .delegation =
             loop->options.delegation == NULL ? NULL : &loop->options.delegation->delegation};
     return machine_driver_open(&options, &loop->options.settings, region, &loop->driver, fault);

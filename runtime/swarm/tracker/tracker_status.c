@@ -66,6 +66,11 @@ static void write_awaited(const struct tracker_loop *loop, const struct tracker_
     const char *comma = "";
     bool is_over = loop->options.settings.commits_max > 0 &&
                    view->record->head.commits >= loop->options.settings.commits_max;
+    if (view->is_fork_possible && !is_over) {
+        text_add(text, "electors: %u of %u are connected, more than half must be (a fork?)",
+                 view->electors_here, view->electors);
+        return;
+    }
     if (view->present < view->needed && !is_over) {
         text_add(text, "members: %u of at least %u are %s", view->present, view->needed,
                  view->awaited == NULL ? "ready" : "connected");

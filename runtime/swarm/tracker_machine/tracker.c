@@ -104,6 +104,7 @@ static void handle_written(struct tracker *tracker, const struct event *event, i
 static void handle_tick(struct tracker *tracker, int64_t now_ms) {
     tracker_tick_members(tracker, now_ms);
     writer_clear_backoff(&tracker->writer);
+    tracker_watch_electors(tracker, now_ms);
 }
 
 static void handle_closed(struct tracker *tracker, const struct identity *id) {

@@ -2,6 +2,9 @@
  * enough of them are here to continue (docs/decisions/0023-leases-against-forks.md). */
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
+/* Electors that are missing for so long may be with a copy of the tracker. */
+enum { FORK_POSSIBLE_MS = 5000 };
+
 void tracker_use_leases(struct tracker *tracker, uint64_t start, const struct ledger_chain *chain) {
     struct tracker_leases *leases = &tracker->leases;
     ASSERT(chain->needs_leases == 1 && start != 0 && start <= INT64_MAX);
@@ -64,4 +67,35 @@ bool tracker_electors_allow(const struct tracker *tracker, uint64_t rows) {
     const struct elector_count count = tracker_count_electors(tracker, rows);
     return tracker->leases.start == 0 || tracker->leases.electors.count == 0 ||
            2 * count.here > count.all;
+}
+
+static uint64_t find_connected_rows(const struct tracker *tracker) {
+    uint64_t rows = 0;
+    for (uint32_t row = 0; row < tracker->record.member_count; row++) {
+        rows |= (uint64_t)!tracker->members[row].is_silent << row;
+    }
+    return rows;
+}
+
+/* While no member is connected, the tracker itself may be disconnected. */
+void tracker_watch_electors(struct tracker *tracker, int64_t now_ms) {
+    struct tracker_leases *leases = &tracker->leases;
+    const uint64_t connected = find_connected_rows(tracker);
+    if (connected == 0 || tracker_electors_allow(tracker, connected)) {
+        leases->missing_ms = 0;
+    } else if (leases->missing_ms == 0) {
+        leases->missing_ms = now_ms;
+    }
+    leases->is_fork_possible =
+        leases->missing_ms != 0 && now_ms - leases->missing_ms >= FORK_POSSIBLE_MS;
+}
+
+bool tracker_is_fork_possible(const struct tracker *tracker, uint32_t *all, uint32_t *here) {
+    if (tracker->leases.is_fork_possible) {
+        const struct elector_count count =
+            tracker_count_electors(tracker, find_connected_rows(tracker));
+        *all = count.all;
+        *here = count.here;
+    }
+    return tracker->leases.is_fork_possible;
 }

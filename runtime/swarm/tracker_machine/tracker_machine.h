@@ -122,12 +122,18 @@ struct tracker_view {
     int64_t last_progress_ms;               /* Time at which the stage last made progress. */
     const char *awaited; /* What the stage waits for, for example "votes"; NULL between rounds. */
     uint32_t present, needed; /* Number of ready or seated members, and the minimum. */
+    bool is_fork_possible;    /* half of the electors or more are missing for several seconds */
+    uint32_t electors, electors_here; /* then: their number, and that of the connected ones */
     uint32_t slice_count;
     struct swarm_timing timing;
     char derivation[VIEW_DERIVATION_BYTES]; /* Text: how the deadlines were derived. */
     uint32_t member_count;                  /* Number of rows of `members` in use. */
     struct tracker_view_member members[SWARM_MEMBERS_MAX]; /* One row per registered member. */
 };
+
+/* tracker_is_fork_possible: whether half of the electors or more are missing for several seconds;
+ * *all and *here are then their number and that of the connected ones. */
+bool tracker_is_fork_possible(const struct tracker *tracker, uint32_t *all, uint32_t *here);
 
 /* tracker_stage_name: "ready", "train", "exchange" or "vote". */
 const char *tracker_stage_name(const struct tracker *tracker);

@@ -165,6 +165,8 @@ struct tracker_leases {         /* tracker_leases.c */
     struct electors electors;   /* of the newest state entry */
     struct needed_votes needed; /* votes that a commit of the newest OPEN needs */
     struct roster_epoch roster; /* newest one of the ledger; serial 0: none */
+    int64_t missing_ms;    /* half of the electors or more are missing since; 0: they are not */
+    bool is_fork_possible; /* they are missing for longer than a restart takes */
 };
 
 /* By the row of the contributor and the row of the owner. */
@@ -338,7 +340,8 @@ bool tracker_has_many_pairs(const struct tracker *tracker, uint32_t row);
  * tracker_has_needed_seats  Whether the members in these seats of the newest OPEN can commit it.
  * tracker_count_electors    The electors that the operator has not excluded, and those of them in
  *                           `rows`; none without leases.
- * tracker_electors_allow    Whether a round of these rows can be committed. */
+ * tracker_electors_allow    Whether a round of these rows can be committed.
+ * tracker_watch_electors    Record whether half of them or more are missing. */
 struct elector_count {
     uint32_t all, here;
 };
@@ -347,6 +350,7 @@ void leases_advance(struct tracker_leases *leases, const struct entry *head);
 bool tracker_has_needed_seats(const struct tracker *tracker, uint64_t seats);
 struct elector_count tracker_count_electors(const struct tracker *tracker, uint64_t rows);
 bool tracker_electors_allow(const struct tracker *tracker, uint64_t rows);
+void tracker_watch_electors(struct tracker *tracker, int64_t now_ms);
 
 /* Strikes and suspensions (tracker_strikes.c).
  * tracker_is_suspended    Whether the row has no seat in the next round.
