@@ -85,18 +85,26 @@ uint32_t plane_stored(const struct world *world, const struct node *node,
     return round;
 }
 
+/* The same bytes with the statement of another owner replace the older statement, which members no
+ * longer accept. */
 static void keep_result(struct world *world, uint32_t index, const struct message *message,
                         struct coded coded) {
     struct node *node = &world->nodes[index];
-    node->results[node->results_next] = (struct stored){.round = message->round,
-                                                        .slice = message->slice,
-                                                        .epoch = message->epoch,
-                                                        .contributors = message->contributors,
-                                                        .owner = message->owner,
-                                                        .signature = message->signature,
-                                                        .hash = message->hash,
-                                                        .coded = coded};
-    node->results_next = (node->results_next + 1) % (STORE_ROUNDS * world->slice_count);
+    struct stored *stored = plane_find(node, message->round, message->slice, &message->hash);
+    const int is_durable = stored != NULL && stored->is_durable;
+    if (stored == NULL) {
+        stored = &node->results[node->results_next];
+        node->results_next = (node->results_next + 1) % (STORE_ROUNDS * world->slice_count);
+    }
+    *stored = (struct stored){.round = message->round,
+                              .is_durable = is_durable,
+                              .slice = message->slice,
+                              .epoch = message->epoch,
+                              .contributors = message->contributors,
+                              .owner = message->owner,
+                              .signature = message->signature,
+                              .hash = message->hash,
+                              .coded = coded};
     measure_result(world, index);
 }
 

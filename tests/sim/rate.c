@@ -245,6 +245,8 @@ static const char *const KIND_NAMES[MESSAGE_KINDS] = {
     [MESSAGE_RESULT] = "RESULT",
     [MESSAGE_FETCH_CONTRIBUTION] = "FETCH_CONTRIBUTION",
     [MESSAGE_FETCH_RESULT] = "FETCH_RESULT",
+    [MESSAGE_FETCH_SKETCHES] = "FETCH_SKETCHES",
+    [MESSAGE_SKETCHES] = "SKETCHES",
 };
 
 /* In this order: degraded members, lies, false fields. */

@@ -210,11 +210,14 @@ static int run_cases(struct world *world, const char *argument, struct rate_run 
     struct rate_pair pair;
     bool is_good = rate_run_clean(world, &run, &pair);
     uint32_t selected = 0;
-    for (uint32_t i = 0; i < rate_case_count() && is_good; i++) {
+    for (uint32_t i = 0; i < rate_case_count(); i++) {
         char name[80];
         (void)rate_find_case(rate_case_name(i, name, sizeof(name)), &run.fault);
         if (is_selected(argument, name, &run.fault)) {
-            is_good = rate_run_faulty(world, &run, &pair);
+            if (!rate_run_faulty(world, &run, &pair)) {
+                printf("%s: seed %" PRIu64 ": %s\n", name, run.seed, world->failure);
+                is_good = false;
+            }
             rate_print(name, &run, &pair);
             selected++;
         }
