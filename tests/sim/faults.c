@@ -94,6 +94,7 @@ void faults_plan(struct world *world) {
         int kind = draw_kind(world);
         at = i % 2 == 1 ? at + (int64_t)world_draw(world, SOON_MS)
                         : 500 + (int64_t)world_draw(world, FAULTS_MS - 500);
+        at = at < FAULTS_MS ? at : FAULTS_MS - 1; /* Then everything heals. */
         struct happening *fault = world_add(world, HAPPEN_FAULT, draw_node(world, kind), at);
         fault->fault = kind;
         fault->other = (uint32_t)world_draw(world, TRACKERS + world->member_count);

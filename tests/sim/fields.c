@@ -15,6 +15,9 @@
             sizeof(((struct slice_report *)0)->member), wire_bytes                                 \
     }
 
+/* Of bulk data the first bytes are changed. */
+enum { BULK_BYTES = 8 };
+
 #define PROOF(member, wire_bytes)                                                                  \
     {                                                                                              \
         MESSAGE_CONTRIBUTION, PART_PROOF, "proof." #member, offsetof(struct slice_proof, member),  \
@@ -78,7 +81,7 @@ const struct field FIELDS[] = {
     PROOF(norm, 8),
     PROOF(path_count, 1),
     PROOF(path, CONTRIBUTION_PATH_MAX *HASH_BYTES),
-    {MESSAGE_CONTRIBUTION, PART_BYTES, "bytes", 0, sizeof(struct coded), sizeof(struct coded)},
+    {MESSAGE_CONTRIBUTION, PART_BYTES, "bytes", 0, BULK_BYTES, BULK_BYTES},
     FIELD(MESSAGE_RESULT, session, 4),
     FIELD(MESSAGE_RESULT, round, 4),
     FIELD(MESSAGE_RESULT, slice, 4),
@@ -87,7 +90,7 @@ const struct field FIELDS[] = {
     FIELD(MESSAGE_RESULT, contributors, 8),
     FIELD(MESSAGE_RESULT, owner, SWARM_IDENTITY_BYTES),
     FIELD(MESSAGE_RESULT, signature, SWARM_SIGNATURE_BYTES),
-    {MESSAGE_RESULT, PART_BYTES, "bytes", 0, sizeof(struct coded), sizeof(struct coded)},
+    {MESSAGE_RESULT, PART_BYTES, "bytes", 0, BULK_BYTES, BULK_BYTES},
     FIELD(MESSAGE_FETCH_CONTRIBUTION, session, 4),
     FIELD(MESSAGE_FETCH_CONTRIBUTION, round, 4),
     FIELD(MESSAGE_FETCH_CONTRIBUTION, slice, 4),

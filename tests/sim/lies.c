@@ -1,6 +1,7 @@
 /* lies: what hostile members do to their messages, to bytes on their way, and to contributions. */
 #include "tests/sim/fields.h"
 #include "tests/sim/parts.h"
+#include "tests/sim/values.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@ enum {
     TRICKLE = 1000,
     DRIP_PERCENT = 60, /* of the exchange deadline */
 };
-static const float HUGE_SCALE = 1e38f / 127;
+static const float HUGE = 1e38f;
 
 static const char *const NAMES[HOSTILITIES] = {
     [HONEST] = "honest",
@@ -53,39 +54,100 @@ const char *lie_name(enum hostility hostility) {
     return NAMES[hostility];
 }
 
+bool lie_has_teller(const struct world *world) {
+    bool has_any = false;
+    for (uint32_t n = TRACKERS; n < TRACKERS + world->member_count; n++) {
+        has_any |= world->nodes[n].hostility != HONEST;
+    }
+    return has_any;
+}
+
+/* An owner is named for a sum that has its own contribution, if that is no valid encoding or the
+ * owner does not send it to voters as it declared it. */
+static bool is_wrong_owner(enum hostility hostility) {
+    return hostility == HOSTILE_SUM || hostility == HOSTILE_SWAP || hostility == HOSTILE_NAN ||
+           (hostility >= HOSTILE_DAMAGE && hostility <= HOSTILE_TRICKLE);
+}
+
+bool lie_explains(enum hostility hostility, uint32_t reason) {
+    switch (reason) {
+    case SUSPENSION_WRONG_SUM:
+    case SUSPENSION_WITHHELD:
+        return is_wrong_owner(hostility);
+    case SUSPENSION_WRONG_SKETCH:
+        return hostility == HOSTILE_SWAP || hostility == HOSTILE_SKETCH;
+    default:
+        return true;
+    }
+}
+
 /* ---- contributions ---- */
 
 /* The contribution of another member that this one still has in a slot. */
-static struct coded find_copy(const struct node *node, uint32_t slice) {
+static struct coded find_copy(const struct world *world, const struct node *node, uint32_t slice) {
     struct coded copy = node->own.slices[slice];
     for (uint32_t seat = 0; seat < MEMBERS_MOST; seat++) {
         const struct coded *slot = &node->slots[seat][slice % CONTRIBUTION_SLOTS_PER_MEMBER];
-        copy = slot->scale > 0 ? *slot : copy;
+        copy = values_norm(world, slot) > 0 ? *slot : copy;
     }
     return copy;
 }
 
-static void change_slice(const struct node *node, uint32_t slice, struct coded *coded) {
+static void scale_values(const struct world *world, struct coded *coded, float factor) {
+    float values[SLICE_ELEMENTS];
+    values_decode(world, coded, values);
+    for (int i = 0; i < SLICE_ELEMENTS; i++) {
+        values[i] *= factor;
+    }
+    *coded = values_encode(world, values);
+}
+
+struct coded lie_swapped(const struct world *world, const struct coded *coded) {
+    struct coded swapped = *coded;
+    if (values_are_sound(world, coded)) {
+        scale_values(world, &swapped, -1);
+    }
+    return swapped;
+}
+
+struct coded lie_own_addend(const struct world *world, uint32_t index, uint32_t slice) {
+    const struct node *node = &world->nodes[index];
+    const struct coded *own = &node->own.slices[slice];
+    return node->hostility == HOSTILE_SWAP ? lie_swapped(world, own) : *own;
+}
+
+static void make_huge(const struct world *world, struct coded *coded) {
+    float values[SLICE_ELEMENTS];
+    float most = 0;
+    values_decode(world, coded, values);
+    for (int i = 0; i < SLICE_ELEMENTS; i++) {
+        most = fmaxf(most, fabsf(values[i]));
+    }
+    scale_values(world, coded, most > 0 ? HUGE / most : 1);
+}
+
+static void change_slice(const struct world *world, const struct node *node, uint32_t slice,
+                         struct coded *coded) {
     switch (node->hostility) {
     case HOSTILE_NAN: /* with a usual norm, because half of the slices are valid */
-        coded->scale = slice % 2 == 0 ? NAN : coded->scale;
+        if (slice % 2 == 0) {
+            values_destroy(world, coded);
+        }
         break;
     case HOSTILE_HUGE:
-        coded->scale = HUGE_SCALE;
+        make_huge(world, coded);
         break;
     case HOSTILE_SCALED:
-        coded->scale *= SCALE;
+        scale_values(world, coded, SCALE);
         break;
     case HOSTILE_SIGN:
-        for (int i = 0; i < SLICE_ELEMENTS; i++) {
-            coded->steps[i] = (int8_t)-coded->steps[i];
-        }
+        scale_values(world, coded, -1);
         break;
     case HOSTILE_REPLAY:
         *coded = node->replayed.slices[slice];
         break;
     case HOSTILE_COPY:
-        *coded = find_copy(node, slice);
+        *coded = find_copy(world, node, slice);
         break;
     case HOSTILE_ZEROS:
         *coded = (struct coded){0};
@@ -101,13 +163,15 @@ void lie_contribution(struct world *world, uint32_t index) {
         node->replayed = node->own;
     }
     for (uint32_t s = 0; s < world->slice_count; s++) {
-        change_slice(node, s, &node->own.slices[s]);
+        change_slice(world, node, s, &node->own.slices[s]);
     }
 }
 
 void lie_bytes(const struct world *world, uint32_t index, uint32_t to, struct coded *coded) {
     enum hostility hostility = world->nodes[index].hostility;
-    coded->steps[0] ^= hostility == HOSTILE_DAMAGE || (hostility == HOSTILE_UNLIKE && to % 2 == 0);
+    if (hostility == HOSTILE_DAMAGE || (hostility == HOSTILE_UNLIKE && to % 2 == 0)) {
+        values_damage(world, coded, 0, 1);
+    }
 }
 
 /* ---- times ---- */

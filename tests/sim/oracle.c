@@ -1,6 +1,7 @@
 /* oracle: what must hold of every entry that is appended, every state applied, and at the end. */
 #include "tests/sim/guests.h"
 #include "tests/sim/parts.h"
+#include "tests/sim/values.h"
 
 #include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/ledger/norms.h"
@@ -38,7 +39,7 @@ static double check_contributors(struct world *world, const struct tracker_store
             continue;
         }
         const struct truth *truth = truth_of(world, store, entry->round, node_of(entry, seat));
-        if (truth == NULL || !plane_is_sound(&truth->slices[slice])) {
+        if (truth == NULL || !values_are_sound(world, &truth->slices[slice])) {
             world_fail(world, "round %u names seat %u, which has no valid contribution",
                        entry->round, seat);
             return -1;
@@ -48,22 +49,33 @@ static double check_contributors(struct world *world, const struct tracker_store
     return weight;
 }
 
-/* How far a result may be from the sum of its contributors: contributors that died before the vote
- * sent no sketches, and a change within their part cannot be told from theirs. */
-static double allowed_difference(const struct entry *entry, uint32_t slice, double weight) {
-    const struct entry_slice *line = &entry->slices[slice];
-    uint64_t silent = line->contributors;
+/* How far a result may be from the sum of its contributors for one voter: it cannot tell a change
+ * from the parts of contributors whose sketches it did not receive. */
+static double allowed_for_voter(const struct entry *entry, uint32_t slice, double weight,
+                                uint64_t silent) {
     double allowed = 0;
-    for (uint32_t i = 0; i < entry->signature_count; i++) {
-        silent &= ~(UINT64_C(1) << entry->signatures[i].seat);
-    }
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
         const struct entry_member *member = &entry->members[seat];
         double clip = (double)norms_clip(member->norm, entry->reference_norm);
-        bool is_silent = (silent >> seat & 1) != 0 && weight > 0;
-        allowed += is_silent ? clip * member->norm * (double)member->weight / weight : 0;
+        bool is_silent = (entry->slices[slice].contributors & silent) >> seat & 1;
+        allowed +=
+            is_silent && weight > 0 ? clip * member->norm * (double)member->weight / weight : 0;
     }
     return allowed;
+}
+
+/* Every honest voter that signed the entry must have found the result within its bounds. */
+static double allowed_difference(const struct world *world, const struct entry *entry,
+                                 uint32_t slice, double weight) {
+    double allowed = INFINITY;
+    for (uint32_t i = 0; i < entry->signature_count; i++) {
+        const struct node *voter = &world->nodes[node_of(entry, entry->signatures[i].seat)];
+        if (voter->hostility == HONEST) {
+            uint64_t silent = voter->checked_round == entry->round ? voter->checked_silent : 0;
+            allowed = fmin(allowed, allowed_for_voter(entry, slice, weight, silent));
+        }
+    }
+    return isfinite(allowed) ? allowed : 0;
 }
 
 /* Whether an owner that sums wrongly made a result within these bounds. No other owner may. */
@@ -71,42 +83,62 @@ static bool is_within_silence(const struct world *world, const struct entry *ent
                               double weight, const float *mean) {
     const struct entry_slice *line = &entry->slices[slice];
     const struct node *owner = &world->nodes[node_of(entry, line->owner)];
-    if (owner->hostility != HOSTILE_SUM) {
-        return false;
-    }
     const struct stored *stored =
         plane_find((struct node *)(uintptr_t)owner, entry->round, slice, &line->hash);
+    float found[SLICE_ELEMENTS];
     double energy = 0;
-    for (int i = 0; stored != NULL && i < SLICE_ELEMENTS; i++) {
-        double found = (double)((float)stored->coded.steps[i] * stored->coded.scale);
-        energy += (found - (double)mean[i]) * (found - (double)mean[i]);
+    if (stored == NULL || owner->hostility != HOSTILE_SUM) {
+        return false;
     }
-    return stored != NULL && sqrt(energy) <= 1.05 * allowed_difference(entry, slice, weight);
+    values_decode(world, &stored->coded, found);
+    for (int i = 0; i < SLICE_ELEMENTS; i++) {
+        energy += ((double)found[i] - (double)mean[i]) * ((double)found[i] - (double)mean[i]);
+    }
+    return sqrt(energy) <=
+           values_silence(&stored->coded, allowed_difference(world, entry, slice, weight));
 }
 
-/* Computes the result of a slice again, from what its contributors made. An owner that swaps can be
- * found by audits only. */
+/* Finds the mean of a slice, before it is encoded, from what its contributors made. An owner that
+ * swaps its own contribution can be found by audits only. */
+static void find_mean(const struct world *world, const struct tracker_store *store,
+                      const struct entry *entry, uint32_t slice, float *mean) {
+    const uint32_t owner = entry->slices[slice].owner;
+    const bool is_swapped = world->nodes[node_of(entry, owner)].hostility == HOSTILE_SWAP;
+    struct value_part parts[MEMBERS_MOST];
+    struct coded swapped;
+    uint32_t count = 0;
+    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
+        const struct entry_member *member = &entry->members[seat];
+        if ((entry->slices[slice].contributors >> seat & 1) != 0) {
+            const struct truth *truth = truth_of(world, store, entry->round, node_of(entry, seat));
+            const struct coded *coded = &truth->slices[slice];
+            if (is_swapped && seat == owner) {
+                swapped = lie_swapped(world, coded);
+                coded = &swapped;
+            }
+            parts[count++] =
+                (struct value_part){.coded = coded,
+                                    .weight = member->weight,
+                                    .clip = norms_clip(member->norm, entry->reference_norm)};
+        }
+    }
+    values_mean(world, parts, count, mean);
+}
+
+/* Computes the result of a slice again, from what its contributors made. */
 static void check_sum(struct world *world, const struct tracker_store *store,
                       const struct entry *entry, uint32_t slice) {
     const struct entry_slice *line = &entry->slices[slice];
-    float mean[SLICE_ELEMENTS] = {0};
+    float mean[SLICE_ELEMENTS];
     double weight = check_contributors(world, store, entry, slice);
-    const bool is_swapped =
-        world->nodes[node_of(entry, line->owner)].hostility == HOSTILE_SWAP && weight >= 0;
-    world->swapped += is_swapped && (line->contributors >> line->owner & 1) != 0;
-    for (uint32_t seat = 0; weight >= 0 && seat < entry->seat_count; seat++) {
-        if ((line->contributors >> seat & 1) == 0) {
-            continue;
-        }
-        const struct truth *truth = truth_of(world, store, entry->round, node_of(entry, seat));
-        const struct coded true_values = truth->slices[slice];
-        const struct coded added =
-            is_swapped && seat == line->owner ? plane_swapped(true_values) : true_values;
-        plane_add(&entry->members[seat], entry->reference_norm, weight > 0 ? (float)weight : 1,
-                  &added, mean);
+    if (weight < 0) {
+        return;
     }
-    struct coded coded = plane_encode(mean);
-    struct hash hash = hash_of(&coded, sizeof(coded));
+    find_mean(world, store, entry, slice, mean);
+    world->swapped += (line->contributors >> line->owner & 1) != 0 &&
+                      world->nodes[node_of(entry, line->owner)].hostility == HOSTILE_SWAP;
+    struct coded coded = values_encode(world, mean);
+    struct hash hash = values_hash(world, &coded);
     if ((!hash_equal(&hash, &line->hash) &&
          !is_within_silence(world, entry, slice, weight, mean)) ||
         (double)line->weight != weight) {
@@ -282,27 +314,14 @@ static void check_chain(struct world *world, struct tracker_store *store,
     }
 }
 
-/* An owner that does not send voters its own contribution, as it declared it, is named for the sum
- * that has it. */
-static bool is_wrong_owner(enum hostility hostility) {
-    return hostility == HOSTILE_SUM ||
-           (hostility >= HOSTILE_DAMAGE && hostility <= HOSTILE_TRICKLE);
-}
-
 /* Only a member that signed a false statement is named for one. */
 static void check_suspension(struct world *world, const struct entry *entry) {
     const struct entry_suspension *suspension = &entry->suspension;
-    enum hostility hostility = world->nodes[suspension->id.bytes[0]].hostility;
-    const bool is_swap = hostility == HOSTILE_SWAP;
-    const bool is_wrong = is_wrong_owner(hostility) || is_swap;
-    bool is_true =
-        (suspension->reason != SUSPENSION_WRONG_SUM || is_wrong) &&
-        (suspension->reason != SUSPENSION_WITHHELD || is_wrong) &&
-        (suspension->reason != SUSPENSION_WRONG_SKETCH || is_swap || hostility == HOSTILE_SKETCH);
-    if (!is_true) {
+    if (!lie_explains(world->nodes[suspension->id.bytes[0]].hostility, suspension->reason)) {
         world_fail(world, "round %u: member %u is named for a lie that it did not tell",
                    entry->round, suspension->id.bytes[0]);
     }
+    world->suspended += 1;
     world->named += entry_has_evidence(suspension);
 }
 
@@ -331,6 +350,29 @@ void oracle_restarted(struct world *world, uint32_t node) {
     memset(world->feedback[node], 0, sizeof(world->feedback[node]));
 }
 
+/* What the encoding of the mean left out of the slice of an owner. */
+static void advance_of_owner(struct world *world, const struct tracker_store *store, uint32_t seat,
+                             const struct entry *entry, uint32_t slice) {
+    static float mean[SLICE_ELEMENTS], residual[SLICE_ELEMENTS];
+    const struct entry_slice *line = &entry->slices[slice];
+    const struct entry_member *member = &entry->members[seat];
+    const uint32_t node = node_of(entry, seat);
+    bool is_in = (line->contributors >> seat & 1) != 0 && line->weight > 0;
+    if (line->owner != seat || !is_in || !plane_made_result(world, node, entry, slice)) {
+        return;
+    }
+    float share = (float)((double)member->weight / (double)line->weight) *
+                  norms_clip(member->norm, entry->reference_norm);
+    find_mean(world, store, entry, slice, mean);
+    uint32_t count = (uint32_t)__builtin_popcountll(line->contributors);
+    if (values_owner_residual(world, mean, share, count, residual)) {
+        for (uint32_t i = 0; i < SLICE_ELEMENTS; i++) {
+            float *feedback = &world->feedback[node][slice * SLICE_ELEMENTS + i];
+            *feedback = residual[i] + *feedback;
+        }
+    }
+}
+
 /* What the encoding left out is carried over in the slices that the commit names the member in. */
 static void advance(struct world *world, const struct tracker_store *store, uint32_t node,
                     const struct entry *entry) {
@@ -339,9 +381,13 @@ static void advance(struct world *world, const struct tracker_store *store, uint
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
         for (uint32_t s = 0; node_of(entry, seat) == node && s < entry->slice_count; s++) {
             for (uint32_t i = s * SLICE_ELEMENTS; i < (s + 1) * SLICE_ELEMENTS; i++) {
-                int is_named = (entry->slices[s].contributors >> seat & 1) != 0;
+                bool is_named = (entry->slices[s].contributors >> seat & 1) != 0 &&
+                                entry->members[seat].weight > 0;
                 float left = is_own ? truth->residual[i] : 0;
                 world->feedback[node][i] = is_named ? left : world->feedback[node][i];
+            }
+            if (is_own) {
+                advance_of_owner(world, store, seat, entry, s);
             }
         }
     }
@@ -403,10 +449,26 @@ void oracle_applied(struct world *world, uint32_t node, const struct hash *root,
     world_fail(world, "member %u has a root that no commit has", node);
 }
 
-void oracle_trained(struct world *world, uint32_t node) {
+/* A right sum is checked again where a sketch is false, and otherwise with a probability of 2e-10.
+ * Where contributors are silent, less is known. */
+void oracle_rechecked(struct world *world, uint32_t node, const struct action *action,
+                      const struct message_refusal *refusal) {
     const struct node *at = &world->nodes[node];
+    if (at->checked_round != action->entry->round || at->suspected_slice != action->slice) {
+        return; /* It has drawn the slice, or another voter suspects it. */
+    }
+    world->rechecks += refusal->reason == REFUSAL_NONE;
+    if (refusal->reason == REFUSAL_NONE && !lie_has_teller(world) && action->silent == 0) {
+        world_fail(world, "round %u slice %u: member %u suspects a right sum", action->entry->round,
+                   action->slice, node);
+    }
+}
+
+void oracle_trained(struct world *world, uint32_t node) {
     size_t bytes = world->slice_count * SLICE_ELEMENTS * sizeof(float);
-    if (memcmp(at->feedback, world->feedback[node], bytes) != 0) {
+    const float *feedback = values_feedback(world, node);
+    bool is_liar = world->nodes[node].hostility != HONEST;
+    if (feedback != NULL && !is_liar && memcmp(feedback, world->feedback[node], bytes) != 0) {
         world_fail(world, "member %u encodes with feedback that no commit left", node);
     }
 }

@@ -29,18 +29,26 @@ void post_sign_message(const struct world *world, const struct identity *id,
 
 /* Lies (lies.c). Honest members pass all of them unchanged.
  * lie_name           The name of a lie, as --rate takes it.
+ * lie_has_teller     Whether any member lies.
+ * lie_explains       Whether a member that tells it may be suspended for a reason.
  * lie_withholds      Whether a member keeps a message to itself.
  * lie_message        Change a message, and sign it again where its sender can. False: the reader of
  *                    the wire rejects it.
  * lie_bytes          Change the bytes of a contribution on their way to one owner.
  * lie_contribution   Change the contribution of a round, before it is declared.
+ * lie_swapped        The values of the same norm that a liar adds in place of its contribution.
+ * lie_own_addend     What a member adds to a slice that it owns.
  * lie_wait_ms        How long the member waits before it sends the next slice.
  * lie_slowness       The factor by which its slices take longer on its uplink. */
 const char *lie_name(enum hostility hostility);
+bool lie_has_teller(const struct world *world);
+bool lie_explains(enum hostility hostility, uint32_t reason);
 bool lie_withholds(const struct world *world, uint32_t node, const struct message *message);
 bool lie_message(struct world *world, uint32_t node, struct parcel *parcel);
 void lie_bytes(const struct world *world, uint32_t node, uint32_t to, struct coded *coded);
 void lie_contribution(struct world *world, uint32_t node);
+struct coded lie_swapped(const struct world *world, const struct coded *coded);
+struct coded lie_own_addend(const struct world *world, uint32_t node, uint32_t slice);
 int64_t lie_wait_ms(const struct world *world, uint32_t node, enum message_kind kind);
 void lie_mark_sent(struct world *world, uint32_t node, enum message_kind kind);
 uint64_t lie_slowness(const struct world *world, uint32_t node);
@@ -99,21 +107,12 @@ uint32_t plane_stored(const struct world *world, const struct node *node,
 struct stored *plane_find(struct node *node, uint32_t round, uint32_t slice,
                           const struct hash *hash);
 struct hash plane_root(const struct world *world, const struct outer *outer);
-struct coded plane_encode(const float *values);
-struct hash plane_zero_root(uint32_t slice_count); /* of a contribution of zeros */
-double plane_norm(const struct coded *coded);      /* infinite if it is not sound */
-int plane_is_sound(const struct coded *coded);
+/* plane_made_result: whether the newest sum of a slice by this start of a member is the one that an
+ * entry commits. */
+bool plane_made_result(const struct world *world, uint32_t node, const struct entry *entry,
+                       uint32_t slice);
 /* plane_entry_hash: of an entry with this root in the place of its own. */
 struct hash plane_entry_hash(const struct entry *entry, const struct hash *root);
-
-/* plane_swapped: the values of the same norm that a liar adds in place of its contribution.
- * plane_own_addend: what a member adds to a slice that it owns. */
-struct coded plane_swapped(struct coded coded);
-struct coded plane_own_addend(const struct node *node, uint32_t slice);
-
-/* plane_add: add a contribution to a mean. */
-void plane_add(const struct entry_member *member, double reference, float weight,
-               const struct coded *coded, float *mean);
 
 /* Training (training.c): begin that of an action; end that of a round after the current sample. */
 void training_begin(struct world *world, uint32_t index, const struct action *action);
@@ -175,11 +174,14 @@ void store_free(struct tracker_record *record);
 /* The oracles (oracle.c).
  * oracle_append    an entry is durable in a store
  * oracle_applied   a member has a new root, from an entry or by adopting it (0)
+ * oracle_rechecked a member computed a slice again
  * oracle_trained   a member is about to encode with its feedback
  * oracle_restarted a member forgets its feedback
  * oracle_behind    a member that is on an old root, or 0; the store was not copied */
 void oracle_append(struct world *world, struct tracker_store *store, const struct entry *entry);
 void oracle_applied(struct world *world, uint32_t node, const struct hash *root, int is_adopted);
+void oracle_rechecked(struct world *world, uint32_t node, const struct action *action,
+                      const struct message_refusal *refusal);
 void oracle_trained(struct world *world, uint32_t node);
 void oracle_restarted(struct world *world, uint32_t node);
 uint32_t oracle_behind(const struct world *world);

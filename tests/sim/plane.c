@@ -1,8 +1,8 @@
-/* plane: the simulated data plane: a toy codec, sums, roots, adoption, feedback. */
+/* plane: the simulated data plane: results, roots, and the adoption of states. */
 #include "tests/sim/parts.h"
+#include "tests/sim/values.h"
 
 #include "runtime/swarm/ledger/entry.h"
-#include "runtime/swarm/ledger/norms.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,38 +10,8 @@
 
 enum { LEAVES = 5, LEAF_MS = 30 };
 
-struct coded plane_encode(const float *values) {
-    struct coded coded = {0};
-    float most = 0;
-    for (int i = 0; i < SLICE_ELEMENTS; i++) {
-        most = isfinite(values[i]) ? fmaxf(most, fabsf(values[i])) : INFINITY;
-    }
-    coded.scale = most / 127.0f;
-    for (int i = 0; i < SLICE_ELEMENTS && coded.scale > 0 && isfinite(coded.scale); i++) {
-        coded.steps[i] = (int8_t)lrintf(values[i] / coded.scale);
-    }
-    return coded;
-}
-
-int plane_is_sound(const struct coded *coded) {
-    return isfinite(coded->scale) && coded->scale >= 0;
-}
-
-double plane_norm(const struct coded *coded) {
-    double energy = 0;
-    for (int i = 0; i < SLICE_ELEMENTS; i++) {
-        double value = (double)((float)coded->steps[i] * coded->scale);
-        energy += value * value;
-    }
-    return plane_is_sound(coded) ? sqrt(energy) : (double)INFINITY;
-}
-
 struct hash plane_root(const struct world *world, const struct outer *outer) {
-    struct hash_state state;
-    hash_begin(&state);
-    hash_add(&state, outer->values, world->slice_count * SLICE_ELEMENTS * sizeof(float));
-    hash_add(&state, outer->momentum, world->slice_count * SLICE_ELEMENTS * sizeof(float));
-    return hash_end(&state);
+    return hash_is_zero(&outer->root) ? values_root(world, outer) : outer->root;
 }
 
 struct hash plane_entry_hash(const struct entry *entry, const struct hash *root) {
@@ -108,68 +78,32 @@ static void keep_result(struct world *world, uint32_t index, const struct messag
     measure_result(world, index);
 }
 
-static float total_weight(const struct action *action) {
-    uint64_t total = 0;
-    for (uint32_t seat = 0; seat < MEMBERS_MOST; seat++) {
-        bool is_in = (action->contributors >> seat & 1) != 0;
-        total += is_in ? action->table->members[seat].weight : 0;
-    }
-    return total > 0 ? (float)total : 1;
-}
-
-void plane_add(const struct entry_member *member, double reference, float weight,
-               const struct coded *coded, float *mean) {
-    float share = (float)member->weight / weight;
-    share *= norms_clip(member->norm, reference);
-    for (int i = 0; i < SLICE_ELEMENTS; i++) {
-        mean[i] += share * ((float)coded->steps[i] * coded->scale);
-    }
-}
-
-struct coded plane_swapped(struct coded coded) {
-    for (int i = 0; i < SLICE_ELEMENTS; i++) {
-        coded.steps[i] = (int8_t)-coded.steps[i];
-    }
-    return coded;
-}
-
-struct coded plane_own_addend(const struct node *node, uint32_t slice) {
-    const struct coded own = node->own.slices[slice];
-    return node->hostility == HOSTILE_SWAP ? plane_swapped(own) : own;
-}
-
-/* Adds the contributions in ascending order of seats in fp32, each times its share of the weight,
- * and encodes the mean once. */
-static struct coded add_up(const struct world *world, const struct node *node,
-                           const struct action *action) {
-    float mean[SLICE_ELEMENTS] = {0};
-    float weight = total_weight(action);
-    for (uint32_t turn = 0; turn < MEMBERS_MOST; turn++) {
-        uint32_t seat = world->mistake == MISTAKE_SUM_ORDER ? MEMBERS_MOST - 1 - turn : turn;
-        if ((action->contributors >> seat & 1) == 0) {
-            continue;
+/* The result of an owner that lies is off by a tenth of its norm: in one element, or in all. */
+static struct coded add_up(struct world *world, uint32_t index, const struct action *action) {
+    struct coded result = values_sum(world, index, action);
+    float values[SLICE_ELEMENTS];
+    if (world->nodes[index].hostility == HOSTILE_SUM) {
+        double norm = values_norm(world, &result);
+        float change = (float)(norm > 0 ? 0.1 * norm : 1);
+        bool is_dense = action->round % 2 == 0;
+        values_decode(world, &result, values);
+        for (int i = 0; i < (is_dense ? SLICE_ELEMENTS : 1); i++) {
+            values[i] += is_dense ? change / sqrtf(SLICE_ELEMENTS) : change;
         }
-        const struct coded coded = (int)seat == action->seat
-                                       ? plane_own_addend(node, action->slice)
-                                       : node->slots[seat][action->slots[seat]];
-        plane_add(&action->table->members[seat], action->table->reference_norm, weight, &coded,
-                  mean);
+        result = values_encode(world, values);
     }
-    for (int i = 0; i < SLICE_ELEMENTS; i++) {
-        mean[i] += node->hostility == HOSTILE_SUM ? 1.0f : 0.0f;
-    }
-    return plane_encode(mean);
+    return result;
 }
 
 static void sum(struct world *world, uint32_t index, const struct action *action) {
-    struct coded result = add_up(world, &world->nodes[index], action);
+    struct coded result = add_up(world, index, action);
     struct message message = {.kind = MESSAGE_RESULT,
                               .round = action->round,
                               .slice = action->slice,
                               .epoch = action->epoch,
                               .contributors = action->contributors,
                               .owner = {{(uint8_t)index}},
-                              .hash = hash_of(&result, sizeof(result))};
+                              .hash = values_hash(world, &result)};
     post_sign_message(world, &(struct identity){{(uint8_t)index}}, &message);
     keep_result(world, index, &message, result);
     ASSERT(world->sum_count < SUMS_MOST);
@@ -177,6 +111,7 @@ static void sum(struct world *world, uint32_t index, const struct action *action
                                                       .slice = action->slice,
                                                       .epoch = action->epoch,
                                                       .owner = index,
+                                                      .start = world->nodes[index].start,
                                                       .contributors = action->contributors,
                                                       .hash = message.hash};
     struct happening *done = world_add(world, HAPPEN_EVENT, index, 1 + world_draw(world, 4));
@@ -185,44 +120,24 @@ static void sum(struct world *world, uint32_t index, const struct action *action
     done->event.hash = message.hash;
 }
 
-/* The outer state after an entry's results; 0 if one of them is not there. */
-static int outer_after(const struct world *world, struct node *node, const struct entry *entry,
-                       struct outer *outer) {
-    *outer = node->outer;
-    outer->round = entry->round;
-    for (uint32_t s = 0; s < world->slice_count; s++) {
-        const struct stored *stored = plane_find(node, entry->round, s, &entry->slices[s].hash);
-        if (stored == NULL) {
-            return 0;
-        }
-        for (uint32_t i = 0; i < SLICE_ELEMENTS; i++) {
-            float gradient = (float)stored->coded.steps[i] * stored->coded.scale;
-            float *momentum = &outer->momentum[s * SLICE_ELEMENTS + i];
-            *momentum = 0.9f * *momentum + gradient;
-            outer->values[s * SLICE_ELEMENTS + i] -= 0.1f * (gradient + 0.9f * *momentum);
+bool plane_made_result(const struct world *world, uint32_t node, const struct entry *entry,
+                       uint32_t slice) {
+    for (uint32_t i = world->sum_count; i > 0; i--) {
+        const struct summed *sum = &world->sums[i - 1];
+        if (sum->owner == node && sum->slice == slice) {
+            return sum->start == world->nodes[node].start && sum->round == entry->round &&
+                   hash_equal(&sum->hash, &entry->slices[slice].hash);
         }
     }
-    return 1;
+    return false;
 }
 
-/* Feedback advances where the entry names the own seat, and nowhere else. An entry that names an
- * earlier start of this member leaves nothing of it. */
-static void advance_feedback(struct world *world, uint32_t index, const struct action *action) {
-    struct node *node = &world->nodes[index];
-    const struct entry *entry = action->entry;
-    int is_mine = action->seat >= 0 && node->own.round == entry->round;
-    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
-        for (uint32_t s = 0; entry->seats[seat].id.bytes[0] == index && s < entry->slice_count;
-             s++) {
-            float *feedback = &node->feedback[s * SLICE_ELEMENTS];
-            const float *residual = &node->own.residual[s * SLICE_ELEMENTS];
-            if ((entry->slices[s].contributors >> seat & 1) != 0 && is_mine) {
-                memcpy(feedback, residual, SLICE_ELEMENTS * sizeof(*feedback));
-            } else if ((entry->slices[s].contributors >> seat & 1) != 0) {
-                memset(feedback, 0, SLICE_ELEMENTS * sizeof(*feedback));
-            }
-        }
+static bool has_results(const struct world *world, struct node *node, const struct entry *entry) {
+    bool has_all = true;
+    for (uint32_t s = 0; s < world->slice_count; s++) {
+        has_all &= plane_find(node, entry->round, s, &entry->slices[s].hash) != NULL;
     }
+    return has_all;
 }
 
 static struct happening *add_done(struct world *world, uint32_t index, const struct action *action,
@@ -238,33 +153,40 @@ static int is_full(const struct world *world, const struct node *node) {
     return node->disk_full_until > world->now;
 }
 
-static void root_or_apply(struct world *world, uint32_t index, const struct action *action) {
+static void apply(struct world *world, uint32_t index, const struct action *action) {
     struct node *node = &world->nodes[index];
-    static struct outer after; /* too large for the stack */
-    if (!outer_after(world, node, action->entry, &after)) {
-        world_fail(world, "node %u was told that it holds results that it lacks", index);
+    struct happening *done = add_done(world, index, action, EVENT_APPLIED);
+    done->event.write_outcome = is_full(world, node) ? WRITE_FAILED : WRITE_OK;
+    if (done->event.write_outcome != WRITE_OK) {
         return;
     }
-    struct hash root = plane_root(world, &after);
-    if (action->kind == ACTION_APPLY) {
-        struct happening *done = add_done(world, index, action, EVENT_APPLIED);
-        done->event.root = root;
-        done->event.write_outcome = is_full(world, node) ? WRITE_FAILED : WRITE_OK;
-        if (done->event.write_outcome == WRITE_OK) {
-            advance_feedback(world, index, action);
-            node->outer = after;
-            node->applied += 1;
-            node->snapshot = node->applied % SNAPSHOT_COMMITS == 0 ? after : node->snapshot;
-            oracle_applied(world, index, &root, 0);
-        }
-        return;
-    }
-    root.bytes[0] ^= node->hostility == HOSTILE_VOTE;
+    values_apply(world, index, action);
+    node->outer.round = action->entry->round;
+    node->outer.root = values_root(world, &node->outer);
+    node->applied += 1;
+    node->snapshot = node->applied % SNAPSHOT_COMMITS == 0 ? node->outer : node->snapshot;
+    done->event.root = node->outer.root;
+    oracle_applied(world, index, &done->event.root, 0);
+}
+
+static void vote(struct world *world, uint32_t index, const struct action *action) {
     struct identity id = {{(uint8_t)index}};
+    struct hash root = values_root_after(world, index, action->entry);
+    root.bytes[0] ^= world->nodes[index].hostility == HOSTILE_VOTE;
     struct happening *done = add_done(world, index, action, EVENT_ROOT_COMPUTED);
     done->event.root = root;
     done->event.hash = plane_entry_hash(action->entry, &root);
     done->event.signature = post_sign(&id, &done->event.hash);
+}
+
+static void root_or_apply(struct world *world, uint32_t index, const struct action *action) {
+    if (!has_results(world, &world->nodes[index], action->entry)) {
+        world_fail(world, "node %u was told that it holds results that it lacks", index);
+    } else if (action->kind == ACTION_APPLY) {
+        apply(world, index, action);
+    } else {
+        vote(world, index, action);
+    }
 }
 
 static void store(struct world *world, uint32_t index, const struct action *action) {
@@ -288,9 +210,15 @@ static void next_leaf(struct world *world, uint32_t index) {
     leaf->event.job = world->nodes[index].adopting.job;
 }
 
+/* Leaves that are here follow the next commit by its results; otherwise they are of no use. */
+static bool keeps_leaves(const struct node *node, const struct entry *entry) {
+    bool is_next = entry->kind == ENTRY_COMMIT && entry->commits == node->adopting_commits + 1;
+    return hash_equal(&node->adopt_root, &entry->root) || (node->adopting.job > 0 && is_next);
+}
+
 static void adopt(struct world *world, uint32_t index, const struct action *action) {
     struct node *node = &world->nodes[index];
-    if (!hash_equal(&node->adopt_root, &action->entry->root)) {
+    if (!keeps_leaves(node, action->entry)) {
         node->leaves = 0;
     }
     world->adoptions += 1;
@@ -298,6 +226,7 @@ static void adopt(struct world *world, uint32_t index, const struct action *acti
     node->adopting = *action;
     node->adopt_root = action->entry->root;
     node->adopting_round = action->entry->round;
+    node->adopting_commits = action->entry->commits;
     next_leaf(world, index);
 }
 
@@ -312,7 +241,7 @@ static void end_adoption(struct world *world, uint32_t index, const struct outer
         node->outer = *outer;
         node->outer.round = node->adopting_round;
         node->snapshot = node->outer;
-        memset(node->feedback, 0, sizeof(node->feedback));
+        values_adopt(world, index);
         oracle_applied(world, index, &done->event.root, 1);
     }
 }

@@ -1,6 +1,7 @@
 /* post: messages between nodes: signatures, copies, loss, forged bytes, and the checks of a
  * transport. */
 #include "tests/sim/parts.h"
+#include "tests/sim/values.h"
 
 #include "runtime/swarm/wire/wire.h"
 
@@ -55,10 +56,10 @@ static size_t bulk_of(const struct world *world, const struct parcel *parcel,
     enum message_kind kind = parcel->message.kind;
     if (kind == MESSAGE_SKETCHES) {
         *bytes = (const uint8_t *)parcel->sketches;
-        return world->slice_count * sizeof(struct coded);
+        return world->slice_count * sizeof(struct page_sketch);
     }
     *bytes = (const uint8_t *)&parcel->coded;
-    return kind == MESSAGE_CONTRIBUTION || kind == MESSAGE_RESULT ? sizeof(parcel->coded) : 0;
+    return kind == MESSAGE_CONTRIBUTION || kind == MESSAGE_RESULT ? values_bytes(world) : 0;
 }
 
 bool post_accept(const struct world *world, const struct entry *open, struct parcel *parcel) {
@@ -70,9 +71,9 @@ bool post_accept(const struct world *world, const struct entry *open, struct par
         return false;
     }
     if (message->kind == MESSAGE_CONTRIBUTION || message->kind == MESSAGE_RESULT) {
-        message->slice_norm = plane_norm(&parcel->coded);
+        message->slice_norm = values_norm(world, &parcel->coded);
     }
-    return message->kind != MESSAGE_RESULT || plane_is_sound(&parcel->coded);
+    return message->kind != MESSAGE_RESULT || values_are_sound(world, &parcel->coded);
 }
 
 bool post_attach(struct world *world, uint32_t from, uint32_t to, struct parcel *parcel) {
@@ -87,7 +88,7 @@ bool post_attach(struct world *world, uint32_t from, uint32_t to, struct parcel 
         return false;
     }
     if (!world->is_calm && world_draw(world, DAMAGED_ONE_IN) == 0) {
-        parcel->coded.steps[world_draw(world, SLICE_ELEMENTS)] ^= 4;
+        values_damage(world, &parcel->coded, world_draw(world, values_bytes(world)), 4);
     }
     return true;
 }
@@ -116,7 +117,7 @@ static bool complete_message(struct world *world, uint32_t from, struct parcel *
     } else if (message->kind == MESSAGE_SKETCHES) {
         parcel->sketches = malloc(sizeof(node->own_sketches));
         memcpy(parcel->sketches, node->own_sketches, sizeof(node->own_sketches));
-        message->hash = hash_of(parcel->sketches, world->slice_count * sizeof(struct coded));
+        message->hash = hash_of(parcel->sketches, world->slice_count * sizeof(struct page_sketch));
         post_sign_message(world, &message->from, message);
         return hash_equal(&message->ballot.seed, &node->own_seed);
     }

@@ -2,6 +2,7 @@
 #include "tests/sim/fields.h"
 #include "tests/sim/guests.h"
 #include "tests/sim/parts.h"
+#include "tests/sim/values.h"
 
 #include "base/random.h"
 
@@ -17,7 +18,10 @@ enum {
     PATIENCE = 2,
     PROGRESS_MS = 60000, /* so long after the faults the swarm must have gone on */
     COMMITS_AFTER = 3,
-    CATCH_UP_MS = 15000, /* then time for all members to apply the last commit */
+    /* Then time for all members to apply the last commit. Requests for results time out after four
+     * times the slowest answer of the round, and rounds of one member may be shorter than its
+     * results take to be sent to three others. */
+    CATCH_UP_MS = 60000,
     ROLLBACK_MS = 8000,
     SLICE_BYTES = 16384, /* of an encoded slice on links with rates */
     SCHEDULE_SLICES = 6, /* the most slices of a schedule with faults */
@@ -64,11 +68,17 @@ static void make_hostile(struct world *world) {
         node->hostility = world->may_stall
                               ? (enum hostility)(1 + world_draw(world, HOSTILITIES - 1))
                               : LIES[world_draw(world, ARRAY_COUNT(LIES))];
+        if (node->hostility == HOSTILE_SUM && !values_have_sketches(world)) {
+            node->hostility = HOSTILE_SIGN; /* nobody would see the wrong sum */
+        }
     }
     world->false_field = &FIELDS[world_draw(world, FIELD_COUNT)];
     world->false_change = (int)world_draw(world, FIELD_CHANGES);
     world->settings.members_min = 1 + 2 * (uint32_t)count;
 }
+
+/* The codecs of schedules with the real arithmetic. */
+static const enum codec CODECS[] = {CODEC_INT8, CODEC_BF16, CODEC_INT4};
 
 /* Clears the world and gives it its settings. */
 static void begin(struct world *world, uint64_t seed, const struct steady_swarm *swarm) {
@@ -77,6 +87,7 @@ static void begin(struct world *world, uint64_t seed, const struct steady_swarm 
     world->member_count = swarm->members;
     world->slice_count = swarm->slices;
     world->slice_bytes = swarm->slice_bytes;
+    world->codec = CODECS[seed % ARRAY_COUNT(CODECS)];
     world->sample_ms = swarm->sample_ms;
     world->delay = swarm->delay_ms;
     world->settings =
@@ -85,7 +96,7 @@ static void begin(struct world *world, uint64_t seed, const struct steady_swarm 
                                   .parameter_count = (uint64_t)world->slice_count * SLICE_ELEMENTS,
                                   .seat_samples = swarm->samples,
                                   .sample_tokens = 1,
-                                  .zero_root = plane_zero_root(swarm->slices),
+                                  .zero_root = values_zero_root(world),
                                   .training = {swarm->samples, PATIENCE},
                                   .shrink_after_ms = 3000,
                                   .rollback_after_ms = ROLLBACK_MS};
@@ -141,18 +152,30 @@ static uint32_t end_of_voters(const struct world *world) {
     return world->first_guest > 0 ? world->first_guest : TRACKERS + world->member_count;
 }
 
+static bool has_wrong_sums(const struct world *world) {
+    bool has_any = false;
+    for (uint32_t n = TRACKERS; n < end_of_voters(world); n++) {
+        has_any |= world->nodes[n].hostility == HOSTILE_SUM;
+    }
+    return has_any;
+}
+
 /* Progress is owed while the present voters suffice, the honest ones are a quorum of them, and
- * most accept connections: two members that accept none cannot exchange anything. */
+ * most accept connections: two members that accept none cannot exchange anything. Nor can they
+ * find out whose sum is wrong, so the honest ones of those that accept connections must be a
+ * quorum where an owner lies. */
 static int owes_progress(const struct world *world) {
     uint32_t there = 0;
     uint32_t honest = 0;
     uint32_t reachable = 0;
+    bool is_named_by_honest = has_wrong_sums(world);
     for (uint32_t n = TRACKERS; n < end_of_voters(world); n++) {
         const struct node *node = &world->nodes[n];
         bool is_there = !node->has_left && !node->is_lost;
+        bool is_honest = node->hostility == HONEST;
         there += is_there;
-        honest += is_there && node->hostility == HONEST;
-        reachable += is_there && !node->link.is_dial_only;
+        honest += is_there && is_honest;
+        reachable += is_there && !node->link.is_dial_only && (is_honest || !is_named_by_honest);
     }
     return !world->may_stall && there >= world->settings.members_min &&
            honest >= entry_quorum(there) && reachable >= entry_quorum(there);

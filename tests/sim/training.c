@@ -1,7 +1,7 @@
 /* training: the simulated training of a member, and the contribution that it declares. */
 #include "tests/sim/parts.h"
+#include "tests/sim/values.h"
 
-#include <math.h>
 #include <string.h>
 
 enum {
@@ -21,8 +21,8 @@ static float sample_gradient(uint64_t sample, uint32_t element) {
 static void encode(struct world *world, uint32_t index, const struct action *action,
                    uint64_t count) {
     struct node *node = &world->nodes[index];
-    float values[ELEMENTS_MOST];
-    memcpy(values, node->feedback, sizeof(values));
+    static float values[ELEMENTS_MOST]; /* may be too large for the stack */
+    memset(values, 0, sizeof(values));
     for (uint32_t r = 0; r < action->range_count; r++) {
         for (uint64_t k = action->ranges[r].begin; k < action->ranges[r].end && count > 0; k++) {
             count--;
@@ -31,14 +31,7 @@ static void encode(struct world *world, uint32_t index, const struct action *act
             }
         }
     }
-    for (uint32_t s = 0; s < world->slice_count; s++) {
-        struct coded *coded = &node->own.slices[s];
-        *coded = plane_encode(&values[s * SLICE_ELEMENTS]);
-        for (uint32_t i = 0; i < SLICE_ELEMENTS; i++) {
-            uint32_t at = s * SLICE_ELEMENTS + i;
-            node->own.residual[at] = values[at] - (float)coded->steps[i] * coded->scale;
-        }
-    }
+    values_contribute(world, index, values);
     lie_contribution(world, index);
     if (world->mistake == MISTAKE_FEEDBACK) {
         memcpy(node->feedback, node->own.residual, sizeof(node->feedback));
@@ -51,36 +44,6 @@ static uint64_t draw_sample_ms(struct world *world) {
                             : 1 + world_draw(world, SAMPLE_MS);
 }
 
-/* The norm of a contribution. Slices that are not sound count as nothing, because a norm must be
- * finite. */
-static double norm_of(const struct world *world, const struct truth *own) {
-    double energy = 0;
-    for (uint32_t s = 0; s < world->slice_count; s++) {
-        double norm = plane_norm(&own->slices[s]);
-        energy += isfinite(norm) ? norm * norm : 0;
-    }
-    return sqrt(energy);
-}
-
-/* The tree over the slices of a contribution, and its root. A norm that is not sound is declared as
- * 0, because no message can contain it. */
-static struct hash declare(uint32_t slice_count, struct truth *own) {
-    for (uint32_t s = 0; s < slice_count; s++) {
-        const struct hash hash = hash_of(&own->slices[s], sizeof(struct coded));
-        double norm = plane_norm(&own->slices[s]);
-        own->norms[s] = isfinite(norm) ? norm : 0;
-        own->nodes[s] = contribution_leaf(&hash, own->norms[s]);
-    }
-    ASSERT(merkle_list_node_count(slice_count) <= ARRAY_COUNT(own->nodes));
-    merkle_list_build(own->nodes, slice_count);
-    return merkle_list_root(own->nodes, slice_count);
-}
-
-struct hash plane_zero_root(uint32_t slice_count) {
-    static struct truth zeros;
-    return declare(slice_count, &zeros);
-}
-
 /* Encodes what the training of a node gives, and posts its end. The machine ignores the end that
  * was posted before, if this one is earlier. */
 static void complete_training(struct world *world, uint32_t index, int64_t delay_ms) {
@@ -91,10 +54,9 @@ static void complete_training(struct world *world, uint32_t index, int64_t delay
     struct happening *done = world_add(world, HAPPEN_EVENT, index, delay_ms);
     done->event.kind = EVENT_TRAINED;
     done->event.round = training->action.round;
-    done->event.trained = (struct training_amount){.tokens = training->samples,
-                                                   .samples = training->samples,
-                                                   .norm = norm_of(world, &node->own)};
-    done->event.root = declare(world->slice_count, &node->own);
+    done->event.trained =
+        (struct training_amount){.tokens = training->samples, .samples = training->samples};
+    done->event.root = values_declare(world, &node->own, &done->event.trained.norm);
     world->truths[training->truth] = node->own;
 }
 

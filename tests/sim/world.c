@@ -1,6 +1,7 @@
 /* world: the clock, the heap of happenings, and the starts and stops of nodes. */
 #include "tests/sim/guests.h"
 #include "tests/sim/parts.h"
+#include "tests/sim/values.h"
 
 #include "base/random.h"
 
@@ -98,7 +99,7 @@ void world_stop(struct world *world, uint32_t index) {
     node->leaves = 0;
     node->measures = (struct measures){0};
     net_stop(world, index);
-    memset(node->feedback, 0, sizeof(node->feedback));
+    values_stop(world, index);
     for (int i = 0; i < STORE_ROWS; i++) {
         if (!node->results[i].is_durable) {
             node->results[i].round = 0;
@@ -144,7 +145,7 @@ static void start_member(struct world *world, uint32_t index) {
                                          .start_id = 1 + world_draw(world, UINT64_C(1) << 60),
                                          .slice_count = world->slice_count,
                                          .sample_tokens = 1,
-                                         .has_sketches = true,
+                                         .has_sketches = values_have_sketches(world),
                                          .stored = reports};
     start.audit_secret = hash_of(&start.start_id, sizeof(start.start_id));
     start.root = plane_root(world, &node->outer);
@@ -153,6 +154,7 @@ static void start_member(struct world *world, uint32_t index) {
     node->machine = aligned_alloc(64, member_memory_bytes(world->slice_count));
     member_init(node->machine, &start);
     chain_start(world, index);
+    values_start(world, index);
     measure_draw(world, index);
 }
 
@@ -368,6 +370,7 @@ int world_end(struct world *world) {
         chain_stop(world, n);
         free(world->nodes[n].field_memory);
         free(world->nodes[n].machine);
+        values_stop(world, n);
     }
     free(world->heap);
     free(world->actions);

@@ -11,8 +11,9 @@
  *     lies       what hostile members do to their messages, bytes and contributions
  *     fields     every field of a member's messages, and false values for it
  *     training   data: the contribution of a member
- *     plane      data: toy codec, sums, roots, adoption, error feedback
- *     check      data: toy sketches, which are the values themselves, and checks of sums
+ *     plane      data: results, roots, adoption
+ *     check      data: sketches, and checks of sums
+ *     values     data: what a slice contains, by toy arithmetic or the program's own
  *     chain      a member's copy of the ledger, by the real code
  *     equivocate a tracker that shows members different messages
  *     keys       signatures: a hash in place of Ed25519
@@ -23,16 +24,18 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "kernels/sketch.h"
 #include "runtime/swarm/ledger/ledger.h"
 #include "runtime/swarm/member/uplink.h"
 #include "runtime/swarm/member_machine/member_machine.h"
 #include "runtime/swarm/tracker_machine/tracker_machine.h"
 
-/* A build for larger swarms defines these. */
+/* A build for larger swarms, or one that computes as the program does (SIM_REAL), defines these. */
 #ifndef SIM_MEMBERS
-#define SIM_MEMBERS      16
-#define SIM_SLICES       32
-#define SIM_STORE_ROUNDS 10
+#define SIM_MEMBERS        16
+#define SIM_SLICES         32
+#define SIM_STORE_ROUNDS   10
+#define SIM_SLICE_ELEMENTS 4
 #endif
 
 enum {
@@ -41,7 +44,7 @@ enum {
     MEMBERS_MOST = SIM_MEMBERS,
     NODES = TRACKERS + MEMBERS_MOST,
     SLICES_MOST = SIM_SLICES,
-    SLICE_ELEMENTS = 4,
+    SLICE_ELEMENTS = SIM_SLICE_ELEMENTS,
     ELEMENTS_MOST = SLICES_MOST * SLICE_ELEMENTS,
     STORE_ROUNDS = SIM_STORE_ROUNDS, /* rounds whose results a node keeps */
     STORE_ROWS = STORE_ROUNDS * SLICES_MOST,
@@ -115,14 +118,28 @@ enum hostility {
     HOSTILITIES
 };
 
-/* An encoded slice: the toy codec's scale and steps. */
+/* An encoded slice: the program's encoding, of at most 16 bits an element; or the toy codec's scale
+ * and steps. */
+#ifdef SIM_REAL
+struct coded {
+    uint8_t bytes[2 * SLICE_ELEMENTS];
+};
+struct page_sketch {
+    uint8_t bytes[SKETCH_BYTES];
+};
+#else
 struct coded {
     float scale;
     int8_t steps[SLICE_ELEMENTS];
 };
+struct page_sketch {
+    struct coded values; /* a toy sketch: the values themselves */
+};
+#endif
 
 struct outer {
     uint32_t round;
+    struct hash root; /* of values and momentum; zero: not computed */
     float values[ELEMENTS_MOST];
     float momentum[ELEMENTS_MOST];
 };
@@ -145,6 +162,7 @@ struct summed {
     uint32_t slice;
     uint32_t epoch;
     uint32_t owner; /* node */
+    uint32_t start; /* of the node */
     uint64_t contributors;
     struct hash hash;
 };
@@ -173,7 +191,7 @@ struct parcel {
     uint64_t *holders;
     struct slice_plan *plans;
     uint32_t awaited_ms[SWARM_MEMBERS_MAX]; /* of a REPORT */
-    struct coded *sketches;                 /* of a SKETCHES message: of all slices */
+    struct page_sketch *sketches;           /* of a SKETCHES message: of all slices */
     uint32_t sender_start; /* start of the sender's node when it sent the message */
     int64_t last_byte_us;  /* when the last byte can arrive, if the receiver's downlink is free */
     uint64_t bytes;        /* on the wire; 0: links have no rates */
@@ -287,10 +305,14 @@ struct node {
     struct truth own;
     float feedback[ELEMENTS_MOST];
     struct coded slots[MEMBERS_MOST][CONTRIBUTION_SLOTS_PER_MEMBER];
-    struct coded own_sketches[SLICES_MOST];
-    struct hash own_seed;                             /* of the own sketches */
-    struct coded sketches[MEMBERS_MOST][SLICES_MOST]; /* by seat */
-    struct message sketch_messages[MEMBERS_MOST];     /* by seat: with their hash and signature */
+    struct values *values; /* of a running member, with the real arithmetic */
+    struct page_sketch own_sketches[SLICES_MOST];
+    struct hash own_seed;                                   /* of the own sketches */
+    struct page_sketch sketches[MEMBERS_MOST][SLICES_MOST]; /* by seat */
+    uint32_t checked_round;                                 /* round of the newest check */
+    uint64_t checked_silent;                                /* seats whose sketches it lacked */
+    uint32_t suspected_slice;                     /* whose sum failed it; slice_count: none */
+    struct message sketch_messages[MEMBERS_MOST]; /* by seat: with their hash and signature */
     struct node_link link;
     struct measures measures;
     struct field_memory *field_memory; /* of a HOSTILE_FIELD member; NULL at first */
@@ -300,6 +322,7 @@ struct node {
     struct action adopting;            /* job 0: nothing */
     struct hash adopt_root;
     uint32_t adopting_round;
+    uint32_t adopting_commits;
     uint32_t leaves; /* of it that have come */
     /* Durable: */
     uint16_t copy[LEDGER_MOST]; /* of the ledger: indices of world->pool */
@@ -317,6 +340,7 @@ struct world {
     uint64_t key; /* of everything random */
     uint64_t drawn;
     enum mistake mistake;
+    enum codec codec; /* of the real arithmetic */
     uint32_t member_count;
     uint32_t first_guest; /* node of the first guest; 0: all members vote */
     uint32_t slice_count;
@@ -358,12 +382,14 @@ struct world {
     uint32_t commits;
     uint32_t aborts;
     uint32_t rollbacks;
-    uint32_t named;    /* suspensions for false statements */
-    uint32_t swapped;  /* committed results with swapped values of their owner */
-    uint32_t salvages; /* committed slices of a risen epoch */
-    uint32_t partial;  /* committed slices that lack a contributor of another slice */
+    uint32_t suspended; /* suspensions for any reason */
+    uint32_t named;     /* of these, for false statements */
+    uint32_t swapped;   /* committed results with swapped values of their owner */
+    uint32_t salvages;  /* committed slices of a risen epoch */
+    uint32_t partial;   /* committed slices that lack a contributor of another slice */
     uint32_t adoptions;
-    uint32_t replays; /* commits heard that are not the newest */
+    uint32_t rechecks; /* of sums that were right */
+    uint32_t replays;  /* commits heard that are not the newest */
     uint64_t happenings;
     bool may_stall;                       /* Hostile members may keep rounds from ending. */
     const struct field *false_field;      /* field of all HOSTILE_FIELD members */

@@ -1,0 +1,79 @@
+/* values: what the data plane computes with the values of slices. values_toy.c has a codec of eight
+ * bits and sketches that are the values themselves; values_real.c (SIM_REAL) calls the replica,
+ * with the codec of the world, and each member computes at a CPU level of its own. */
+#ifndef SKEP_TESTS_SIM_VALUES_H
+#define SKEP_TESTS_SIM_VALUES_H
+
+#include "tests/sim/world.h"
+
+/* Encoded slices.
+ * values_encode    of SLICE_ELEMENTS values; one that is not sound, or zeros, if one is not finite
+ * values_decode    the SLICE_ELEMENTS values of a sound slice
+ * values_norm      L2 norm; infinite if the slice is not sound
+ * values_bytes     size on the wire
+ * values_damage    change one byte
+ * values_destroy   make it unsound */
+struct coded values_encode(const struct world *world, const float *values);
+void values_decode(const struct world *world, const struct coded *coded, float *values);
+double values_norm(const struct world *world, const struct coded *coded);
+bool values_are_sound(const struct world *world, const struct coded *coded);
+struct hash values_hash(const struct world *world, const struct coded *coded);
+size_t values_bytes(const struct world *world);
+void values_damage(const struct world *world, struct coded *coded, uint64_t byte, uint8_t bits);
+void values_destroy(const struct world *world, struct coded *coded);
+
+/* values_mean: the mean of contributions in the order of their seats, before it is encoded,
+ * computed for the oracle. */
+struct value_part {
+    const struct coded *coded;
+    uint64_t weight;
+    float clip;
+};
+void values_mean(const struct world *world, const struct value_part *parts, uint32_t count,
+                 float *mean);
+
+/* values_root: of an outer state. */
+struct hash values_root(const struct world *world, const struct outer *outer);
+struct hash values_zero_root(const struct world *world); /* of a contribution of zeros */
+
+/* A running member. The durable outer state is node->outer.
+ * values_start, values_stop   It begins with that state and without feedback, or stops.
+ * values_contribute   Encode the contribution to all slices: node->own.slices and .residual.
+ * values_declare      The tree over the slices of a contribution, and its root and norm.
+ * values_sum          The result of the action's slice.
+ * values_root_after   The root after an entry's results, which the node has; zero: not finite.
+ * values_apply        Apply them to the outer state, and update the feedback.
+ * values_adopt        Take another outer state.
+ * values_feedback     [slice_count * SLICE_ELEMENTS]: what earlier encodings left out */
+void values_start(struct world *world, uint32_t node);
+void values_stop(struct world *world, uint32_t node);
+void values_contribute(struct world *world, uint32_t node, const float *gradient);
+struct hash values_declare(const struct world *world, struct truth *own, double *norm);
+struct coded values_sum(struct world *world, uint32_t node, const struct action *action);
+struct hash values_root_after(struct world *world, uint32_t node, const struct entry *entry);
+void values_apply(struct world *world, uint32_t node, const struct action *action);
+void values_adopt(struct world *world, uint32_t node);
+const float *values_feedback(const struct world *world, uint32_t node);
+
+/* Checks of sums.
+ * values_have_sketches   whether this codec has sketches
+ * values_sketch       of a contribution to a slice
+ * values_allow        whether sketches and result of a slice agree
+ * values_recheck      what is wrong with the slice of the action, by its contributions */
+bool values_have_sketches(const struct world *world);
+struct page_sketch values_sketch(struct world *world, uint32_t node, uint32_t slice,
+                                 const struct hash *seed, const struct coded *coded);
+bool values_allow(struct world *world, uint32_t node, const struct action *action, uint32_t slice);
+struct message_refusal values_recheck(struct world *world, uint32_t node,
+                                      const struct action *action);
+
+/* values_silence: the largest change of a result that a check may allow where contributors with
+ * `norm` of the mean are silent. */
+double values_silence(const struct coded *result, double norm);
+
+/* values_owner_residual: what the oracle adds to the feedback of the owner of a slice: the part of
+ * its mean that the encoding left out. False: nothing. */
+bool values_owner_residual(const struct world *world, const float *mean, float share,
+                           uint32_t count, float *residual);
+
+#endif
