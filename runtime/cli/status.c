@@ -8,6 +8,7 @@
 #include "runtime/swarm/delegation/delegation.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum {
     FIRST_TIMEOUT_MS = 2000,
@@ -38,6 +39,7 @@ struct swarm_summary {
     const char *awaited;    /* the event that the tracker waits for */
     const char *derivation; /* how the deadlines were derived */
     double round, stage_s, commits, commits_max, entries, up_s, awaited_s, slice_count;
+    double tokens, planned_tokens; /* of the newest commit: trained, and given to its members */
     double checkpoint; /* index of the entry that joiners read the ledger from; 0: its beginning */
     double expires_s;  /* Unix time at which the delegation to the tracker expires; 0: never */
 };
@@ -123,12 +125,15 @@ static enum status read_summary(const struct json_node *root, struct swarm_summa
     const struct field awaits[] = {{.key = "what", .text = &summary->awaited},
                                    {.key = "for_s", .number = &summary->awaited_s}};
     const struct field delegation[] = {{.key = "expires_s", .number = &summary->expires_s}};
+    const struct field trained[] = {{.key = "tokens", .number = &summary->tokens},
+                                    {.key = "planned", .number = &summary->planned_tokens}};
     const struct field deadlines[] = {{.key = "derivation", .text = &summary->derivation}};
     *summary = (struct swarm_summary){
         .name = "", .stage = "", .root = "", .awaited = "", .derivation = ""};
     TRY(read_fields(root, fields, ARRAY_COUNT(fields), fault));
     TRY(read_part(root, "awaits", awaits, ARRAY_COUNT(awaits), fault));
     TRY(read_part(root, "delegation", delegation, ARRAY_COUNT(delegation), fault));
+    TRY(read_part(root, "trained", trained, ARRAY_COUNT(trained), fault));
     return read_part(root, "deadlines", deadlines, ARRAY_COUNT(deadlines), fault);
 }
 
@@ -148,18 +153,20 @@ static enum status read_status(const struct json_node *root, struct region *regi
     return json_get_array(root, "waiting", &read->guests, &read->has_guests, fault);
 }
 
-static const char *member_state(const struct member_row *row) {
-    return row->is_silent             ? "silent"
+static const char *member_state(const struct member_row *row, bool is_between_rounds) {
+    return row->is_silent             ? (row->is_leaving ? "left" : "silent")
            : row->is_leaving          ? "leaving"
            : row->suspended_until > 0 ? "suspended"
            : row->has_voted           ? "voted"
            : row->has_declared        ? "exchanging"
+           : is_between_rounds        ? (row->is_current ? "waiting" : "catch-up")
            : row->is_current          ? "training"
                                       : "catch-up";
 }
 
-static void print_member(const struct member_row *row, double slice_count) {
-    const double share = slice_count > 0 ? 100 * row->slices / slice_count : 0;
+static void print_member(const struct member_row *row, const struct swarm_summary *summary) {
+    const double share = summary->slice_count > 0 ? 100 * row->slices / summary->slice_count : 0;
+    const bool is_between_rounds = strcmp(summary->stage, "ready") == 0;
     const bool has_address = row->address != NULL && row->address[0] != '\0';
     char slices[SLICES_TEXT_BYTES];
     struct text text = text_over(slices, sizeof slices);
@@ -169,7 +176,7 @@ static void print_member(const struct member_row *row, double slice_count) {
         text_add(&text, "%.0f %%", share);
     }
     printf("%-20.20s  %-10s %6.0f  %7.1f s  %7s  %-6s  %8.0f  %10.0f  %s%s\n", row->name,
-           member_state(row), row->round, row->last_frame_s, slices,
+           member_state(row, is_between_rounds), row->round, row->last_frame_s, slices,
            row->has_contributed ? "yes" : "-", row->step_ms, row->upload_kib_s,
            has_address            ? row->address
            : row->address == NULL ? "(for members)"
@@ -188,6 +195,15 @@ static void print_expiry(double expires_s) {
     }
 }
 
+/* How much of the samples of the newest commit its members trained on. */
+static void print_trained(const struct swarm_summary *summary) {
+    char tokens[24], planned[24];
+    if (summary->planned_tokens > 0) {
+        printf(" and %s of %s tokens", text_format_count(summary->tokens, tokens),
+               text_format_count(summary->planned_tokens, planned));
+    }
+}
+
 static void print_summary(const struct swarm_summary *summary, size_t contributor_count) {
     bool has_ended = summary->commits_max > 0 && summary->commits >= summary->commits_max;
     printf("swarm      %s, up %.0f s\nround      %.0f, %s for %.1f s\n", summary->name,
@@ -201,13 +217,17 @@ static void print_summary(const struct swarm_summary *summary, size_t contributo
     if (summary->commits > 0) {
         printf(", the newest with %zu contributor%s", contributor_count,
                contributor_count == 1 ? "" : "s");
+        print_trained(summary);
     }
     if (summary->checkpoint > 0) {
         printf("\ncheckpoint entry %.0f: joiners read the ledger from there on",
                summary->checkpoint);
     }
     print_expiry(summary->expires_s);
-    printf("\ndeadlines  %s\n", summary->derivation);
+    putchar('\n');
+    if (log_is_enabled(LOG_DEBUG)) {
+        printf("deadlines  %s\n", summary->derivation);
+    }
 }
 
 static void print_suspensions(const struct swarm_status *read) {
@@ -244,7 +264,7 @@ static enum status print_status(const struct json_node *root, struct region *reg
                "last seen", "slices", "commit", "step ms", "up KiB/s", "address");
     }
     for (size_t i = 0; i < read.member_count; i++) {
-        print_member(&read.members[i], read.summary.slice_count);
+        print_member(&read.members[i], &read.summary);
     }
     print_suspensions(&read);
     return read.has_guests ? print_guests(&read.guests, fault) : OK;

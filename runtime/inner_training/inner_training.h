@@ -109,6 +109,7 @@ struct lockstep {
 struct last_logged {
     uint64_t sent_bytes, received_bytes; /* totals of all rounds up to the last logged line */
     bool tracker_was_connected, tracker_absence_logged, was_admitted, disk_was_full;
+    bool unreachability_logged; /* other members cannot connect to this one, which is logged */
     /* time of the first attempt to connect to the tracker */
     int64_t connect_begun_ns;
     int64_t fetch_begun_ns; /* time at which the state fetch began; 0: no fetch is active */
@@ -118,8 +119,10 @@ struct last_logged {
     char reason[WIRE_REJECT_REASON_BYTES];
     int64_t reason_logged_ns; /* time of that log line */
     uint32_t
-        unrecorded_round; /* last round whose record could not be written; 0: none since then */
-    struct hash wait;     /* of the text of what the member waits for; zeros: it does not wait */
+        unrecorded_round;     /* last round whose record could not be written; 0: none since then */
+    int64_t missed_logged_ns; /* last log line about a contribution that did not count; 0: none */
+    uint32_t missed_rounds;   /* rounds since then whose commits lack this member */
+    struct hash wait; /* of the text of what the member waits for; zeros: it does not wait */
     int64_t wait_begun_ns, wait_logged_ns; /* times of that wait; 0: it has not been logged */
 };
 

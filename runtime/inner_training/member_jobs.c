@@ -93,6 +93,8 @@ static enum status apply_results(struct member_run *member, const struct member_
     if (job->seat >= 0 && entry->members[job->seat].contributed > 0) {
         member->given.tokens += entry->members[job->seat].tokens;
         member->given.rounds++;
+    } else if (job->seat >= 0) {
+        member_log_missed(member, entry->round, &entry->members[job->seat]);
     }
     applied->root = replica_apply(&member->outer.replica, entry, find_feedback_seat(member, job));
     position->round = entry->round;

@@ -1,4 +1,5 @@
 /* member_log: writes a member's metrics, log messages and progress lines. */
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "runtime/inner_training/lockstep.h"
@@ -123,6 +124,34 @@ void member_log_round(struct member_run *member, const struct applied_round *rou
     }
 }
 
+/* Why a commit has nothing of a member that had a seat. */
+static const char *describe_missed(const struct member_run *member, uint32_t round,
+                                   const struct entry_member *row) {
+    return member->position.encoded_round != round || row->tokens == 0
+               ? "training did not end in time for this member to contribute"
+           : row->weight == 0 ? "your contribution has no weight, because its norm is out of bounds"
+                                " or it repeats an earlier one"
+                              : "your contribution arrived too late";
+}
+
+void member_log_missed(struct member_run *member, uint32_t round, const struct entry_member *row) {
+    struct last_logged *logged = &member->logged;
+    const int64_t now_ns = clock_monotonic_ns();
+    char others[64] = "";
+    struct text text = text_over(others, sizeof others);
+    logged->missed_rounds++;
+    if (logged->missed_logged_ns != 0 && now_ns - logged->missed_logged_ns < WAIT_NS) {
+        return;
+    }
+    if (logged->missed_rounds > 1) {
+        text_add(&text, "; %u rounds since the last such line", logged->missed_rounds);
+    }
+    log_line(LOG_WARNING, "round %u: %s; its samples return to the swarm%s", round,
+             describe_missed(member, round, row), others);
+    logged->missed_rounds = 0;
+    logged->missed_logged_ns = now_ns;
+}
+
 enum status member_exchange_memory(struct member_run *member, struct fault *fault) {
     return lockstep_execute_kind(member, COMMAND_MEMORY, fault);
 }
@@ -189,20 +218,52 @@ static void log_admission(struct member_run *member, const struct member_loop_vi
     logged->was_admitted = view->is_admitted;
 }
 
+/* Warns once that no other process can connect to the address that this member advertises. */
+static void log_unreachable(struct member_run *member, const struct member_loop_view *view) {
+    static const char HOSTLESS[] = "tcp://:";
+    struct last_logged *logged = &member->logged;
+    const bool is_hostless = strncmp(view->unreachable, HOSTLESS, sizeof HOSTLESS - 1) == 0;
+    if (view->unreachable[0] == '\0' || logged->unreachability_logged) {
+        return;
+    }
+    logged->unreachability_logged = true;
+    if (is_hostless) {
+        log_line(
+            LOG_WARNING,
+            "other members cannot connect to port %s of this machine; open it, or name an open "
+            "one with --listen and --public; training continues through the other members",
+            view->unreachable + sizeof HOSTLESS - 1);
+    } else {
+        log_line(
+            LOG_WARNING,
+            "other members cannot connect to %s; open this port, or correct --public; training "
+            "continues through the other members",
+            view->unreachable);
+    }
+}
+
 /* ---- waiting ---- */
 
-/* Writes what an idle member waits for; "" if another line reports it. */
-static void describe_wait(const struct member_run *member, const struct member_loop_view *view,
-                          struct text *wait) {
+/* The members that a round lacks: as the tracker says, else as many as the address book lacks.
+ * needed is 0 if it lacks none. */
+static struct attendance find_lack(const struct member_run *member,
+                                   const struct member_loop_view *view) {
     const uint32_t needed = (uint32_t)member->trainer.session.settings.swarm_members_min;
-    const uint32_t missing = view->members < needed ? needed - view->members : 0;
+    return view->attendance.needed > 0 || view->members >= needed
+               ? view->attendance
+               : (struct attendance){.present = view->members, .needed = needed};
+}
+
+/* Writes what an idle member waits for, without times; "" if another line reports it. */
+static void describe_wait(const struct member_run *member, const struct member_loop_view *view,
+                          const struct attendance *lack, struct text *wait) {
     if (!view->is_tracker_connected) {
         text_add(wait, "waiting for the tracker at %s", member->swarm.tracker.address);
     } else if (!view->is_admitted) {
         text_add(wait, "waiting to be admitted to %s", member->swarm.manifest.name);
-    } else if (missing > 0) {
-        text_add(wait, "waiting for %u more member%s: %u of at least %u have joined", missing,
-                 missing == 1 ? "" : "s", view->members, needed);
+    } else if (lack->needed > 0) {
+        text_add(wait, "waiting for ");
+        attendance_describe_need(lack, wait);
     } else if (member->position.encoded_round > member->position.round) {
         text_add(wait, "waiting for the results of round %u", member->position.encoded_round);
     } else {
@@ -215,23 +276,24 @@ static void describe_wait(const struct member_run *member, const struct member_l
 static bool is_wait_due(const struct last_logged *logged, const struct member_loop_view *view,
                         bool lacks_members, int64_t now_ns) {
     const int64_t last_ns = logged->wait_logged_ns;
+    const int64_t lasted_ns = now_ns - logged->wait_begun_ns;
     if (!view->is_tracker_connected || !view->is_admitted) {
         return false;
     }
-    return last_ns != 0 ? now_ns - last_ns >= REASON_NS
-                        : lacks_members || now_ns - logged->wait_begun_ns >= WAIT_NS;
+    return last_ns != 0 ? now_ns - last_ns >= min_i64(max_i64(lasted_ns / 2, WAIT_NS), REASON_NS)
+                        : lacks_members || lasted_ns >= WAIT_NS;
 }
 
 /* Reports what this member waits for and since when: on a terminal at once, elsewhere when it
- * changes or lasts, and then at intervals. */
+ * changes or lasts, and then at intervals that grow from 10 s to a minute. */
 static void log_wait(struct member_run *member, const struct member_loop_view *view) {
     struct last_logged *logged = &member->logged;
     const int64_t now_ns = clock_monotonic_ns();
-    const bool lacks_members =
-        view->members < (uint32_t)member->trainer.session.settings.swarm_members_min;
+    const struct attendance lack = find_lack(member, view);
+    const bool lacks_members = lack.needed > 0;
     char buffer[LINE_BYTES];
     struct text line = text_over(buffer, sizeof buffer);
-    describe_wait(member, view, &line);
+    describe_wait(member, view, &lack, &line);
     const struct hash wait = hash_of(buffer, line.length);
     if (!hash_equal(&wait, &logged->wait)) {
         logged->wait = wait;
@@ -240,7 +302,9 @@ static void log_wait(struct member_run *member, const struct member_loop_view *v
     }
     const bool is_due = is_wait_due(logged, view, lacks_members, now_ns);
     const double seconds = ns_to_seconds(now_ns - logged->wait_begun_ns);
-    if (seconds >= 1) {
+    if (lacks_members && lack.name[0] != '\0') {
+        attendance_describe_absence(&lack, (now_ns - view->attendance_ns) / NS_PER_MS, &line);
+    } else if (seconds >= 1) {
         text_add(&line, " for ");
         activity_add_time(&line, seconds);
     }
@@ -325,6 +389,7 @@ void member_log_swarm(struct member_run *member, bool is_idle) {
     mailbox_read_view(member_loop_mailbox(member->loop), &view);
     log_tracker(member, &view);
     log_admission(member, &view);
+    log_unreachable(member, &view);
     log_state_fetch(member, &view);
     if (is_idle && !view.is_fetching_state) {
         log_wait(member, &view);

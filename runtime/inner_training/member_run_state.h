@@ -72,6 +72,10 @@ void member_log_swarm(struct member_run *member, bool is_idle);
 void member_log_disk(struct member_run *member, const struct fault *fault);
 void member_log_record(struct member_run *member, uint32_t round, const struct fault *fault);
 
+/* member_log_missed: logs that the commit of a round in which this member had a seat has nothing of
+ * it, at most once in 10 s. `row` is its row of the commit. */
+void member_log_missed(struct member_run *member, uint32_t round, const struct entry_member *row);
+
 /* member_evaluate: computes the loss of the outer weights on held-out text, if the run has any.
  * Between rounds it stops early when other members would have to wait for this member. */
 MUST_CHECK enum status member_evaluate(struct member_run *member, bool is_last,

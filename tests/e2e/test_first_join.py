@@ -3,6 +3,7 @@ messages to a stranger, an unknown host, a restart on a disk that the member fil
 operator's own queries."""
 import os
 import pathlib
+import re
 import subprocess
 import time
 import unittest
@@ -168,6 +169,33 @@ class Waiting(JoinTest):
         self.wait_for(lambda: min(anna.last(), bert.last()) >= 1, "a round")
         self.assertEqual(anna.log().count("waiting for"), 1, anna.log())
 
+    def test_the_others_are_told_who_left_when_they_wait(self):
+        self.swarm(swarm__members_min=2, steps=1000000)
+        anna, bert = self.member("anna").start("--name", "anna"), self.member("bert")
+        bert.start("--name", "bert")
+        self.wait_for(lambda: min(anna.last(), bert.last()) >= 2, "rounds")
+        bert.ask_to_stop()
+        self.wait_for_end(bert)
+        lack = r"1 more member: 1 of at least 2 are here; bert left 0:\d\d ago\n"
+        for process in (anna, self.tracker):
+            self.wait_for(lambda: re.search("waiting for " + lack, process.log()), "who is missing")
+        status = self.site.run("status", "heather.skep", env={"XDG_CONFIG_HOME": str(
+            anna.folder / "config")})
+        self.assertRegex(status.stdout, r"\nwaits for  members: 1 of at least 2 are ready; bert "
+                                        r"left 0:\d\d ago, for ")
+        self.assertRegex(status.stdout, r"\nbert +left ")
+        self.assertRegex(status.stdout, r"\nanna +waiting ")
+        self.assertNotIn("deadlines", status.stdout)
+        self.wait_for(lambda: anna.log().count("bert left") >= 3, "a line each 10 s", 40)
+        bert.kill()
+        bert.start("--name", "bert")
+        reached = anna.last()
+        self.wait_for(lambda: anna.last() > reached, "another round")
+        self.tracker.ask_to_stop()
+        self.tracker.wait()
+        self.assertRegex(self.tracker.log(), r"stopped after \d+ rounds; start it with the same "
+                                             r"command to continue\n$")
+
     def test_after_the_end_it_is_said_that_the_run_is_over(self):
         self.swarm(steps=20)
         anna = self.member("anna").start()
@@ -179,6 +207,35 @@ class Waiting(JoinTest):
                                      "nothing is left to train")
         self.assertRegex(self.tracker.log(), r"round 1 committed as commit 1: 1 of 1 members "
                                              r"contributed, 1 voted, root [0-9a-f]{16}\n")
+
+
+class Unreachable(JoinTest):
+    def test_a_member_and_its_operator_are_told_that_its_port_is_closed(self):
+        self.swarm(steps=1000000)
+        anna = self.member("anna")
+        closed = "tcp://127.0.0.1:1"
+        anna.start("--public", closed, "--name", "anna")
+        self.wait_for(lambda: "cannot connect" in anna.log(), "warning")
+        self.assertIn(f"other members cannot connect to {closed}; open this port, or correct "
+                      "--public; training continues through the other members\n", anna.log())
+        self.assertIn(f"anna: other members cannot connect to {closed} (tried for 5 s): its user "
+                      "must open this port, or correct --public", self.tracker.log())
+        bert = self.member("bert").start()
+        self.wait_for(lambda: bert.last() > 0, "a round")
+        time.sleep(9)
+        self.assertNotIn("cannot connect", bert.log())
+        self.assertEqual(anna.log().count("cannot connect"), 1)
+
+
+class Late(JoinTest):
+    def test_a_member_whose_contribution_is_late_is_told(self):
+        self.swarm(swarm__members_min=3, steps=1000000)
+        others = [self.member(name).start() for name in ("anna", "bert")]
+        slow = self.member("carl", "limits.up=500").start()
+        late = r"round \d+: your contribution arrived too late; its samples return to the swarm\n"
+        self.wait_for(lambda: re.search(late, slow.log()), "line about it")
+        for other in others:
+            self.assertNotIn("arrived too late", other.log())
 
 
 class Evaluations(JoinTest):

@@ -282,7 +282,7 @@ class Refused(SwarmTest):
         self.assertAlmostEqual(found["round_up_bytes"] / 2**10, up, delta=1)
 
     def test_what_cannot_be_is_refused_with_a_reason(self):
-        self.swarm()
+        self.swarm(steps=1000000)  # the run must not end before `again` starts
         self.refused(self.member("shared", "optimizer.lr=1"), 2, "optimizer.lr")
         self.refused(self.member("many", "--ranks", "1025"), 2, "--ranks", "at most 1024")
         self.refused(self.member("tight", "limits.device=1MiB"), 3)

@@ -207,9 +207,10 @@ class Status(WordsTest):
         text = self.site.run("status", self.join_string)
         self.assert_exit(text, 0)
         self.assertRegex(text.stdout, r"\nwaits for  members: 1 of at least 2 are "
-                                      r"(connected|ready), for \d+\.\d s\n")
+                                      r"(connected|ready); bert disconnected 0:\d\d ago, for "
+                                      r"\d+\.\d s\n")
         self.assertRegex(text.stdout, r"\ncommitted  \d+ of 100000 rounds, .*, "
-                                      r"the newest with 2 contributors\n")
+                                      r"the newest with 2 contributors and \S+ of \S+ tokens\n")
         self.assertRegex(text.stdout, r"\nbert +silent ")
 
 

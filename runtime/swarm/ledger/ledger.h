@@ -10,7 +10,7 @@
  * it, and beginning at a checkpoint instead of the genesis.
  *
  * public   contribution.h entry.h ledger_file.h manifest.h merkle.h norms.h operator_documents.h
- *          rollback.h statement.h */
+ *          rollback.h statement.h training_share.h */
 #ifndef SKEP_SWARM_LEDGER_LEDGER_H
 #define SKEP_SWARM_LEDGER_LEDGER_H
 

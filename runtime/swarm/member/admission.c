@@ -9,6 +9,7 @@
 enum {
     INTRODUCTION_RETRY_MS = 1000, /* time between two introductions */
     INITIAL_HEARTBEAT_MS = 200,   /* used until the address book states the tracker's interval */
+    REACHED_WITHIN_MS = 8000,     /* the tracker tries for 5 s to connect to a new address */
 };
 
 void admission_init(struct admission *admission, const struct member_loop_options *options,
@@ -26,8 +27,11 @@ void admission_set_messenger(struct admission *admission, struct messenger *mess
 }
 
 void admission_on_connect(struct admission *admission) {
+    static const struct attendance NONE;
     admission->is_connected = true;
     admission->is_admitted = false;
+    admission->attendance = NONE;
+    admission->unreachable_ns = 0;
     admission->introduction_sent_ns = 0;
 }
 
@@ -106,12 +110,34 @@ void admission_on_address_book(struct admission *admission, const struct wire_ad
             admission->is_reachable = book->members[i].address[0] != '\0';
         }
     }
+    if (admission->is_reachable || !is_listed) {
+        admission->unreachable_ns = 0;
+    } else if (admission->unreachable_ns == 0) {
+        admission->unreachable_ns = clock_monotonic_ns();
+    }
     if (is_listed && !admission->is_admitted) {
         admission->is_admitted = true;
         idle_reason_clear(admission->reason);
     }
     admission->timing = book->timing;
     admission->member_count = book->count;
+}
+
+void admission_find_unreachable(const struct admission *admission, int64_t now_ns,
+                                char address[static MESSAGE_ADDRESS_BYTES]) {
+    address[0] = '\0';
+    if (admission->is_connected && admission->unreachable_ns != 0 &&
+        now_ns - admission->unreachable_ns >= REACHED_WITHIN_MS * NS_PER_MS) {
+        write_advertised_address(admission, address);
+    }
+}
+
+void admission_on_attendance(struct admission *admission, const uint8_t *payload, size_t count) {
+    struct attendance attendance;
+    if (attendance_read(payload, count, &attendance) == NULL) {
+        admission->attendance = attendance;
+        admission->attendance_ns = clock_monotonic_ns();
+    }
 }
 
 bool idle_reason_set(struct idle_reason *reason, const char *text) {

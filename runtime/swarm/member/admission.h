@@ -4,6 +4,7 @@
 #define SKEP_SWARM_MEMBER_ADMISSION_H
 
 #include "runtime/swarm/member/member.h"
+#include "runtime/swarm/wire/attendance.h"
 #include "runtime/swarm/wire/wire.h"
 
 /* idle_reason: why this member takes no part in rounds, as a text for the operator. A rejection by
@@ -30,9 +31,12 @@ struct admission {                             /* this member's admission by the
     bool is_connected;                 /* the connection to the tracker is open */
     bool is_admitted;                  /* the tracker has accepted this member */
     bool is_reachable;                 /* the tracker found that other members can connect */
-    bool is_replaced;                  /* another process has joined with this identity */
-    uint32_t member_count;             /* members in the address book, including this one */
-    struct swarm_timing timing;        /* from the address book; the default until it arrives */
+    int64_t unreachable_ns;       /* since when they cannot; 0: they can, or none is admitted */
+    bool is_replaced;             /* another process has joined with this identity */
+    uint32_t member_count;        /* members in the address book, including this one */
+    struct swarm_timing timing;   /* from the address book; the default until it arrives */
+    struct attendance attendance; /* from this connection's tracker; zeros: none */
+    int64_t attendance_ns;        /* when it arrived */
 };
 
 /* admission_init: initialize as not connected to the tracker.
@@ -58,6 +62,12 @@ void admission_introduce(struct admission *admission, int64_t now_ns);
 void admission_on_rejected(struct admission *admission, const uint8_t *text, size_t count);
 void admission_on_replaced(struct admission *admission);
 void admission_on_address_book(struct admission *admission, const struct wire_address_book *book);
+void admission_on_attendance(struct admission *admission, const uint8_t *payload, size_t count);
+
+/* admission_find_unreachable: write the address that this member advertises into `address` if the
+ * tracker has had the time to connect to it, and could not; else "". */
+void admission_find_unreachable(const struct admission *admission, int64_t now_ns,
+                                char address[static MESSAGE_ADDRESS_BYTES]);
 
 /* admission_is_self: whether these are the public keys of this member. */
 bool admission_is_self(const struct admission *admission, const struct public_keys *keys);

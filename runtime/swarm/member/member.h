@@ -20,6 +20,7 @@
 #include "runtime/swarm/delegation/delegation.h"
 #include "runtime/swarm/member_machine/member_machine.h"
 #include "runtime/swarm/replica/replica.h"
+#include "runtime/swarm/wire/attendance.h"
 #include "runtime/swarm/wire/wire.h"
 
 struct state_store; /* state_store.h */
@@ -130,14 +131,18 @@ struct member_loop_view {
     bool is_replaced; /* another process has joined with this identity; this one must end */
     char reason[WIRE_REJECT_REASON_BYTES]; /* why the member is idle; "" if it is not */
     uint32_t round, members;               /* newest round, and number of members in the swarm */
-    bool is_fetching_state;                /* a state fetch is in progress */
-    uint32_t behind;                       /* number of fetched leaves that are not current yet */
-    uint64_t fetched_bytes;                /* bytes received for the state fetch */
-    uint32_t contributors;                 /* number of contributors to the last commit */
-    uint64_t sent_bytes, received_bytes;   /* totals of the messenger since the start */
-    uint32_t exchange_ms;                  /* duration of the last exchange, from TABLE to COMMIT */
-    struct swarm_timing timing;            /* the tracker's current deadlines */
-    struct messenger_counts counts;        /* the messenger's counters */
+    struct attendance attendance;          /* of the tracker, at attendance_ns; zeros: none */
+    int64_t attendance_ns;                 /* when the attendance arrived */
+    /* the address that this member advertises and no other process can connect to; "": none */
+    char unreachable[MESSAGE_ADDRESS_BYTES];
+    bool is_fetching_state;              /* a state fetch is in progress */
+    uint32_t behind;                     /* number of fetched leaves that are not current yet */
+    uint64_t fetched_bytes;              /* bytes received for the state fetch */
+    uint32_t contributors;               /* number of contributors to the last commit */
+    uint64_t sent_bytes, received_bytes; /* totals of the messenger since the start */
+    uint32_t exchange_ms;                /* duration of the last exchange, from TABLE to COMMIT */
+    struct swarm_timing timing;          /* the tracker's current deadlines */
+    struct messenger_counts counts;      /* the messenger's counters */
 };
 
 #endif

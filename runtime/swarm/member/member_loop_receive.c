@@ -203,6 +203,9 @@ static void on_tracker_service_frame(struct member_loop *loop,
     case WIRE_ADDRESS_BOOK:
         on_address_book(loop, event->payload, frame->length);
         break;
+    case WIRE_ATTENDANCE:
+        admission_on_attendance(&loop->admission, event->payload, frame->length);
+        break;
     case WIRE_PING:
         answer_ping(loop, event);
         break;

@@ -119,6 +119,8 @@ static void publish_view(struct member_loop *loop) {
         .is_replaced = admission->is_replaced,
         .round = loop->open.round,
         .members = admission->member_count,
+        .attendance = admission->attendance,
+        .attendance_ns = admission->attendance_ns,
         .is_fetching_state = state_fetcher_is_active(&loop->fetcher),
         .behind = (uint32_t)leaf_fetch_outdated_count(&loop->fetcher.fetch),
         .fetched_bytes = loop->fetcher.fetch.received_bytes,
@@ -130,6 +132,7 @@ static void publish_view(struct member_loop *loop) {
         .counts = counts,
     };
     memcpy(view.reason, loop->reason.text, sizeof view.reason);
+    admission_find_unreachable(admission, clock_monotonic_ns(), view.unreachable);
     mailbox_publish_view(&loop->mailbox, &view);
 }
 

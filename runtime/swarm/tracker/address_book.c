@@ -2,13 +2,17 @@
 
 #include "runtime/swarm/packer/packer.h"
 #include "runtime/swarm/tracker/tracker_loop_state.h"
+#include "runtime/swarm/tracker_machine/tracker_machine.h"
 
 #include <string.h>
 
 /* The name of the promise that contains the member table. */
 static const char PROMISE_NAME[] = "announced";
 
-enum { FORMAT_VERSION = 2 };
+enum {
+    FORMAT_VERSION = 2,
+    ATTENDANCE_MS = 1000, /* between two counts of members, which walk over all slices */
+};
 
 void address_book_make_message(const struct member_table *table, const struct swarm_timing *timing,
                                struct wire_address_book *message) {
@@ -123,5 +127,60 @@ void address_book_run_due(struct tracker_loop *loop) {
     }
     if (!loop->members->is_unsaved) {
         send_to_outdated_members(loop);
+    }
+}
+
+/* ---- attendance ---- */
+
+void attendance_count(const struct tracker_loop *loop, const struct tracker_view *view,
+                      int64_t now_ms, struct attendance *attendance) {
+    const uint32_t commits_max = loop->options.settings.commits_max;
+    const bool is_over = commits_max > 0 && view->record->head.commits >= commits_max;
+    uint32_t present = 0;
+    attendance_init(attendance);
+    for (uint32_t row = 0; row < view->member_count; row++) {
+        const struct tracker_view_member *member = &view->members[row];
+        const bool is_absent = member->is_silent || member->is_leaving;
+        const int at = member_table_find_identity(loop->members, &member->id);
+        present += !member->is_guest && !is_absent;
+        if (!member->is_guest && is_absent && at != MEMBER_NONE) {
+            const struct admitted_member *admitted = &loop->members->rows[at];
+            attendance_add_absence(attendance, admitted->name, member->is_leaving,
+                                   (uint64_t)(now_ms - admitted->last_received_ms));
+        }
+    }
+    if (view->awaited != NULL) { /* a round is open: only members with a seat count */
+        present = view->present;
+    }
+    attendance_set_count(attendance, present, is_over ? 0 : view->needed);
+}
+
+static void send_attendance(struct tracker_loop *loop) {
+    uint8_t payload[ATTENDANCE_BYTES_MAX];
+    const struct attendance_watch *watch = &loop->attendance;
+    const size_t count = attendance_write(&watch->state, payload);
+    for (uint32_t i = 0; i < loop->guests->capacity; i++) {
+        struct tracker_guest *guest = &loop->guests->rows[i];
+        if (guest->is_used && guest->has_introduced &&
+            guest->attendance_version != watch->version &&
+            member_table_find_curve(loop->members, guest->curve) != MEMBER_NONE &&
+            tracker_loop_send(loop, guest, WIRE_ATTENDANCE, 0, payload, count)) {
+            guest_set_attendance_version(guest, watch->version);
+        }
+    }
+}
+
+void attendance_run_due(struct tracker_loop *loop, int64_t now_ms) {
+    struct attendance_watch *watch = &loop->attendance;
+    struct tracker_view view;
+    struct attendance counted;
+    if (watch->counted_ms != 0 && now_ms - watch->counted_ms < ATTENDANCE_MS) {
+        return;
+    }
+    tracker_read_view(loop->driver->tracker, &view);
+    attendance_count(loop, &view, now_ms, &counted);
+    attendance_watch_update(watch, &counted, now_ms);
+    if (watch->version > 0) {
+        send_attendance(loop);
     }
 }

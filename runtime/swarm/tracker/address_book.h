@@ -1,10 +1,12 @@
 /* address_book: stores the member table, and sends it to the members as the address book. A change
  * is durable before it is sent. Otherwise a restarted tracker could send an older table, and
- * members would disconnect from peers that it lacks. */
+ * members would disconnect from peers that it lacks. Also sends the attendance, which is not
+ * stored. */
 #ifndef SKEP_SWARM_TRACKER_ADDRESS_BOOK_H
 #define SKEP_SWARM_TRACKER_ADDRESS_BOOK_H
 
 #include "runtime/swarm/tracker/member_table.h"
+#include "runtime/swarm/wire/attendance.h"
 
 enum {
     ADDRESS_BOOK_FIELDS_MAX = 8,
@@ -37,5 +39,13 @@ MUST_CHECK enum status address_book_restore(struct tracker_loop *loop, struct fa
 /* address_book_run_due: saves the table if it has changed. When it is durable, sends it to each
  * member that has an older version. */
 void address_book_run_due(struct tracker_loop *loop);
+
+struct tracker_view;
+
+/* attendance_count: counts the members that a round needs and those that are connected.
+ * attendance_run_due: does so once a second, and sends a change to each member. */
+void attendance_count(const struct tracker_loop *loop, const struct tracker_view *view,
+                      int64_t now_ms, struct attendance *attendance);
+void attendance_run_due(struct tracker_loop *loop, int64_t now_ms);
 
 #endif

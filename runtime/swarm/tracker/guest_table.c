@@ -56,6 +56,10 @@ void guest_set_announced_version(struct tracker_guest *guest, uint32_t version) 
     guest->announced_version = version;
 }
 
+void guest_set_attendance_version(struct tracker_guest *guest, uint32_t version) {
+    guest->attendance_version = version;
+}
+
 void guest_set_rejected(struct tracker_guest *guest, bool was_rejected) {
     guest->was_rejected = was_rejected;
 }
@@ -65,6 +69,7 @@ void guest_store_introduction(struct tracker_guest *guest,
     guest->introduction = *introduction;
     guest->has_introduced = true;
     guest->announced_version = 0;
+    guest->attendance_version = 0;
     guest_record_activity(guest, now_ms);
 }
 

@@ -19,6 +19,7 @@ struct tracker_guest {
     bool was_rejected;              /* the guest received the reason for its rejection */
     uint32_t strikes;               /* number of protocol violations */
     uint32_t announced_version;     /* version of the address book sent to it; 0: none */
+    uint32_t attendance_version;    /* version of the attendance sent to it; 0: none */
     int64_t last_active_ms;         /* time of the last connection, introduction or query */
     uint8_t curve[KEY_BYTES];       /* channel key of the connection */
     char ip[MESSAGE_ADDRESS_BYTES]; /* IP address that it connects from */
@@ -49,12 +50,13 @@ void guest_remove(struct tracker_guest *guest);
 void guest_set_ip(struct tracker_guest *guest, const char ip[static MESSAGE_ADDRESS_BYTES]);
 void guest_record_activity(struct tracker_guest *guest, int64_t now_ms);
 void guest_set_announced_version(struct tracker_guest *guest, uint32_t version);
+void guest_set_attendance_version(struct tracker_guest *guest, uint32_t version);
 
 /* guest_set_rejected: records whether the newest introduction was rejected. */
 void guest_set_rejected(struct tracker_guest *guest, bool was_rejected);
 
-/* guest_store_introduction: stores a valid introduction. The address book will be sent to the guest
- * again.
+/* guest_store_introduction: stores a valid introduction. The address book and the attendance will
+ * be sent to the guest again.
  * guest_withdraw_introduction: marks the introduction as invalid, because a later start has
  * replaced this process. */
 void guest_store_introduction(struct tracker_guest *guest,

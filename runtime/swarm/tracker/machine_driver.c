@@ -1,6 +1,7 @@
 #include "runtime/swarm/tracker/machine_driver.h"
 
 #include "base/log.h"
+#include "runtime/swarm/ledger/training_share.h"
 #include "runtime/swarm/tracker/tracker_loop_state.h"
 #include "runtime/swarm/tracker_machine/tracker_machine.h"
 
@@ -8,8 +9,9 @@
 #include <sys/random.h>
 
 enum {
-    WRITE_RETRY_MS = 1000,               /* delay after a failed write */
-    FAILURE_LOG_INTERVAL_MS = 60 * 1000, /* between two log lines about failed writes */
+    WRITE_RETRY_MS = 1000,                /* delay after a failed write */
+    FAILURE_LOG_INTERVAL_MS = 60 * 1000,  /* between two log lines about failed writes */
+    TRAINING_WARNING_MS = 10 * 60 * 1000, /* between two warnings of little training */
 };
 
 /* Size of the arrays that make_record allocates. */
@@ -139,6 +141,24 @@ static void log_entry(const struct entry *entry) {
     }
 }
 
+/* Warns, at most once in TRAINING_WARNING_MS, of a commit whose members trained little. */
+static void warn_of_little_training(struct machine_driver *driver, const struct entry *commit,
+                                    uint64_t sample_tokens) {
+    const int64_t now_ms = tracker_now_ms();
+    const struct training_share share = training_share_of(commit, sample_tokens);
+    if (!training_share_is_low(&share) ||
+        (driver->training_warned_ms != 0 &&
+         now_ms - driver->training_warned_ms < TRAINING_WARNING_MS)) {
+        return;
+    }
+    driver->training_warned_ms = now_ms;
+    log_line(
+        LOG_WARNING,
+        "round %u: members trained on %.0f %% of their samples before the deadline; other work "
+        "slows their machines, or swarm.patience is too low, which only a new swarm can change",
+        commit->round, 100.0 * (double)share.tokens / (double)share.planned);
+}
+
 static void log_write_failure(struct machine_driver *driver, int64_t now_ms) {
     const struct fault *fault = &driver->fault;
     if (driver->failure_logged_ms == 0 ||
@@ -170,6 +190,8 @@ static bool write_action(struct tracker_loop *loop, const struct action *action,
     if (event->write_outcome == WRITE_OK && action->entry != NULL) {
         entry_copy(&driver->newest_entry, &driver->durable.entry);
         log_entry(&driver->newest_entry);
+        warn_of_little_training(driver, &driver->newest_entry,
+                                loop->options.settings.sample_tokens);
     }
     reach_crash_point(loop, CRASH_AFTER, id);
     return true;

@@ -18,6 +18,7 @@ struct machine_driver {
     bool is_retrying;           /* a write failed; the state machine is notified at retry_ms */
     int64_t retry_ms;           /* time of the next notification of a failed write */
     int64_t failure_logged_ms;  /* last log of a failed write; 0: the last write succeeded */
+    int64_t training_warned_ms; /* last warning that members train on little; 0: none */
     struct fault fault;         /* the last failed write */
     bool is_fenced;             /* another process has started with the same store */
     bool is_fork_logged;        /* the log says that a fork is possible */

@@ -31,6 +31,13 @@ static void continue_probe(struct tracker_loop *loop, struct admitted_member *me
         connect_probe_end(&probe->connection);
         state = CONNECT_PROBE_FAILED;
     }
+    if (state == CONNECT_PROBE_FAILED && !probe->failure_is_logged) {
+        probe->failure_is_logged = true;
+        log_line(LOG_WARNING,
+                 "%s: other members cannot connect to %s (tried for %d s): its user must open this "
+                 "port, or correct --public; it trains through the other members",
+                 member->name, member->address, PROBE_TIMEOUT_MS / 1000);
+    }
     if (state != CONNECT_PROBE_PENDING) {
         set_reachable(loop, member, state == CONNECT_PROBE_OK);
     }

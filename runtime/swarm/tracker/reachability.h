@@ -7,6 +7,7 @@
 
 #include "transport/messages/connect_probe.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -17,6 +18,7 @@ enum {
 struct member_probe {
     struct connect_probe connection; /* the connection attempt in progress */
     int64_t started_ms;              /* start of the last attempt; 0: none for this address */
+    bool failure_is_logged;          /* a failed attempt for this address was logged */
 };
 
 /* make_idle_member_probe: returns a probe without an attempt.

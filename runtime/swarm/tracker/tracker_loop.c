@@ -4,6 +4,7 @@
 #include "runtime/swarm/tracker/tracker_loop_state.h"
 #include "runtime/swarm/tracker_machine/tracker_machine.h"
 
+#include <math.h>
 #include <poll.h>
 #include <string.h>
 
@@ -189,8 +190,22 @@ uint16_t tracker_loop_port(const struct tracker_loop *loop) {
     return messenger_port(loop->messenger);
 }
 
+/* Whether a deadline differs by more than a tenth from the one that was logged last. */
+static bool is_news(const struct swarm_timing *timing, const struct swarm_timing *logged) {
+    const uint32_t now[] = {timing->heartbeat_ms, timing->silence_ms, timing->train_ms,
+                            timing->exchange_ms, timing->round_ms};
+    const uint32_t before[] = {logged->heartbeat_ms, logged->silence_ms, logged->train_ms,
+                               logged->exchange_ms, logged->round_ms};
+    bool is_news = false;
+    for (size_t i = 0; i < ARRAY_COUNT(now); i++) {
+        const double difference = (double)now[i] - (double)before[i];
+        is_news |= fabs(difference) > 0.1 * (double)before[i];
+    }
+    return is_news;
+}
+
 /* If the deadlines have changed, sends them to all members with the address book, and logs how they
- * were derived. */
+ * were derived if one of them has changed much. */
 static void announce_timing(struct tracker_loop *loop) {
     struct tracker_view view;
     const struct swarm_timing *timing = tracker_timing(loop->driver->tracker);
@@ -200,7 +215,9 @@ static void announce_timing(struct tracker_loop *loop) {
     tracker_read_view(loop->driver->tracker, &view);
     loop->timing = *timing;
     member_table_mark_changed(loop->members);
-    log_line(LOG_INFO, "deadlines: %s", view.derivation);
+    const bool is_logged = is_news(timing, &loop->logged_timing);
+    log_line(is_logged ? LOG_INFO : LOG_DEBUG, "deadlines: %s", view.derivation);
+    loop->logged_timing = is_logged ? *timing : loop->logged_timing;
 }
 
 static void run_tick(struct tracker_loop *loop, int64_t now_ms) {
@@ -307,6 +324,7 @@ static void run_due_work(struct tracker_loop *loop) {
     admission_log_strangers(loop, now_ms);
     reachability_run_due(loop, now_ms);
     address_book_run_due(loop);
+    attendance_run_due(loop, now_ms);
     if (now_ms >= loop->tick_ms) {
         run_tick(loop, now_ms);
     }
@@ -321,6 +339,10 @@ enum status tracker_loop_run(struct tracker_loop *loop, struct fault *fault) {
         tracker_loop_continue_documents(loop);
         ledger_server_run(loop);
         run_due_work(loop);
+    }
+    if (is_stop_requested(loop)) {
+        log_line(LOG_INFO, "stopped after %u rounds; start it with the same command to continue",
+                 loop->driver->newest_entry.commits);
     }
     if (loop->driver->is_fenced) {
         return fault_set(fault, STATUS_FAILED, loop->options.store_path,

@@ -1,12 +1,13 @@
 #include "runtime/swarm/tracker/tracker_documents.h"
 
 #include "base/json_write.h"
+#include "runtime/swarm/ledger/training_share.h"
 #include "runtime/swarm/tracker/tracker_loop_state.h"
 #include "runtime/swarm/tracker_machine/tracker_machine.h"
 
 #include <string.h>
 
-enum { AWAITED_BYTES = SWARM_MEMBERS_MAX * (MEMBER_NAME_BYTES + 2) + 64 }; /* size of the text */
+enum { AWAITED_BYTES = SWARM_MEMBERS_MAX * (MEMBER_NAME_BYTES + 2) + 160 }; /* size of the text */
 
 static double seconds_since(int64_t at_ms) {
     return (double)(tracker_now_ms() - at_ms) / 1000;
@@ -43,6 +44,12 @@ static void add_round_json(const struct tracker_loop *loop, const struct tracker
     for (uint32_t i = 0; i < head->cursor.returned_count; i++) {
         returned += head->cursor.returned[i].end - head->cursor.returned[i].begin;
     }
+    const struct training_share share =
+        training_share_of(&view->record->commit, loop->options.settings.sample_tokens);
+    json_begin_object(json, "trained"); /* in the newest commit */
+    json_add_u64(json, "tokens", share.tokens);
+    json_add_u64(json, "planned", share.planned);
+    json_end(json);
     json_begin_object(json, "cursor");
     json_add_u64(json, "position", head->cursor.position);
     json_add_u64(json, "returned", returned);
@@ -72,8 +79,11 @@ static void write_awaited(const struct tracker_loop *loop, const struct tracker_
         return;
     }
     if (view->present < view->needed && !is_over) {
+        struct attendance attendance;
+        attendance_count(loop, view, tracker_now_ms(), &attendance);
         text_add(text, "members: %u of at least %u are %s", view->present, view->needed,
                  view->awaited == NULL ? "ready" : "connected");
+        attendance_describe_absence(&attendance, 0, text);
         return;
     }
     for (uint32_t row = 0; row < loop->members->count; row++) {

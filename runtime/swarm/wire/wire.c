@@ -84,6 +84,7 @@ static const uint32_t KINDS[WIRE_KIND_END] = {
     [WIRE_REPLACED] = TO_MEMBER,
     [WIRE_CHECKPOINT_REQUEST] = TO_TRACKER,
     [WIRE_CHECKPOINT] = TO_MEMBER | IS_CHUNKED,
+    [WIRE_ATTENDANCE] = TO_MEMBER,
 };
 
 /* The fields outside of bodies, in the order of the encoding. */

@@ -32,7 +32,7 @@
  * A payload longer than FRAME_PAYLOAD_MAX is sent in chunks, in order on one connection;
  * frame.offset is the position of each. Only the tracker sends chunks.
  *
- * public   serving_limits.h wire_service.h */
+ * public   attendance.h serving_limits.h wire_service.h */
 #ifndef SKEP_SWARM_WIRE_WIRE_H
 #define SKEP_SWARM_WIRE_WIRE_H
 
@@ -73,7 +73,8 @@ enum wire_kind {
     WIRE_CHECKPOINT_REQUEST, /* Same as WIRE_STATUS_REQUEST. */
     /* From the tracker: the newest checkpoint of its ledger, or nothing; chunked. */
     WIRE_CHECKPOINT,
-    WIRE_KIND_END /* one more than the highest kind */
+    WIRE_ATTENDANCE, /* From the tracker: how many members are connected (attendance.h). */
+    WIRE_KIND_END    /* one more than the highest kind */
 };
 
 enum {

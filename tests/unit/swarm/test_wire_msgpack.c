@@ -327,6 +327,7 @@ static uint32_t kind_of_payload(enum wire_kind frame_kind) {
     case WIRE_LEDGER:
     case WIRE_PING:
     case WIRE_CHECKPOINT:
+    case WIRE_ATTENDANCE:
         break;
     case WIRE_MANIFEST_REQUEST:
     case WIRE_LEAF:

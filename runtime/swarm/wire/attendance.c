@@ -1,0 +1,129 @@
+#include "runtime/swarm/wire/attendance.h"
+
+#include "base/log.h"
+#include "runtime/swarm/packer/packer.h"
+
+#include <string.h>
+
+enum {
+    LOG_MIN_MS = 10 * 1000,      /* shortest time between two log lines */
+    LOG_MAX_MS = 10 * 60 * 1000, /* longest time between two lines of one wait */
+    LINE_BYTES = 256,
+};
+
+static void pack_attendance(struct packer *pack, void *object) {
+    struct attendance *attendance = object;
+    pack_u32(pack, "present", &attendance->present);
+    pack_u32(pack, "needed", &attendance->needed);
+    pack_text(pack, "name", attendance->name, sizeof attendance->name);
+    pack_u32(pack, "has_left", &attendance->has_left);
+    pack_u32(pack, "others", &attendance->others);
+    pack_u64(pack, "absent_ms", &attendance->absent_ms);
+    if (attendance->needed > SWARM_MEMBERS_MAX || attendance->others > SWARM_MEMBERS_MAX ||
+        (attendance->needed > 0 && attendance->needed <= attendance->present) ||
+        attendance->has_left > 1 || attendance->absent_ms > INT64_MAX / 2) {
+        packer_fail(pack, "has a number above its maximum");
+    }
+}
+
+size_t attendance_write(const struct attendance *attendance,
+                        uint8_t payload[static ATTENDANCE_BYTES_MAX]) {
+    return packer_write(
+        (struct packed_object){pack_attendance, (struct attendance *)(uintptr_t)attendance},
+        payload, ATTENDANCE_BYTES_MAX);
+}
+
+const char *attendance_read(const uint8_t *payload, size_t count, struct attendance *attendance) {
+    memset(attendance, 0, sizeof *attendance);
+    return packer_read((struct packed_object){pack_attendance, attendance}, payload, count);
+}
+
+void attendance_init(struct attendance *attendance) {
+    memset(attendance, 0, sizeof *attendance);
+}
+
+void attendance_add_absence(struct attendance *attendance, const char *name, bool has_left,
+                            uint64_t absent_ms) {
+    const bool is_first = attendance->name[0] == '\0';
+    attendance->others += !is_first;
+    if (is_first || absent_ms < attendance->absent_ms) {
+        struct text text = text_over(attendance->name, sizeof attendance->name);
+        text_add(&text, "%s", name);
+        attendance->has_left = has_left;
+        attendance->absent_ms = absent_ms;
+    }
+}
+
+void attendance_set_count(struct attendance *attendance, uint32_t present, uint32_t needed) {
+    if (present >= needed) {
+        memset(attendance, 0, sizeof *attendance);
+        return;
+    }
+    attendance->present = present;
+    attendance->needed = needed;
+}
+
+void attendance_describe_need(const struct attendance *attendance, struct text *text) {
+    ASSERT(attendance->needed > attendance->present);
+    const uint32_t missing = attendance->needed - attendance->present;
+    text_add(text, "%u more member%s: %u of at least %u %s", missing, missing == 1 ? "" : "s",
+             attendance->present, attendance->needed,
+             attendance->name[0] == '\0' ? "have joined" : "are here");
+}
+
+void attendance_describe_absence(const struct attendance *attendance, int64_t elapsed_ms,
+                                 struct text *text) {
+    if (attendance->name[0] == '\0') {
+        return;
+    }
+    text_add(text, "; %s %s ", attendance->name,
+             attendance->has_left == 1 ? "left" : "disconnected");
+    activity_add_time(text, (double)attendance->absent_ms * 1e-3 + (double)elapsed_ms * 1e-3);
+    text_add(text, " ago");
+    if (attendance->others > 0) {
+        text_add(text, ", and %u other%s %s absent", attendance->others,
+                 attendance->others == 1 ? "" : "s", attendance->others == 1 ? "is" : "are");
+    }
+}
+
+/* ---- changes ---- */
+
+/* Whether the counts and names are equal: only the times differ. */
+static bool is_same(const struct attendance *a, const struct attendance *b) {
+    return a->present == b->present && a->needed == b->needed && a->others == b->others &&
+           a->has_left == b->has_left && strcmp(a->name, b->name) == 0;
+}
+
+/* Time after a line until the next one: it grows with the wait, unless something has changed. */
+static int64_t log_pause_ms(const struct attendance_watch *watch, int64_t now_ms) {
+    const int64_t lasted_ms = now_ms - watch->begun_ms;
+    return !watch->is_logged || lasted_ms < LOG_MIN_MS ? LOG_MIN_MS
+           : lasted_ms > LOG_MAX_MS                    ? LOG_MAX_MS
+                                                       : lasted_ms;
+}
+
+static void log_lack(struct attendance_watch *watch, int64_t now_ms) {
+    char buffer[LINE_BYTES];
+    struct text line = text_over(buffer, sizeof buffer);
+    if (watch->state.needed == 0 ||
+        (watch->logged_ms != 0 && now_ms - watch->logged_ms < log_pause_ms(watch, now_ms))) {
+        return;
+    }
+    attendance_describe_need(&watch->state, &line);
+    attendance_describe_absence(&watch->state, now_ms - watch->counted_ms, &line);
+    log_line(LOG_INFO, "waiting for %s", buffer);
+    watch->logged_ms = now_ms;
+    watch->is_logged = true;
+}
+
+void attendance_watch_update(struct attendance_watch *watch, const struct attendance *counted,
+                             int64_t now_ms) {
+    if (!is_same(counted, &watch->state)) {
+        watch->version++;
+        watch->begun_ms = watch->state.needed == 0 ? now_ms : watch->begun_ms;
+        watch->is_logged = false;
+    }
+    watch->state = *counted;
+    watch->counted_ms = now_ms;
+    log_lack(watch, now_ms);
+}
