@@ -157,6 +157,19 @@ static enum status read_value(const struct option *option, const char *value,
     return OK;
 }
 
+/* Names the first argument that is missing: a word of command->arguments. */
+static enum status set_missing_fault(const struct command *command, struct invocation *invocation) {
+    char reason[NAME_BYTES];
+    const char *word = command->arguments;
+    for (int i = 0; i < invocation->positional_count && strchr(word, ' ') != NULL; i++) {
+        word = strchr(word, ' ') + 1;
+    }
+    const bool has_choices = strstr(word, " | ") != NULL; /* then all of them */
+    const int length = (int)(has_choices ? strlen(word) : strcspn(word, " "));
+    snprintf(reason, sizeof reason, "%.*s is missing", length, word);
+    return set_usage_fault(command, invocation, reason, NULL);
+}
+
 enum status command_read_arguments(const struct command *command, struct invocation *invocation) {
     const char *values[OPTIONS_MAX] = {NULL};
     char **argv = invocation->argv;
@@ -171,7 +184,7 @@ enum status command_read_arguments(const struct command *command, struct invocat
         }
     }
     if (invocation->positional_count < command->positional_count) {
-        return set_usage_fault(command, invocation, "an argument is missing", NULL);
+        return set_missing_fault(command, invocation);
     }
     for (int i = 0; i < command->option_count; i++) {
         TRY(read_value(&command->options[i], values[i], invocation));

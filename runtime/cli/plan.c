@@ -39,6 +39,17 @@ static void print_defaults(const struct session *session) {
     }
 }
 
+/* A model without a run file is planned in f32, whatever the type of its weights is. */
+static void print_type_note(const struct session *session) {
+    const struct settings *settings = &session->settings;
+    if (settings->run_file[0] == '\0' && !session->shared_settings_fixed &&
+        session->blueprint.checkpoint_dtype == DTYPE_BF16 &&
+        !settings_is_given(settings, "precision.params")) {
+        printf("note     planned in f32, as without a run file; a run file that starts from this "
+               "model's weights uses bf16\n");
+    }
+}
+
 static void print_passes(struct session *session, double passes) {
     const struct settings *settings = &session->settings;
     if (passes > 0) {
@@ -65,6 +76,7 @@ static void print_heading(struct session *session) {
         dtype_name((enum dtype)settings->moments_dtype), settings->recompute);
     print_passes(session, session_find_passes(session));
     print_defaults(session);
+    print_type_note(session);
     printf("program  %d instructions, %d buffers, plan %.16s\n\n",
            session->program.schedule.instruction_count, session->program.schedule.extent_count,
            hash_hex(&session->program.hash, hash));

@@ -10,7 +10,7 @@
 struct request {
     struct training training;
     int64_t rank_count;
-    bool fresh;  /* move the files of an earlier run aside */
+    bool fresh;  /* move the snapshots of an earlier run aside */
     bool resume; /* has no effect, because training always resumes */
 };
 
@@ -90,7 +90,9 @@ static void finish_train(void *context) {
 
 static const struct option OPTIONS[] = {
     {OPTION("--fresh", FLAG, fresh),
-     .help = "move the files of an earlier run aside and start over",
+     .help =
+         "start over: rename the snapshot folder to snapshots.before-TIME; metrics are appended, "
+         "the exported model is replaced",
      .example = "run.yaml --fresh"},
     {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX, .value = "N",
      .help = "number of ranks to start on this machine; default: 1, or the launcher's",

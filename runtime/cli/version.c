@@ -19,8 +19,9 @@ static void print_text(const struct version_report *report) {
     printf("compiler   %s\n", report->compiler);
     printf("CUDA       %s%s%s\n", or_none(report->toolkit), report->toolkit[0] != '\0' ? ", " : "",
            report->architectures);
-    printf("driver     %s\nNCCL       %s\n", or_none(report->driver), or_none(report->nccl));
-    printf("CPU        %s of", report->instruction_set);
+    printf("driver     %s\nNCCL       %s%s\n", or_none(report->driver), or_none(report->nccl),
+           report->nccl[0] != '\0' && report->toolkit[0] == '\0' ? ", not used without CUDA" : "");
+    printf("CPU        uses %s; can use", report->instruction_set);
     for (int i = 0; i < report->level_count; i++) {
         printf("%s %s", i > 0 ? "," : "", report->levels[i]);
     }

@@ -119,7 +119,10 @@ static void name_missing_data(const struct settings *settings, const struct path
     const char *key = patterns == &settings->train_files        ? "data.train"
                       : patterns == &settings->validation_files ? "data.validation"
                                                                 : NULL;
-    if (key != NULL) {
+    if (key != NULL && strcmp(settings_location(settings, key), "command line") == 0) {
+        snprintf(fault->remedy, sizeof fault->remedy,
+                 "check %s; paths on the command line are relative to the working directory", key);
+    } else if (key != NULL) {
         snprintf(fault->remedy, sizeof fault->remedy,
                  "check %s; paths in a run file are relative to its folder%s%.100s", key,
                  settings->folder[0] != '\0' ? ", " : "", settings->folder);

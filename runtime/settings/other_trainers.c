@@ -23,7 +23,8 @@ static const char TRAIN[] = "use data.train";
 static const char VALIDATION[] = "use data.validation";
 static const char MODEL[] = "use model";
 static const char RECOMPUTE[] = "use strategy.recompute";
-static const char ADAPTERS[] = "remove it: all parameters are trained, except those in frozen";
+static const char ADAPTERS[] =
+    "remove it: there is no LoRA; all parameters are trained, except those in frozen";
 
 static const struct {
     const char *name, *remedy;
@@ -143,7 +144,15 @@ static const struct {
     {"init_from", "use init"},
     {"use_peft", ADAPTERS},
     {"adapter", ADAPTERS},
+    {"lora", ADAPTERS},
     {"lora_r", ADAPTERS},
+    {"lora_rank", ADAPTERS},
+    {"lora_alpha", ADAPTERS},
+    {"lora_dropout", ADAPTERS},
+    {"lora_config", ADAPTERS},
+    {"qlora", ADAPTERS},
+    {"peft", ADAPTERS},
+    {"peft_config", ADAPTERS},
     {"load_in_4bit", ADAPTERS},
     {"load_in_8bit", ADAPTERS},
 };
@@ -152,12 +161,13 @@ static int comparable(char letter) {
     return letter == '-' ? '_' : tolower((unsigned char)letter);
 }
 
+/* `b` may be a path, whose first part is compared, as "lora" of "lora.r". */
 static bool is_same_name(const char *a, const char *b) {
     size_t i = 0;
     while (a[i] != '\0' && comparable(a[i]) == comparable(b[i])) {
         i++;
     }
-    return a[i] == '\0' && b[i] == '\0';
+    return a[i] == '\0' && (b[i] == '\0' || b[i] == '.');
 }
 
 const char *other_trainers_remedy(const char *name) {

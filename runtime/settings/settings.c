@@ -219,7 +219,8 @@ static const char *find_other_remedy(const char *path) {
     const char *name = dot == NULL ? path : dot + 1;
     bool is_ours =
         setting_key_find(path) != NULL || (dot != NULL && setting_key_find_by_end(name) != NULL);
-    return is_ours ? NULL : other_trainers_remedy(name);
+    const char *remedy = is_ours ? NULL : other_trainers_remedy(name);
+    return is_ours || remedy != NULL ? remedy : other_trainers_remedy(path);
 }
 
 /* A name that another trainer uses is often far from ours, so that the nearest name would
@@ -341,10 +342,14 @@ static enum status check_precision(struct settings *settings, struct fault *faul
 }
 
 static enum status check_length(const struct settings *settings, struct fault *fault) {
-    return settings->epochs == 0 || !settings_is_given(settings, "steps")
-               ? OK
-               : fault_set(fault, STATUS_INPUT, later_location(settings, "steps", "epochs"),
-                           "remove one of them", "epochs and steps both set the length of the run");
+    char remedy[2 * NAME_BYTES];
+    if (settings->epochs == 0 || !settings_is_given(settings, "steps")) {
+        return OK;
+    }
+    snprintf(remedy, sizeof remedy, "remove one: steps (%.60s) or epochs (%.60s)",
+             settings_location(settings, "steps"), settings_location(settings, "epochs"));
+    return fault_set(fault, STATUS_INPUT, later_location(settings, "steps", "epochs"), remedy,
+                     "epochs and steps both set the length of the run");
 }
 
 static unsigned offload_kind(const struct comma_item *item) {

@@ -256,6 +256,7 @@ enum status training_run(struct training *training, struct fault *fault) {
     bool pauses = settings->pause_at > 0 && settings->pause_at < settings->steps;
     training->until = pauses ? settings->pause_at : settings->steps;
     training->first_step = training->step;
+    training->has_started = true;
     trainer_seal(trainer);
     if (session_is_rank0(&trainer->session)) {
         log_length(training);

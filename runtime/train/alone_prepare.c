@@ -188,7 +188,10 @@ enum status training_prepare(struct training *training, bool fresh, struct fault
     session->disk.keeps_earlier_files = fresh;
     TRY(trainer_end_stage(trainer, OK, fault));
     TRY(trainer_end_stage(
-        trainer, locks ? resume_lock(&session->settings, &training->lock_fd, fault) : OK, fault));
+        trainer,
+        locks ? resume_lock(&session->settings, &training->lock_fd, &training->made_folder, fault)
+              : OK,
+        fault));
     TRY(trainer_end_stage(trainer, open_data(training, fault), fault));
     TRY(trainer_end_stage(trainer, build_program(session, fault), fault));
     TRY(trainer_end_stage(trainer, trainer_compare_ranks(trainer, &training->data_hash, fault),
@@ -207,6 +210,9 @@ enum status training_prepare(struct training *training, bool fresh, struct fault
 void training_finish(struct training *training) {
     trainer_close_files(&training->trainer);
     if (training->lock_fd > 0) {
+        if (training->made_folder && !training->has_started) {
+            resume_remove_folder(&training->trainer.session.settings);
+        }
         close(training->lock_fd);
     }
     session_finish(&training->trainer.session);

@@ -6,14 +6,17 @@
 #include "runtime/settings/setting_keys.h"
 
 #include <stdio.h>
+#include <time.h>
+#include <unistd.h>
 
 enum { SAME_SECOND_MAX = 100 }; /* maximum number of runs that are renamed within one second */
 enum { SHOWN_BYTES = 200 };     /* maximum bytes of a value that a message shows */
 
-enum status resume_lock(const struct settings *settings, int *fd, struct fault *fault) {
+enum status resume_lock(const struct settings *settings, int *fd, bool *made, struct fault *fault) {
     char path[2 * PATH_BYTES];
     char holder[FILE_HOLDER_BYTES];
     int opened = -1;
+    const bool is_new = !file_exists(settings->stem);
     enum status status = file_make_folders(settings->stem, fault);
     if (status == OK) {
         file_join(settings->stem, "lock", path, sizeof path);
@@ -31,7 +34,15 @@ enum status resume_lock(const struct settings *settings, int *fd, struct fault *
                          "another run is using this folder (process %s)", holder);
     }
     *fd = opened;
+    *made = is_new;
     return OK;
+}
+
+void resume_remove_folder(const struct settings *settings) {
+    char path[2 * PATH_BYTES];
+    file_join(settings->stem, "lock", path, sizeof path);
+    (void)unlink(path);
+    (void)rmdir(settings->stem); /* fails if there are other files, which is intended */
 }
 
 enum status resume_set_aside_files(const struct settings *settings, struct fault *fault) {
@@ -39,8 +50,13 @@ enum status resume_set_aside_files(const struct settings *settings, struct fault
     if (!file_is_folder(settings->snapshot_folder)) {
         return OK;
     }
-    int length = snprintf(aside, sizeof aside, "%s.before-%lld", settings->snapshot_folder,
-                          (long long)clock_unix_s());
+    char moment[32] = "";
+    const time_t seconds = (time_t)clock_unix_s();
+    struct tm parts;
+    if (gmtime_r(&seconds, &parts) != NULL) {
+        (void)strftime(moment, sizeof moment, "%Y-%m-%dT%H%M%SZ", &parts);
+    }
+    int length = snprintf(aside, sizeof aside, "%s.before-%s", settings->snapshot_folder, moment);
     for (int suffix = 2; file_exists(aside) && suffix <= SAME_SECOND_MAX; suffix++) {
         snprintf(aside + length, sizeof aside - (size_t)length, "-%d", suffix);
     }

@@ -6,12 +6,19 @@
 #include "runtime/checkpoint/snapshot.h"
 #include "runtime/session/session.h"
 
-/* resume_lock: locks the run's folder for this process, until the process ends.
+/* resume_lock: locks the run's folder for this process, until the process ends. *made: whether
+ * this call made the folder.
  * errors  STATUS_INPUT when another process has locked it, naming that process */
-MUST_CHECK enum status resume_lock(const struct settings *settings, int *fd, struct fault *fault);
+MUST_CHECK enum status resume_lock(const struct settings *settings, int *fd, bool *made,
+                                   struct fault *fault);
 
-/* resume_set_aside_files: renames the snapshot folder, if it exists, to FOLDER.before-TIME. If that
- * name exists too, it appends -2, -3 and so on. */
+/* resume_remove_folder: removes the lock and the run's folder, if nothing else is in it. The caller
+ * still holds the lock. */
+void resume_remove_folder(const struct settings *settings);
+
+/* resume_set_aside_files: renames the snapshot folder, if it exists, to FOLDER.before-TIME, in UTC,
+ * as in snapshots.before-2026-11-23T224500Z. If that name exists too, it appends -2, -3 and so on.
+ */
 MUST_CHECK enum status resume_set_aside_files(const struct settings *settings, struct fault *fault);
 
 /* resume_check: checks that every shared setting has the same value in this run and in the run that

@@ -18,6 +18,8 @@ struct training {
     struct step_trace trace;
     bool fresh;         /* whether to rename the files of an earlier run before this run starts */
     int lock_fd;        /* 0: not locked */
+    bool made_folder;   /* whether this start made the folder of the run */
+    bool has_started;   /* whether the preparations succeeded */
     int64_t step;       /* number of completed steps of the run */
     int64_t first_step; /* number of steps completed before this start of the process */
     int64_t until;      /* step after which this start ends: settings.steps or settings.pause_at */

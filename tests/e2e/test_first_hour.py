@@ -177,6 +177,7 @@ class OtherTrainers(Rows):
                 ("bf16: true", "precision.params"), ("max_seq_length: 64", "batch.sequence"),
                 ("max_grad_norm: 1", "optimizer.clip_norm"),
                 ("save_steps: 10", "snapshot.every"), ("output_dir: out", "export"),
+                ("lora: {r: 8}", "there is no LoRA"), ("lora.r: 8", "there is no LoRA"),
                 ("training:\n  learning_rate: 1e-4", "optimizer.lr")]
         for text, key in rows:
             with self.subTest(text):
@@ -302,9 +303,11 @@ class FineTuning(RefusalTest):
         self.assert_exit(result, 0)
         self.assertIn(f"{steps} steps of 64 tokens: 1.51 passes over the data", result.stderr)
         self.assertEqual(folder.metrics("step")[-1]["step"], steps)
-        self.assertIn("already at step", folder.train().stderr)  # the snapshot has the same length
+        self.assertIn(f"already at step {steps} of {steps}; a larger steps extends the run",
+                      folder.train().stderr)  # the snapshot has the same length
         self.refused(folder, ["train", "run.yaml", "steps=5"], "command line",
-                     "epochs and steps both set the length of the run", "remove one")
+                     "epochs and steps both set the length of the run",
+                     "remove one: steps (command line) or epochs (run.yaml:")
 
     def test_evaluations_may_become_more_frequent_at_a_restart(self):
         folder = self.folder(steps=4)
@@ -379,11 +382,43 @@ class Slips(Rows):
             ("few tokens", ["train", "run.yaml", "batch.tokens=10", "batch.sequence=64"],
              ["use 64\n"]),
             ("no data", ["train", "run.yaml", "data.train=none.u16"],
-             ["none.u16", "check data.train; paths in a run file are relative to its folder"]),
+             ["none.u16", "check data.train; paths on the command line are relative"]),
+            ("no data on the command line", ["train", "run.yaml", "data.train=none/*.bin"],
+             ["none/*.bin: no file matches; check data.train; paths on the command line are "
+              "relative to the working directory\n"]),
             ("no validation data", ["train", "run.yaml", "data.validation=none*.u16"],
              ["none*.u16", "check data.validation"]),
             ("an export that cannot be made", ["train", "run.yaml", "export=train.u16/model"],
              ["train.u16", "choose a different folder for the export"])])
+
+    def test_data_in_a_run_file_are_relative_to_it(self):
+        folder = self.folder(data__train="none.u16")
+        self.refused(folder, ["train", "run.yaml"], "none.u16", "check data.train; paths in a run "
+                     "file are relative to its folder")
+
+    def test_a_start_that_is_refused_leaves_no_folder(self):
+        folder = self.folder()
+        before = sorted(folder.path.rglob("*"))
+        for arguments in (["data.train=none.u16"], ["limits.device=1MiB"], ["limits.disk=1KiB"]):
+            self.assertIn(folder.train(*arguments).returncode, (2, 3))
+            self.assertEqual(sorted(folder.path.rglob("*")), before, arguments)
+        (folder.path / "run").mkdir()
+        self.assert_exit(folder.train("data.train=none.u16"), 2)
+        self.assertTrue((folder.path / "run").exists())
+
+    def test_missing_arguments_are_named(self):
+        for command, missing in (("train", "RUN.yaml"), ("generate", "MODEL"),
+                                 ("dump", "MODEL"), ("dump model", "BATCH.safetensors"),
+                                 ("snapshot", "list|verify|inspect|export"),
+                                 ("snapshot list", "FOLDER"), ("mesh", "NAME=SIZE,...")):
+            name = command.split()[0]
+            result = skep(*command.split())
+            self.assert_exit(result, 2)
+            self.assertEqual(result.stderr,
+                             f"skep: {name}: {missing} is missing; see `skep help {name}`\n")
+        result = skep("roster")
+        self.assertIn("roster: add KEY | remove KEY-or-NAME | sign | list is missing",
+                      result.stderr)
 
     def test_a_run_that_is_stopped_says_how_it_resumes(self):
         folder = self.folder(steps=9)
@@ -410,6 +445,14 @@ class Plan(Rows):
         self.assertRegex(too_small.stdout, "^does not fit: target rtx3060-12g: the device arena "
                                            "needs .*, but only ")
         self.assertRegex(too_small.stderr, "; see the changes in the report\n$")
+
+
+    def test_a_model_in_bf16_is_planned_with_a_note(self):
+        folder = self.folder({**LLAMA, "torch_dtype": "bfloat16"}, init="weights")
+        note = "planned in f32, as without a run file; a run file that starts from this model's"
+        self.assertIn(note, folder.run("plan", "model").stdout)
+        self.assertNotIn(note, folder.run("plan", "model", "precision=bf16").stdout)
+        self.assertNotIn(note, folder.run("plan", "run.yaml").stdout)
 
 
 class Gpu(Rows):

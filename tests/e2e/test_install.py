@@ -128,6 +128,17 @@ class Size(unittest.TestCase):
         self.assertLessEqual(total, WITH_KERNELS_BYTES if has_cuda else WITHOUT_KERNELS_BYTES)
 
 
+class PackageTool(unittest.TestCase):
+    def test_help_and_usage(self):
+        tool = ROOT / "tools" / "package"
+        shown = subprocess.run([tool, "--help"], capture_output=True, text=True, check=True).stdout
+        for word in ("deb [OUT]", "tar [OUT]", "minutes", "SKEP_COMMIT", "SOURCE_DATE_EPOCH"):
+            self.assertIn(word, shown)
+        wrong = subprocess.run([tool, "rpm"], capture_output=True, text=True, check=False)
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn("deb|tar", wrong.stderr)
+
+
 class Bare(unittest.TestCase):
     def test_a_build_without_cuda_reads_no_header_of_it(self):
         if json.loads(skep("version", "--json").stdout)["cuda"] != "":

@@ -155,6 +155,7 @@ class Signals(RunTest):
             self.assert_exit(folder.train("--fresh", "seed=5"), 0)
             self.assertEqual(len(list((folder.path / "run").glob("snapshots.before-*"))), count)
         aside = sorted((folder.path / "run").glob("snapshots.before-*"))[0]
+        self.assertRegex(aside.name, r"^snapshots.before-\d{4}-\d\d-\d\dT\d{6}Z(-\d)?$")
         kept = aside / "step-000000004"
         for name, content in state.items():
             self.assertTrue((kept / name).read_bytes() == content, name)

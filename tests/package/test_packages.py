@@ -6,6 +6,7 @@ on bare systems that mmdebstrap makes.
 It takes some minutes, and root for the bare systems. PACKAGES names a folder with packages that are
 built already. UBUNTU_KEYRING names the keyring of Ubuntu's archive, for tests on Ubuntu.
 """
+import gzip
 import json
 import os
 import pathlib
@@ -134,6 +135,22 @@ class Packages(unittest.TestCase):
         for path in [self.unpacked / "bin" / "skep", *self.libraries()]:
             digest = subprocess.run(["sha256sum", path], capture_output=True, text=True, check=True)
             self.assertIn(digest.stdout.split()[0].lstrip("\\"), sums, path.name)
+
+    def test_the_archive_has_a_readme_of_its_own(self):
+        text = (self.unpacked / "README.md").read_text()
+        for name in re.findall(r"`(share/[^`]*)`", text):
+            self.assertTrue((self.unpacked / name).exists(), name)
+        self.assertNotIn("](", text, "no links, which lead nowhere here")
+        self.assertFalse((self.unpacked / "share/doc/skep/README.md").exists())
+
+    def test_the_changelogs_agree(self):
+        unpacked = self.scratch / "deb"
+        subprocess.run(["dpkg-deb", "-x", self.deb, unpacked], check=True)
+        folder = unpacked / "usr/share/doc/skep"
+        debian, ours = (gzip.decompress((folder / name).read_bytes()).decode()
+                        for name in ("changelog.gz", "CHANGELOG.md.gz"))
+        heading = re.search("^## (.*)$", ours, re.MULTILINE)[1]
+        self.assertIn(f"  * {heading}: see CHANGELOG.md.\n", debian)
 
     def test_no_file_names_the_folder_of_the_build(self):
         for path in self.unpacked.rglob("*"):

@@ -141,7 +141,7 @@ struct misuse {
 static void bad_usage_and_bad_input_are_exit_2(void **state) {
     (void)state;
     static const struct misuse ROWS[] = {
-        {{"inspect"}, "skep: inspect: an argument is missing; see `skep help inspect`"},
+        {{"inspect"}, "skep: inspect: MODEL is missing; see `skep help inspect`"},
         {{"inspect", "a", "b"}, "skep: inspect: one argument too many: \"b\""},
         {{"inspect", "a", "b=c"}, "skep: inspect: one argument too many: \"b=c\""},
         {{"inspect", "--frob", "a"}, "skep: inspect: unknown option: \"--frob\""},

@@ -125,7 +125,7 @@ static void bad_usage_is_exit_2(void **state) {
         const char *words[CAPTURE_WORDS_MAX];
         const char *shown;
     } ROWS[] = {
-        {{"mesh"}, "skep: mesh: an argument is missing"},
+        {{"mesh"}, "skep: mesh: NAME=SIZE,... is missing"},
         {{"mesh", "shard"}, "\"shard\" is not a dimension of the form NAME=SIZE"},
         {{"mesh", "a=2,a=2"}, "skep: mesh: "},
         {{"mesh", "a=2000"}, "more than 1024 ranks"},
