@@ -42,6 +42,7 @@ struct swarm_summary {
     double tokens, planned_tokens; /* of the newest commit: trained, and given to its members */
     double checkpoint; /* index of the entry that joiners read the ledger from; 0: its beginning */
     double expires_s;  /* Unix time at which the delegation to the tracker expires; 0: never */
+    double found_in_round, found_in_10_rounds; /* probability that audits find a lie */
 };
 
 struct swarm_status {
@@ -128,12 +129,16 @@ static enum status read_summary(const struct json_node *root, struct swarm_summa
     const struct field trained[] = {{.key = "tokens", .number = &summary->tokens},
                                     {.key = "planned", .number = &summary->planned_tokens}};
     const struct field deadlines[] = {{.key = "derivation", .text = &summary->derivation}};
+    const struct field audits[] = {
+        {.key = "found_in_round", .number = &summary->found_in_round},
+        {.key = "found_in_10_rounds", .number = &summary->found_in_10_rounds}};
     *summary = (struct swarm_summary){
         .name = "", .stage = "", .root = "", .awaited = "", .derivation = ""};
     TRY(read_fields(root, fields, ARRAY_COUNT(fields), fault));
     TRY(read_part(root, "awaits", awaits, ARRAY_COUNT(awaits), fault));
     TRY(read_part(root, "delegation", delegation, ARRAY_COUNT(delegation), fault));
     TRY(read_part(root, "trained", trained, ARRAY_COUNT(trained), fault));
+    TRY(read_part(root, "audits", audits, ARRAY_COUNT(audits), fault));
     return read_part(root, "deadlines", deadlines, ARRAY_COUNT(deadlines), fault);
 }
 
@@ -204,6 +209,14 @@ static void print_trained(const struct swarm_summary *summary) {
     }
 }
 
+static void print_audits(const struct swarm_summary *summary) {
+    if (summary->found_in_round > 0) {
+        printf("audits     find a member that lies about its own part of its sums with %.1f %% a "
+               "round, %.0f %% in 10\n",
+               100 * summary->found_in_round, 100 * summary->found_in_10_rounds);
+    }
+}
+
 static void print_summary(const struct swarm_summary *summary, size_t contributor_count) {
     bool has_ended = summary->commits_max > 0 && summary->commits >= summary->commits_max;
     printf("swarm      %s, up %.0f s\nround      %.0f, %s for %.1f s\n", summary->name,
@@ -225,6 +238,7 @@ static void print_summary(const struct swarm_summary *summary, size_t contributo
     }
     print_expiry(summary->expires_s);
     putchar('\n');
+    print_audits(summary);
     if (log_is_enabled(LOG_DEBUG)) {
         printf("deadlines  %s\n", summary->derivation);
     }

@@ -1,6 +1,7 @@
 #include "runtime/swarm_setup/preflight.h"
 
 #include "runtime/schedule/estimate.h"
+#include "runtime/swarm/replica/sum_check.h"
 
 #include <math.h>
 
@@ -22,6 +23,8 @@ static struct fit_exchange estimate_exchange(const struct swarm_terms *terms, in
     uint64_t count = (uint64_t)exchange.members;
     exchange.up_bytes = 2 * encoded * (count - 1) / count;
     exchange.down_bytes = exchange.up_bytes;
+    exchange.found_in_round = sum_check_detection(&terms->shape.slices, (uint32_t)count, 1);
+    exchange.found_in_10_rounds = sum_check_detection(&terms->shape.slices, (uint32_t)count, 10);
     return exchange;
 }
 

@@ -28,8 +28,10 @@ struct fit_space {           /* memory of one kind that the member needs and has
  *       every other member, E/members (members - 1)
  * down  as many bytes as up */
 struct fit_exchange {
-    int members;                   /* number of members in the exchange */
+    int members;                   /* number of members in the exchange, which all vote */
     uint64_t up_bytes, down_bytes; /* bytes that a member sends and receives */
+    /* Probability that audits find an owner that lies about its own part of its sums. */
+    double found_in_round, found_in_10_rounds;
 };
 
 struct fit_report { /* whether and how fast this machine can be a member */

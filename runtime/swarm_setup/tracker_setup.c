@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "runtime/swarm/delegation/delegation_server.h"
+#include "runtime/swarm/replica/sum_check.h"
 #include "runtime/swarm/tracker/allow_list.h"
 #include "runtime/swarm/tracker/tracker_import.h"
 #include "runtime/swarm_setup/tracker_delegation.h"
@@ -473,6 +474,7 @@ struct tracker_loop_options tracker_setup_options(const struct tracker_setup *se
                      .seat_samples = terms->seat_samples,
                      .sample_tokens = terms->sample_tokens,
                      .zero_root = slices_zero_root(slices),
+                     .has_sketches = sum_check_has_sketches(slices->codec),
                      .members_min = (uint32_t)settings->swarm_members_min,
                      .shrink_after_ms = (uint32_t)(settings->swarm_shrink_after_s * 1000),
                      .rollback_after_ms = ROLLBACK_AFTER_MS,

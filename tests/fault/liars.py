@@ -53,6 +53,7 @@ QUICK_WORKERS = 4  # most of a run waits
 # Lies that members do not withstand yet, and how. Each is for --quick only.
 NOT_WITHSTOOD = {
     "swap": "is named by audits, of which there are none below five voters",
+    "sum-int4": "is named by audits",
     "flip": "is not named",
     "copy": "is not named",
 }
@@ -279,7 +280,7 @@ def load(paths):
 def program_faults():
     """No lie is in the released program; the list of lies here is that of the test build."""
     listed = subprocess.run([LIAR, "--list"], text=True, check=True, capture_output=True).stdout
-    if listed.split() != [lie.name for lie in LIES if lie.is_of_program]:
+    if listed.split() != [lie.name for lie in LIES if lie.is_of_program and not lie.told]:
         yield f"the lies of {LIAR} are others: {listed.split()}"
     for marker in (b"__wrap_member_step", b"the lie %s takes effect", b"come-and-go"):
         if marker not in pathlib.Path(LIAR).read_bytes():

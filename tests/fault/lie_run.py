@@ -33,16 +33,18 @@ class Lie:
     slow_uplink: int = 1  # the part of the others' uplink that it has: 1 / slow_uplink
     step_ms: int = 0  # pause of each honest member before each step
     slow_steps: int = 1  # the multiple of this pause that it makes
+    codec: str = "int8"
+    told: str = ""  # the name of the lie for the program, if it is another one
 
     def baseline(self):
         """Equal baselines need only one run."""
-        return self.step_ms, self.is_recorded()
+        return self.step_ms, self.is_recorded(), self.codec
 
     def is_recorded(self):
         return self.group == "sums"
 
     def program(self, is_liar):
-        options = ["--lie", self.name] if is_liar and self.is_of_program else []
+        options = ["--lie", self.told or self.name] if is_liar and self.is_of_program else []
         if self.step_ms:
             options += ["--step-ms", self.step_ms * (self.slow_steps if is_liar else 1)]
         return [LIAR, *options] if options else [SKEP]
@@ -56,9 +58,11 @@ LIES = [
     Lie("none", "control", False),  # one more honest member: what the measurement can tell
     Lie("sum", "sums"), Lie("sum-one", "sums"), Lie("contributors", "sums"),
     Lie("wrong-sketch", "sums"), Lie("swap", "swaps"),
+    Lie("sum-int4", "swaps", codec="int4", told="sum"),
     Lie("toggle", "stalls"), Lie("withhold", "stalls"), Lie("drip", "stalls"),
     Lie("trickle", "stalls"), Lie("hold", "stalls"), Lie("mute", "stalls"),
-    Lie("idle-owner", "stalls"), Lie("come-and-go", "stalls"),
+    Lie("idle-owner", "stalls"), Lie("leave-out", "stalls"),
+    Lie("come-and-go", "stalls"),
     Lie("reject", "stalls"), Lie("unreachable", "stalls"),
     Lie("false-refusal", "stalls"),
     Lie("up-max", "claims"), Lie("up-zero", "claims"), Lie("step-day", "claims"),
@@ -199,7 +203,7 @@ class LieRun:
         outcome.ledger_faults = oracle.ledgers(self.swarm)
         outcome.losses = self.losses()
         outcome.took_effect = all(
-            f"the lie {self.lie.name} takes effect" in member.text()
+            f"the lie {self.lie.told or self.lie.name} takes effect" in member.text()
             for name, member in self.swarm.members.items() if name not in self.honest)
         return outcome
 
@@ -233,6 +237,7 @@ def run_lie(lie, chosen, with_liars):
         folder = pathlib.Path(stack.enter_context(
             tempfile.TemporaryDirectory(prefix="skep-liars-")))
         parameters = make_run(folder, chosen.parameters, swarm__members_min=len(honest),
+                              swarm__codec=lie.codec,
                               swarm__patience=None, swarm__shrink_after=None)
         network = stack.enter_context(Loopback())
         swarm = Swarm(network, folder, started, record=lie.is_recorded(),

@@ -28,6 +28,7 @@ static const struct lie LIES[] = {
     {.name = "hold", .change_message = lie_hold},
     {.name = "mute", .change_message = lie_mute},
     {.name = "idle-owner", .change_message = lie_idle_owner},
+    {.name = "leave-out", .change_message = lie_leave_out},
     {.name = "come-and-go", .change_message = lie_come_and_go},
     {.name = "reject", .change_message = lie_reject},
     {.name = "unreachable", .change_message = lie_unreachable},

@@ -38,6 +38,9 @@ struct lie {
 const struct lie *lie_chosen(void);
 void lie_log_use(void);
 
+/* liar_owns: whether the newest proposal has a result of this slice that this member computed. */
+bool liar_owns(uint32_t slice);
+
 /* slow_steps: how long to pause before each training step, in ms. */
 void slow_steps(int ms);
 
@@ -47,6 +50,7 @@ enum fate lie_drip(struct message *message);
 enum fate lie_hold(struct message *message);
 enum fate lie_mute(struct message *message);
 enum fate lie_idle_owner(struct message *message);
+enum fate lie_leave_out(struct message *message);
 enum fate lie_toggle(struct message *message);
 enum fate lie_up_max(struct message *message);
 enum fate lie_up_zero(struct message *message);

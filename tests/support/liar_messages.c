@@ -21,6 +21,7 @@ enum {
 static uint32_t slice_count;
 static uint32_t seat_count; /* of the newest OPEN */
 static struct identity own_id;
+static uint64_t summed_alone;                    /* the bit of its seat */
 static uint32_t summed_rounds[SWARM_SLICES_MAX]; /* the newest round in which it summed a slice */
 
 /* ---- what it knows of a proposal ---- */
@@ -33,8 +34,18 @@ static struct {
     struct identity owner;
 } accused;
 
+static bool owned[SWARM_SLICES_MAX]; /* slices of the newest proposal that it owns */
+
+bool liar_owns(uint32_t slice) {
+    return owned[slice];
+}
+
 static void remember_proposal(const struct message *proposal) {
     const struct entry *entry = proposal->entry;
+    for (uint32_t slice = 0; slice < slice_count; slice++) {
+        const struct identity *owner = &entry->seats[entry->slices[slice].owner].id;
+        owned[slice] = memcmp(owner, &own_id, sizeof own_id) == 0;
+    }
     for (uint32_t slice = 0; slice < slice_count; slice++) {
         const struct entry_slice *line = &entry->slices[slice];
         if (memcmp(&entry->seats[line->owner].id, &own_id, sizeof own_id) != 0) {
@@ -73,6 +84,10 @@ static void append_due(struct actions *actions) {
     }
 }
 
+static bool leaves_out(void) {
+    return lie_chosen()->change_message == lie_leave_out;
+}
+
 static bool is_sent_now(struct action *action) {
     const struct lie *lie = lie_chosen();
     if (action->kind != ACTION_SEND || lie->change_message == NULL) {
@@ -105,6 +120,8 @@ void __wrap_member_step(struct member *member, const struct event *event, int64_
         struct action *action = &actions->rows[i];
         if (action->kind == ACTION_SUM) {
             summed_rounds[action->slice] = action->round;
+            summed_alone = UINT64_C(1) << action->seat;
+            action->contributors &= leaves_out() ? summed_alone : UINT64_MAX;
         }
         if (is_sent_now(action)) {
             actions->rows[kept++] = *action;
@@ -195,7 +212,18 @@ enum fate lie_idle_owner(struct message *message) {
     return FATE_SEND;
 }
 
-/* The same; and every other report lacks one contribution to each of its slices. */
+/* Its sums contain its own contribution alone, and it says so. */
+enum fate lie_leave_out(struct message *message) {
+    if (begin_report(message)) {
+        struct slice_report *rows = own_rows(message);
+        for (uint32_t slice = 0; slice < slice_count; slice++) {
+            rows[slice].contributors &= has_summed(message, slice) ? summed_alone : UINT64_MAX;
+        }
+    }
+    return FATE_SEND;
+}
+
+/* It hides its sums; and every other report lacks one contribution to each of its slices. */
 enum fate lie_toggle(struct message *message) {
     enum fate fate = lie_idle_owner(message);
     if (message->kind == MESSAGE_REPORT && message->number % 2 == 0) {

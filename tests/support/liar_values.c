@@ -247,8 +247,8 @@ struct hash lie_swap(struct replica *replica, uint32_t round, uint32_t slice,
 
 /* The sketch of these other values, so that the sum seems to be right. */
 const uint8_t *lie_swapped(const struct replica *replica, uint32_t slice) {
-    const bool is_swapped =
-        newest_swapped_round > 0 && swapped_rounds[slice] == newest_swapped_round;
+    const bool is_swapped = newest_swapped_round > 0 && liar_owns(slice) &&
+                            swapped_rounds[slice] == newest_swapped_round;
     return is_swapped ? find_negated(replica, slice) : replica_own_contribution(replica, slice);
 }
 

@@ -48,6 +48,8 @@ static void add_traffic(const struct fit_report *report, struct json_writer *jso
     json_add_i64(json, "members", report->exchange.members);
     json_add_u64(json, "round_up_bytes", report->exchange.up_bytes);
     json_add_u64(json, "round_down_bytes", report->exchange.down_bytes);
+    json_add_f64(json, "found_in_round", report->exchange.found_in_round, 6);
+    json_add_f64(json, "found_in_10_rounds", report->exchange.found_in_10_rounds, 6);
     json_add_u64(json, "join_bytes", report->join_bytes);
     json_add_f64(json, "day_up_bytes", report->up_bytes_per_day, 12);
     json_add_f64(json, "day_down_bytes", report->down_bytes_per_day, 12);

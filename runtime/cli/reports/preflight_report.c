@@ -79,6 +79,14 @@ static void add_link(const struct fit_report *report, struct text *text) {
     }
 }
 
+static void add_audits(const struct fit_exchange *exchange, struct text *text) {
+    text_add(
+        text,
+        "audits   find a member that lies about its own part of its sums with %.1f %% a round, "
+        "%.0f %% in 10\n",
+        100 * exchange->found_in_round, 100 * exchange->found_in_10_rounds);
+}
+
 static void add_network(const struct fit_report *report, struct text *text) {
     const struct fit_exchange *exchange = &report->exchange;
     add_bytes(text, "network  a round ", exchange->up_bytes, " up, ");
@@ -91,6 +99,7 @@ static void add_network(const struct fit_report *report, struct text *text) {
     text_add(text, "         %s%.3g GB up, %.3g GB down a day\n",
              report->exchange_s > 0 ? "" : "at most ", report->up_bytes_per_day / GB,
              report->down_bytes_per_day / GB);
+    add_audits(exchange, text);
 }
 
 static void add_disk(const struct disk_budget *disk, struct text *text) {

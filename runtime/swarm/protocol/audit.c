@@ -86,3 +86,8 @@ double audit_detection(const struct audit_swarm *swarm, uint32_t lies, uint32_t 
     const double found = 1 - pow(1 - hit, voters - 1);
     return 1 - pow(1 - found / AUDIT_ROUNDS, rounds);
 }
+
+uint32_t audit_fair_share(const struct audit_swarm *swarm) {
+    ASSERT(swarm->voters > 0);
+    return swarm->slices < swarm->voters ? 1 : swarm->slices / swarm->voters;
+}

@@ -57,4 +57,7 @@ struct audit_swarm {
  * limits  lies <= slices / voters, rounded up */
 double audit_detection(const struct audit_swarm *swarm, uint32_t lies, uint32_t rounds);
 
+/* audit_fair_share: the slices of one owner, rounded down, but at least one. */
+uint32_t audit_fair_share(const struct audit_swarm *swarm);
+
 #endif

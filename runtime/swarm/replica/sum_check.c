@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "kernels/outer.h"
+#include "runtime/swarm/protocol/audit.h"
 #include "runtime/swarm/replica/replica_state.h"
 
 #include <math.h>
@@ -128,4 +129,11 @@ struct hash sum_check_recompute(const struct replica *replica, uint32_t slice,
     ASSERT(range.bytes <= (uint64_t)replica_chunk_elements_max(&replica->shape) * sizeof(float));
     replica_encode_mean(replica, slice, addends, count, bytes);
     return hash_of(bytes, range.bytes);
+}
+
+double sum_check_detection(const struct slices *slices, uint32_t voters, uint32_t rounds) {
+    const struct audit_swarm swarm = {.slices = slices->count,
+                                      .voters = voters,
+                                      .has_sketches = sum_check_has_sketches(slices->codec)};
+    return audit_detection(&swarm, audit_fair_share(&swarm), rounds);
 }

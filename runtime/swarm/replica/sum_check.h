@@ -49,4 +49,8 @@ MUST_CHECK bool sum_check_allows(const struct replica *replica, uint32_t round, 
 struct hash sum_check_recompute(const struct replica *replica, uint32_t slice,
                                 const struct addend *addends, uint32_t count);
 
+/* sum_check_detection: the probability that within so many rounds the audits of `voters` members
+ * find an owner that has a fair share of the slices and lies in each of them (audit.h). */
+double sum_check_detection(const struct slices *slices, uint32_t voters, uint32_t rounds);
+
 #endif

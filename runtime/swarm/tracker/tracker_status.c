@@ -119,6 +119,13 @@ static void add_deadlines_json(const struct tracker_view *view, struct json_writ
     json_end(json);
 }
 
+static void add_audits_json(const struct tracker_view *view, struct json_writer *json) {
+    json_begin_object(json, "audits");
+    json_add_fixed(json, "found_in_round", view->found_in_round, 4);
+    json_add_fixed(json, "found_in_10_rounds", view->found_in_10_rounds, 4);
+    json_end(json);
+}
+
 static void add_measured_json(const struct timing_measured *measured, struct json_writer *json) {
     json_begin_object(json, "measured");
     json_add_u64(json, "step_ms", measured->step_ms);
@@ -201,6 +208,7 @@ void tracker_status_write(const struct tracker_loop *loop, bool has_addresses, s
     add_round_json(loop, &view, &json);
     add_awaited_json(loop, &view, &json);
     add_deadlines_json(&view, &json);
+    add_audits_json(&view, &json);
     json_begin_array(&json, "members");
     for (uint32_t row = 0; row < loop->members->count; row++) {
         add_member_json(&view, &loop->members->rows[row], has_addresses, &json);

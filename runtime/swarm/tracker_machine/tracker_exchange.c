@@ -117,7 +117,10 @@ static uint64_t holder_bit(const struct tracker *tracker, uint32_t seat, uint32_
     uint32_t epoch = tracker->record.table.slices[slice].epoch;
     ASSERT(epoch <= SWARM_EPOCH_MAX && seat < tracker->record.head.seat_count);
     ASSERT(tracker->record.head.seats[seat].is_guest == 0);
-    return report != NULL && report->has_result && report->epoch == epoch ? seat_bit(seat) : 0;
+    return report != NULL && report->has_result && report->epoch == epoch &&
+                   tracker_allows_result(tracker, seat, slice, report)
+               ? seat_bit(seat)
+               : 0;
 }
 
 /* Returns the live voters that have the result of a slice according to their reports. While the
@@ -158,9 +161,8 @@ void tracker_update_holders(struct tracker *tracker, uint32_t row, int64_t now_m
     }
     if (owned > 0 && missing == 0 && exchange->result_ms[seat] == 0) {
         int64_t passed_ms = now_ms - exchange->table_ms;
-        exchange->result_ms[seat] = passed_ms < 1            ? 1
-                                    : passed_ms < UINT32_MAX ? (uint32_t)passed_ms
-                                                             : UINT32_MAX;
+        exchange->result_ms[seat] =
+            (uint32_t)min_u64(passed_ms < 1 ? 1 : (uint64_t)passed_ms, UINT32_MAX);
     }
 }
 
@@ -387,8 +389,7 @@ static void send_poll(struct tracker *tracker, uint64_t voters, struct actions *
         struct message message = {.kind = MESSAGE_POLL,
                                   .round = tracker->record.head.round,
                                   .poll.number = tracker->exchange.poll};
-        int row = tracker->seats.row_of_seat[seat];
-        tracker_send(tracker, (uint32_t)row, message, actions);
+        tracker_send(tracker, (uint32_t)tracker->seats.row_of_seat[seat], message, actions);
     }
 }
 
@@ -423,8 +424,7 @@ static void find_owners(const struct tracker *tracker, struct recovery *recovery
     }
 }
 
-/* Whether the other seats had enough time to fetch the results and to vote; twice that if most
- * results are still at their owners only. */
+/* Whether the other seats had time to fetch results and to vote; twice that if few have most. */
 static bool is_vote_late(const struct tracker *tracker, const struct recovery *recovery,
                          int64_t now_ms) {
     bool is_general = 2 * seats_count(recovery->lone_owners) > seats_count(recovery->owners);

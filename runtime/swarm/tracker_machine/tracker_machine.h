@@ -28,6 +28,7 @@ struct tracker_settings {
     uint64_t seat_samples;    /* New samples for each seat in each round. */
     uint64_t sample_tokens;   /* Maximum tokens per sample, which limits declared tokens. */
     struct hash zero_root;    /* Root of a contribution of zeros. */
+    bool has_sketches;        /* The codec of the swarm has sketches. */
     /* Minimum number of voters with the current state to open a round, suspended ones included. */
     uint32_t members_min;
     uint32_t shrink_after_ms; /* time without a quorum after which a round is aborted; 0: never */
@@ -125,6 +126,8 @@ struct tracker_view {
     bool is_fork_possible;    /* half of the electors or more are missing for several seconds */
     uint32_t electors, electors_here; /* then: their number, and that of the connected ones */
     uint32_t slice_count;
+    /* Probability that audits of the newest roster's voters find an owner that lies (audit.h). */
+    double found_in_round, found_in_10_rounds;
     struct swarm_timing timing;
     char derivation[VIEW_DERIVATION_BYTES]; /* Text: how the deadlines were derived. */
     uint32_t member_count;                  /* Number of rows of `members` in use. */

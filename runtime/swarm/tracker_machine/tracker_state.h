@@ -380,6 +380,8 @@ void tracker_add_suspension(struct tracker *tracker, const struct entry *entry);
  *                         contributions already.
  * table_mark_all_new      Treat all plans as changed, because the record does not say when they
  *                         changed.
+ * tracker_allows_result   Whether a seat that owns a slice reports a result of the contributions
+ *                         that it was to add; any other seat may report any.
  * tracker_write_table     Write the weights, owners and roots of the declarations.
  * tracker_change_plan     Change one slice of the draft's table, which gets the next version.
  * tracker_clear_table     Clear the draft's table for the round that opens.
@@ -400,6 +402,8 @@ uint64_t tracker_owner_candidates(const struct tracker *tracker, uint64_t seats)
 void tracker_plan_seats(const struct tracker *tracker, const struct round_table *table,
                         uint32_t slice, uint64_t seats, struct slice_plan *plan);
 void plan_drop_seats(struct slice_plan *plan, uint64_t seats);
+bool tracker_allows_result(const struct tracker *tracker, uint32_t seat, uint32_t slice,
+                           const struct slice_report *report);
 void tracker_write_table(struct tracker *tracker, struct actions *actions);
 void tracker_change_plan(struct tracker *tracker, uint32_t slice, const struct slice_plan *plan);
 void table_mark_all_new(struct round_table *table, uint32_t slice_count);

@@ -231,6 +231,18 @@ void plan_drop_seats(struct slice_plan *plan, uint64_t seats) {
     plan->optional_seats &= ~seats;
 }
 
+/* An owner waits for all expected contributions, so only those that it rejected may be missing.
+ * Less than a third of the voters lie, so it does not reject half of them. */
+bool tracker_allows_result(const struct tracker *tracker, uint32_t seat, uint32_t slice,
+                           const struct slice_report *report) {
+    const struct slice_plan *plan = &tracker->record.table.slices[slice];
+    const uint64_t voters = plan->expected_seats & entry_voting_seats(&tracker->record.head);
+    ASSERT(slice < tracker->settings.slice_count);
+    return seat != plan->owner ||
+           ((plan->expected_seats & ~(report->contributors | report->rejected_seats)) == 0 &&
+            2 * seats_count(voters & report->contributors) >= seats_count(voters));
+}
+
 /* Returns the seats that trained but whose norm, or a comparison with earlier rounds, took their
  * weight. */
 static uint64_t find_excluded_seats(const struct round_table *table) {

@@ -1,6 +1,7 @@
 /* tracker_view: a copy of the tracker's state for status reports, and a text that explains the
  * deadlines. */
 #include "base/text.h"
+#include "runtime/swarm/protocol/audit.h"
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
 /* Describes each deadline and the time that it follows from (limits: protocol.h). */
@@ -104,6 +105,15 @@ static void fill_round_fields(const struct tracker *tracker, struct tracker_view
     }
 }
 
+static void fill_audits(const struct tracker *tracker, struct tracker_view *view) {
+    const struct audit_swarm swarm = {.slices = tracker->settings.slice_count,
+                                      .voters = entry_voter_count(&tracker->record.head),
+                                      .has_sketches = tracker->settings.has_sketches};
+    const uint32_t lies = swarm.voters > 0 ? audit_fair_share(&swarm) : 0;
+    view->found_in_round = audit_detection(&swarm, lies, 1);
+    view->found_in_10_rounds = audit_detection(&swarm, lies, 10);
+}
+
 void tracker_read_view(const struct tracker *tracker, struct tracker_view *view) {
     const struct tracker_record *record = &tracker->record;
     ASSERT(record->member_count <= SWARM_MEMBERS_MAX);
@@ -137,5 +147,6 @@ void tracker_read_view(const struct tracker *tracker, struct tracker_view *view)
     view->is_fork_possible =
         tracker_is_fork_possible(tracker, &view->electors, &view->electors_here);
     view->slice_count = tracker->settings.slice_count;
+    fill_audits(tracker, view);
     fill_round_fields(tracker, view);
 }

@@ -224,6 +224,7 @@ static void what_one_alone_has_of_a_dead_owner_is_summed_again(void **state) {
     for (int s = 0; s < SLICES; s++) {
         for (uint32_t m = 1; m < MEMBERS; m++) {
             scene.reports[m][s].has_result = scene.table[s].owner != 0 || m == liar;
+            scene.reports[m][s].contributors = SEATS_ALL;
         }
     }
     assert_int_equal(scene.table[0].owner, 0);

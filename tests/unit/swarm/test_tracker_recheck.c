@@ -2,6 +2,7 @@
 #include "runtime/swarm/protocol/audit.h"
 #include "tests/unit/swarm/tracker_play.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -186,6 +187,19 @@ static void a_false_accuser_is_followed_ever_more_rarely(void **state) {
     assert_int_equal(scene.suspension.kind, ENTRY_GENESIS); /* there is none */
 }
 
+/* Five voters, 16 slices, int4: 8 x 1 % of 25.6 slices are 0.512 audits of 4 contributions, of the
+ * 12.8 slices of the others; one of the 3 of the liar is drawn by one of four with 1 - 0.88^4. */
+static void the_view_has_the_probability_of_detection(void **state) {
+    (void)state;
+    static struct tracker_view view;
+    scene_begin(0, MEMBERS);
+    propose(false);
+    tracker_read_view(scene.tracker, &view);
+    const double found = 1 - 0.88 * 0.88 * 0.88 * 0.88;
+    assert_true(fabs(view.found_in_round - found / 8) < 1e-12);
+    assert_true(fabs(view.found_in_10_rounds - (1 - pow(1 - found / 8, 10))) < 1e-12);
+}
+
 static int free_scene(void **state) {
     (void)state;
     scene_free();
@@ -198,6 +212,7 @@ int main(void) {
         cmocka_unit_test(a_commit_waits_for_the_votes_of_an_audited_proposal),
         cmocka_unit_test(a_voter_that_is_late_is_not_waited_for_again),
         cmocka_unit_test(all_voters_check_what_one_of_them_accuses),
+        cmocka_unit_test(the_view_has_the_probability_of_detection),
         cmocka_unit_test(a_false_accuser_is_followed_ever_more_rarely),
     };
     return cmocka_run_group_tests_name("tracker_recheck", tests, NULL, free_scene);

@@ -86,6 +86,33 @@ static void a_member_that_fails_once_in_four_rounds_is_not_suspended(void **stat
     }
 }
 
+/* An owner that has a contribution and does not add it, or that rejects most of them, gains
+ * nothing: its slices get another owner, and it is suspended like one without results. */
+static void an_owner_that_leaves_contributions_out_is_replaced_and_suspended(void **state) {
+    (void)state;
+    for (int is_rejecting = 0; is_rejecting < 2; is_rejecting++) {
+        uint32_t rounds = 0;
+        scene_begin(0, MEMBERS - 1);
+        play_evenly();
+        for (int i = 0; i < 4; i++) {
+            play_judged_round();
+        }
+        play.left_out[SLOW] = is_rejecting ? 0 : 1 << 1;
+        play.rejecting[SLOW] = is_rejecting ? 7 : 0;
+        while (scene.suspension.kind != ENTRY_SUSPEND && rounds < 4) {
+            (void)play_judged_round();
+            assert_int_equal(scene.head.kind, ENTRY_COMMIT);
+            for (uint32_t s = 0; s < SLICES; s++) {
+                assert_int_equal(scene.head.slices[s].contributors & 2, 2);
+            }
+            rounds++;
+        }
+        assert_in_range(rounds, 2, 3);
+        assert_int_equal(scene.suspension.suspension.reason, SUSPENSION_RESULTS);
+        assert_int_equal(scene.suspension.suspension.id.bytes[0], SLOW + 1);
+    }
+}
+
 /* In `rounds` (bit set) the last member declares `norm`, or the root of an earlier round. Returns
  * the number of rounds before it is suspended; 0: it is not. */
 static int play_values(uint32_t rounds, double norm, bool is_repeated) {
@@ -167,6 +194,7 @@ int main(void) {
         cmocka_unit_test(an_owner_that_fails_twice_is_suspended_and_named),
         cmocka_unit_test(a_member_whose_contributions_most_owners_reject_is_suspended),
         cmocka_unit_test(a_member_that_fails_once_in_four_rounds_is_not_suspended),
+        cmocka_unit_test(an_owner_that_leaves_contributions_out_is_replaced_and_suspended),
         cmocka_unit_test(two_of_three_rounds_without_weight_suspend_and_name_the_reason),
         cmocka_unit_test(a_suspension_is_known_from_the_ledger),
         cmocka_unit_test(a_repetition_is_known_from_the_norms_in_the_ledger),

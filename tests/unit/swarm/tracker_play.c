@@ -98,7 +98,8 @@ void play_exchange_beat(void) {
                                  play.beat >= play.result_beats[plan->owner];
             report->contributors = (plan->expected_seats & (received | 1U << plan->owner)) |
                                    (plan->optional_seats & received & prompt_members());
-            report->contributors &= ~(uint64_t)play.rejecting[plan->owner];
+            report->contributors &=
+                ~(uint64_t)(play.rejecting[plan->owner] | play.left_out[plan->owner]);
         }
     }
     play.beat++;

@@ -9,14 +9,15 @@ enum { TRAIN_BEATS = 5, AWAITED_MS = 2000, SLOW = 4 /* the last member */ };
 
 /* How the members behave in the rounds of a test. */
 extern struct play {
-    uint32_t train_beats[MEMBERS];  /* to train on a full share of samples */
-    uint64_t trained_max[MEMBERS];  /* samples that they train on at most; 0: any number */
-    uint32_t awaited_ms[MEMBERS];   /* that each other one waits for this one's contributions */
-    uint32_t withholding;           /* members whose contributions never arrive */
-    uint32_t silent_owners;         /* members that never have a result */
-    uint32_t holding_owners;        /* members whose results no other member gets */
-    uint32_t rejecting[MEMBERS];    /* by owner: members whose contributions it rejects */
-    uint32_t missing[MEMBERS];      /* by owner: members whose contributions do not reach it */
+    uint32_t train_beats[MEMBERS]; /* to train on a full share of samples */
+    uint64_t trained_max[MEMBERS]; /* samples that they train on at most; 0: any number */
+    uint32_t awaited_ms[MEMBERS];  /* that each other one waits for this one's contributions */
+    uint32_t withholding;          /* members whose contributions never arrive */
+    uint32_t silent_owners;        /* members that never have a result */
+    uint32_t holding_owners;       /* members whose results no other member gets */
+    uint32_t rejecting[MEMBERS];   /* by owner: members whose contributions it rejects */
+    uint32_t missing[MEMBERS];     /* by owner: members whose contributions do not reach it */
+    uint32_t left_out[MEMBERS]; /* by owner: members whose contributions it has and does not add */
     uint32_t result_beats[MEMBERS]; /* heartbeats of the exchange until it has its results */
     double norms[MEMBERS];          /* that the members declare */
     uint8_t root_byte;              /* of the root that the last member declares */
