@@ -139,15 +139,32 @@ static enum status check_names(const char *folder, struct folder_walk *walk, str
     return OK;
 }
 
+static bool is_plain_folder(const char *path) {
+    struct stat info;
+    return lstat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+/* The new folder is renamed to the path, which the kernel rejects for a file and for any link. */
+static enum status check_kind(const struct weights_save *save, struct fault *fault) {
+    struct stat info;
+    return lstat(save->folder, &info) != 0 || is_plain_folder(save->folder)
+               ? OK
+               : fault_set(fault, STATUS_INPUT, save->folder,
+                           "remove it, or choose a different folder for the export",
+                           S_ISLNK(info.st_mode) ? "is a symbolic link, not a folder"
+                                                 : "is a file, not a folder");
+}
+
 /* An export replaces the whole folder, so the folder may contain only an earlier export. */
 static enum status check_target(const struct weights_save *save, struct fault *fault) {
     if (!file_exists(save->folder)) {
-        return OK;
+        return check_kind(save, fault); /* it may be a link to nothing */
     }
     if (save->model_folder[0] != '\0' && is_same_folder(save->folder, save->model_folder)) {
         return fault_set(fault, STATUS_INPUT, save->folder, "choose a different folder",
                          "is the folder that the model was read from");
     }
+    TRY(check_kind(save, fault));
     struct folder_walk walk;
     TRY(folder_walk_begin(save->folder, &walk, fault));
     enum status status = check_names(save->folder, &walk, fault);
@@ -240,11 +257,6 @@ static enum status publish_folder(const void *context, const struct staging *sta
     }
     TRY(file_sync_folder(save->temporary, fault));
     return folder_replace(save->temporary, save->folder, save->aside, replaced, fault);
-}
-
-static bool is_plain_folder(const char *path) {
-    struct stat info;
-    return lstat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
 /* Removes an earlier export if the disk has no space for the new one beside it. The run's disk

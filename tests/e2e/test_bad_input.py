@@ -182,6 +182,18 @@ class BadInput(RefusalTest):
                                ("export=thesis", "thesis")]:
             self.refused(folder, ["train", "run.yaml", "--fresh", override], word)
 
+    def test_an_export_that_is_no_folder_is_refused_before_the_first_step(self):
+        folder = self.folder(steps=1)
+        (folder.path / "place").mkdir()
+        (folder.path / "file").write_text("x")
+        (folder.path / "link").symlink_to("place")
+        (folder.path / "dangling").symlink_to("nowhere")
+        for name, kind in (("file", "file"), ("link", "symbolic link"),
+                           ("dangling", "symbolic link")):
+            self.refused(folder, ["train", "run.yaml", f"export={name}"],
+                         f"skep: {name}: is a {kind}, not a folder; remove it, or choose a "
+                         "different folder for the export")
+
     def test_a_report_that_cannot_be_written_is_a_failure(self):
         folder = self.folder()
         for arguments in (["help", "keys"], ["plan", "run.yaml"], ["plan", "run.yaml", "--json"],
