@@ -19,6 +19,8 @@ import time
 import torch
 import transformers
 
+from muon import Both
+
 CONFIG = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
@@ -37,6 +39,7 @@ CONFIG = {
 }
 COSINE_FLOOR = 0.1  # of the peak learning rate
 WSD_DECAY_SHARE = 0.2  # of all steps
+CHECKPOINT_STEPS = 500
 
 
 def parse_arguments():
@@ -48,7 +51,15 @@ def parse_arguments():
     parser.add_argument("--schedule", choices=("cosine", "wsd"), default="wsd")
     parser.add_argument("--sequence", type=int, default=256)
     parser.add_argument("--rows", type=int, default=8)
+    parser.add_argument("--optimizer", choices=("adamw", "muon"), default="adamw")
     parser.add_argument("--lr", type=float, default=3e-3)
+    parser.add_argument("--betas", type=float, nargs=2, default=[0.9, 0.95])
+    parser.add_argument("--eps", type=float, default=1e-8)
+    parser.add_argument("--clip-norm", type=float, default=1.0)
+    parser.add_argument("--weight-decay", type=float, default=0.1)
+    parser.add_argument("--momentum", type=float, default=0.95, help="of muon")
+    parser.add_argument("--embedding-lr", type=float, default=2e-3,
+                        help="of AdamW beside muon, for embeddings, head and vectors")
     parser.add_argument("--warmup", type=int, default=20)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--threads", type=int, default=2)
@@ -57,6 +68,8 @@ def parse_arguments():
                         " on the tokens of Skep in its order; default: random windows")
     parser.add_argument("--weights", help="model folder of the first weights, {seed} in the name;"
                         " default: random weights from PyTorch")
+    parser.add_argument("--checkpoint", type=pathlib.Path, help="file from which an interrupted"
+                        " training of one seed continues; written every 500 steps")
     parser.add_argument("--json", type=pathlib.Path, help="also write the results to this file")
     return parser.parse_args()
 
@@ -79,25 +92,29 @@ def make_model(config, seed, weights):
     return model
 
 
-def make_optimizer(model, lr):
+def make_optimizer(model, arguments):
+    if arguments.optimizer == "muon":
+        return Both(model, arguments)
     parameters = list(model.parameters())
     groups = [
-        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": 0.1},
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": arguments.weight_decay},
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.95), eps=1e-8, fused=True)
+    return torch.optim.AdamW(groups, lr=arguments.lr, betas=tuple(arguments.betas),
+                             eps=arguments.eps, fused=True)
 
 
-def learning_rate(step, arguments):
-    """The schedules of Skep: linear warm-up, then cosine, or a plateau and a linear decay."""
+def rate_share(step, arguments):
+    """The schedules of Skep, as a share of the peak learning rate: linear warm-up, then cosine, or
+    a plateau and a linear decay."""
     if step < arguments.warmup:
-        return arguments.lr * (step + 1) / arguments.warmup
+        return (step + 1) / arguments.warmup
     if arguments.schedule == "wsd":
         left = (arguments.steps - step) / (WSD_DECAY_SHARE * arguments.steps)
-        return arguments.lr * min(1.0, left)
+        return min(1.0, left)
     done = (step - arguments.warmup) / max(1, arguments.steps - arguments.warmup)
     wave = 0.5 * (1.0 + math.cos(math.pi * done))
-    return arguments.lr * (COSINE_FLOOR + (1.0 - COSINE_FLOOR) * wave)
+    return COSINE_FLOOR + (1.0 - COSINE_FLOOR) * wave
 
 
 def draw_windows(text, generator, arguments):
@@ -132,28 +149,49 @@ def validation_loss(model, text, arguments):
     return total / count
 
 
+def load_checkpoint(path, model, optimizer, generator):
+    """The first step to train and the curve so far."""
+    if path is None or not path.exists():
+        return 0, []
+    saved = torch.load(path, weights_only=True)
+    model.load_state_dict(saved["model"])
+    optimizer.load_state_dict(saved["optimizer"])
+    generator.set_state(saved["generator"])
+    return saved["steps"], saved["curve"]
+
+
+def save_checkpoint(path, steps, curve, model, optimizer, generator):
+    new = path.with_suffix(".new")
+    torch.save({"steps": steps, "curve": curve, "model": model.state_dict(),
+                "optimizer": optimizer.state_dict(), "generator": generator.get_state()}, new)
+    new.rename(path)
+
+
 def train(seed, config, texts, arguments):
     """A list of [step, validation loss]; the last entry is the result."""
     model = make_model(config, seed, arguments.weights)
-    optimizer = make_optimizer(model, arguments.lr)
+    optimizer = make_optimizer(model, arguments)
+    peaks = [group["lr"] for group in optimizer.param_groups]
     generator = torch.Generator().manual_seed(seed)
     rows = sample_rows(seed, arguments)
-    curve = []
-    for step in range(arguments.stop):
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate(step, arguments)
+    first, curve = load_checkpoint(arguments.checkpoint, model, optimizer, generator)
+    for step in range(first, arguments.stop):
+        for group, peak in zip(optimizer.param_groups, peaks):
+            group["lr"] = peak * rate_share(step, arguments)
         windows = (draw_windows(texts["train"], generator, arguments) if rows is None
                    else rows[step])
         loss = loss_of(model, windows)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), arguments.clip_norm)
         optimizer.step()
         done = step + 1
         if done % arguments.eval_every == 0 or done == arguments.stop:
             curve.append([done, validation_loss(model, texts["validation"], arguments)])
             print(f"seed {seed}  step {done:5d}  training {loss.item():.4f}"
                   f"  validation {curve[-1][1]:.4f}", flush=True)
+        if arguments.checkpoint and done % CHECKPOINT_STEPS == 0:
+            save_checkpoint(arguments.checkpoint, done, curve, model, optimizer, generator)
     return curve
 
 
