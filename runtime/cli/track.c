@@ -24,6 +24,7 @@ struct request {
     struct tracker_setup setup;
     int64_t rollback_round; /* round to return to; 0: run the tracker */
     const char *delegate;   /* public key of the tracker to delegate to; NULL: run the tracker */
+    bool continues;         /* order the tracker to continue */
     int64_t days;           /* the delegation is valid for so many days; 0: for ever */
     bool json;
 };
@@ -139,6 +140,26 @@ static enum status order_rollback(struct request *request, struct region *region
     return OK;
 }
 
+static enum status order_to_continue(struct request *request, struct region *region,
+                                     struct fault *fault) {
+    struct continue_file file;
+    const struct tracker_setup *setup = &request->setup;
+    TRY(continue_setup_sign_order(&request->args, region, &request->setup, &file, fault));
+    if (request->json) {
+        struct json_stdout out;
+        struct json_writer *json = json_stdout_begin(&out, JSON_ONE_LINE);
+        json_add_hex(json, "state", file.state.bytes, HASH_BYTES);
+        json_add_u64(json, "members", file.order.count);
+        json_add_text(json, "order", setup->continue_path);
+        json_stdout_end(&out);
+        return OK;
+    }
+    printf("continues   with %u member%s that this tracker has; stop every copy of it\n"
+           "order       %s, which the tracker reads at once\n",
+           file.order.count, file.order.count == 1 ? "" : "s", setup->continue_path);
+    return OK;
+}
+
 static enum status delegate(struct request *request, struct region *region, struct fault *fault) {
     const struct tracker_setup *setup = &request->setup;
     char key[KEYS_TEXT_BYTES];
@@ -181,6 +202,9 @@ static enum status run_track(struct invocation *invocation) {
     }
     if (request->rollback_round > 0) {
         return order_rollback(request, &invocation->region, fault);
+    }
+    if (request->continues) {
+        return order_to_continue(request, &invocation->region, fault);
     }
     TRY(tracker_setup_prepare(args, &invocation->region, &request->setup, fault));
     struct tracker_loop_options options = tracker_setup_options(&request->setup);
@@ -228,6 +252,9 @@ static const struct option OPTIONS[] = {
      .value = "ROUND",
      .help = "order the tracker to return to the state after this round, and exit",
      .example = "run.yaml --rollback 12"},
+    {OPTION("--continue", FLAG, continues),
+     .help = "order the tracker to continue with the members that it has, after a fork, and exit",
+     .example = "run.yaml --continue"},
     {OPTION("--json", FLAG, json),
      .help = "print the join string and the paths as one JSON document",
      .example = "run.yaml --json"},

@@ -155,6 +155,27 @@ static enum status write_order(const struct tracker_setup *setup, const struct s
     return rollback_file_write(setup->order_path, &file, fault);
 }
 
+enum status continue_setup_sign_order(const struct tracker_setup_args *args, struct region *region,
+                                      struct tracker_setup *setup, struct continue_file *file,
+                                      struct fault *fault) {
+    struct operator_key key;
+    TRY(tracker_setup_open(args, region, setup, fault));
+    if (!file_exists(setup->waiting_path)) {
+        return fault_set(fault, STATUS_INPUT, "--continue",
+                         "wait until its log says that a fork is possible",
+                         "this tracker does not wait for an order");
+    }
+    TRY(continue_file_read(setup->waiting_path, file, fault));
+    if (!hash_equal(&file->swarm, &setup->manifest.hash)) {
+        return fault_set(fault, STATUS_INPUT, setup->waiting_path, NULL,
+                         "belongs to another swarm");
+    }
+    TRY(tracker_setup_read_operator_key(setup, &key, fault));
+    continue_order_sign(&key.keys, &file->swarm, &file->state, &file->start, &file->order);
+    keys_wipe(&key.keys);
+    return continue_file_write(setup->continue_path, file, fault);
+}
+
 enum status rollback_setup_sign_order(const struct tracker_setup_args *args, uint32_t round,
                                       struct region *region, struct tracker_setup *setup,
                                       struct rollback_plan *plan, struct fault *fault) {

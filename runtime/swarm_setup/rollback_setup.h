@@ -4,6 +4,7 @@
 #ifndef SKEP_SWARM_SETUP_ROLLBACK_SETUP_H
 #define SKEP_SWARM_SETUP_ROLLBACK_SETUP_H
 
+#include "runtime/swarm/leases/continue_file.h"
 #include "runtime/swarm/ledger/rollback.h"
 #include "runtime/swarm_setup/tracker_setup.h"
 
@@ -32,5 +33,13 @@ MUST_CHECK enum status rollback_setup_sign_order(const struct tracker_setup_args
                                                  uint32_t round, struct region *region,
                                                  struct tracker_setup *setup,
                                                  struct rollback_plan *plan, struct fault *fault);
+
+/* continue_setup_sign_order: order the tracker to continue with the members that its file of what
+ * the operator can order names, without more than half of the electors (decision 23).
+ * errors  STATUS_INPUT: the tracker does not wait for an order; those of tracker_setup_open,
+ *         continue_file_read and continue_file_write */
+MUST_CHECK enum status continue_setup_sign_order(const struct tracker_setup_args *args,
+                                                 struct region *region, struct tracker_setup *setup,
+                                                 struct continue_file *file, struct fault *fault);
 
 #endif

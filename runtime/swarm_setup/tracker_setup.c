@@ -140,6 +140,8 @@ static enum status set_paths(struct tracker_setup *setup, const struct tracker_s
     file_join(setup->state_folder, "identity", setup->identity_path, PATH_BYTES);
     file_join(setup->state_folder, "operator.key", setup->operator_key_path, PATH_BYTES);
     file_join(setup->state_folder, "rollback.json", setup->order_path, PATH_BYTES);
+    file_join(setup->state_folder, "waiting.json", setup->waiting_path, PATH_BYTES);
+    file_join(setup->state_folder, "continue.json", setup->continue_path, PATH_BYTES);
     file_join(setup->state_folder, DELEGATION_FILE_NAME, setup->delegation_path, PATH_BYTES);
     if (args->allow_list_path != NULL) {
         TRY(make_absolute(args->allow_list_path, setup->allow_list_path, fault));
@@ -460,6 +462,8 @@ struct tracker_loop_options tracker_setup_options(const struct tracker_setup *se
         .allow_list_path = setup->allow_list_path,
         .authority = &setup->authority,
         .order_path = setup->order_path,
+        .waiting_path = setup->waiting_path,
+        .continue_path = setup->continue_path,
         .operator_keys = setup->manifest.join.operator_keys,
         .delegation = &setup->delegation,
         .delegation_path = setup->delegation_path,

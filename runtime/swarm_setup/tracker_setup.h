@@ -36,6 +36,8 @@ struct tracker_setup {
     char operator_key_path[PATH_BYTES];
     char delegation_path[PATH_BYTES];
     char order_path[PATH_BYTES];    /* file with the operator's order to roll back */
+    char waiting_path[PATH_BYTES];  /* file with what the operator can order (continue_file.h) */
+    char continue_path[PATH_BYTES]; /* file with the operator's order to continue */
     char manifest_path[PATH_BYTES]; /* in the state folder; a copy is beside the run file */
     char listen_address[MESSAGE_ADDRESS_BYTES];
     char *manifest_text; /* text of the manifest file */

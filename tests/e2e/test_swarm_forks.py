@@ -1,4 +1,5 @@
-"""A copied state folder makes two trackers; with half of the members at each, none commits."""
+"""A copied state folder makes two trackers; with half of the members at each, none commits before
+the operator names one of them."""
 import json
 import re
 import shutil
@@ -37,8 +38,8 @@ class Forks(SwarmTest):
                           for word in member.command]
         member.start()
 
-    def test_two_copies_with_half_of_the_members_each_commit_nothing(self):
-        self.swarm(steps=10**6, swarm__inner_steps=2, swarm__forks="refused", swarm__members_min=3)
+    def test_copies_with_half_of_the_members_each_wait_for_the_operator(self):
+        self.swarm(steps=10**6, swarm__inner_steps=2, swarm__forks="refused")
         members = [self.member(name).start() for name in ("first", "second", "third", "anna")]
         self.wait_for(lambda: all(len(self.commits(member)) >= 3 for member in members), "commits")
         self.wait_for(lambda: len(self.commits(members[0])[-1]["members"]) == 4, "all members")
@@ -65,6 +66,12 @@ class Forks(SwarmTest):
         status = json.loads(self.site.run("status", original, "--json").stdout)
         self.assertRegex(json.dumps(status), r"\(a fork\?\)")
 
+        ordered = self.site.run("track", "run.yaml", "--state", "tracker", "--continue", "--json")
+        self.assert_exit(ordered, 0)
+        self.assertEqual(json.loads(ordered.stdout)["members"], 2)
+        self.wait_for(lambda: min(len(self.commits(member)) for member in members[:2])
+                      > max(before) + 2, "commits of the side that the operator named")
+        self.assertEqual(before[2:], [len(self.commits(member)) for member in members[2:]])
         self.copy.kill()
         for member in members[2:]:
             self.rejoin(member, original)
@@ -78,6 +85,7 @@ class Forks(SwarmTest):
         self.assertEqual(history[0]["needs_leases"], 1)
         opened = [entry["leases"] for entry in history if entry["kind"] == "open"]
         self.assertGreaterEqual(len({leases["start"] for leases in opened}), 2)
+        self.assertEqual(["order" in leases for leases in opened].count(True), 1)
         print(f"both said that a fork is possible after {said_s:.1f} s")
 
 

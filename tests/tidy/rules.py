@@ -56,7 +56,7 @@ MAY_INCLUDE = {
         "runtime/swarm/wire"),
     "runtime/swarm/tracker": (
         "base", "transport/identity", "transport/messages", "runtime/swarm/packer",
-        "runtime/swarm/ledger",
+        "runtime/swarm/leases", "runtime/swarm/ledger",
         "runtime/swarm/delegation", "runtime/swarm/protocol", "runtime/swarm/tracker_machine",
         "runtime/swarm/wire", "runtime/swarm/client"),
     "runtime/program": (
@@ -75,9 +75,9 @@ MAY_INCLUDE = {
     "runtime/swarm_setup": (
         "base", "targets", "transport/identity", "transport/messages", "transport/site",
         "runtime/model", "runtime/model/families", "runtime/schedule", "runtime/checkpoint",
-        "runtime/swarm/ledger", "runtime/swarm/delegation", "runtime/swarm/replica",
-        "runtime/swarm/member", "runtime/swarm/client", "runtime/swarm/tracker",
-        "runtime/settings", "runtime/data", "runtime/session"),
+        "runtime/swarm/leases", "runtime/swarm/ledger", "runtime/swarm/delegation",
+        "runtime/swarm/replica", "runtime/swarm/member", "runtime/swarm/client",
+        "runtime/swarm/tracker", "runtime/settings", "runtime/data", "runtime/session"),
     "runtime/train": (
         "base", "targets/os", "transport/site", "runtime/schedule", "runtime/checkpoint",
         "runtime/program", "runtime/settings", "runtime/data", "runtime/session"),

@@ -16,7 +16,7 @@
  * and no messages: runtime/swarm/ledger checks resignations and orders in entries, and
  * runtime/swarm/member_machine gives leases.
  *
- * public   lease_file.h */
+ * public   continue_file.h lease_file.h */
 #ifndef SKEP_SWARM_LEASES_LEASES_H
 #define SKEP_SWARM_LEASES_LEASES_H
 

@@ -1,6 +1,7 @@
 #include "runtime/swarm/tracker/machine_driver.h"
 
 #include "base/log.h"
+#include "runtime/swarm/leases/continue_file.h"
 #include "runtime/swarm/ledger/training_share.h"
 #include "runtime/swarm/tracker/tracker_loop_state.h"
 #include "runtime/swarm/tracker_machine/tracker_machine.h"
@@ -221,6 +222,54 @@ static void set_random(struct tracker *tracker) {
     tracker_set_random(tracker, &random);
 }
 
+static struct continue_file describe_wait(const struct tracker_loop *loop) {
+    struct hash state;
+    struct tracker_start start;
+    struct continue_order order;
+    tracker_describe_wait(loop->driver->tracker, &state, &start, &order);
+    return (struct continue_file){
+        .swarm = loop->options.manifest_hash, .state = state, .start = start, .order = order};
+}
+
+/* Writes what the operator can order, again when more members or fewer are ready. */
+static void write_waiting(struct tracker_loop *loop) {
+    struct machine_driver *driver = loop->driver;
+    const struct continue_file file = describe_wait(loop);
+    struct fault fault;
+    if (loop->options.waiting_path == NULL || file.order.count == 0 ||
+        file.order.count == driver->waiting_count) {
+        return;
+    }
+    driver->waiting_count = file.order.count;
+    if (continue_file_write(loop->options.waiting_path, &file, &fault) != OK) {
+        log_line(LOG_WARNING, "%s: %s", fault.subject, fault.reason);
+    }
+}
+
+void machine_driver_read_order(struct tracker_loop *loop) {
+    const char *path = loop->options.continue_path;
+    const struct continue_file current = describe_wait(loop);
+    struct continue_file file;
+    struct fault fault;
+    if (continue_file_read(path, &file, &fault) != OK) {
+        log_line(LOG_WARNING, "%s: %s; the order is ignored", fault.subject, fault.reason);
+    } else if (!hash_equal(&file.state, &current.state) || current.start.number == 0 ||
+               !tracker_start_equal(&file.start, &current.start)) {
+        log_line(LOG_INFO,
+                 "%s: the order is for another start of the tracker, or an earlier state; it is "
+                 "ignored",
+                 path);
+    } else if (!continue_order_is_signed(loop->options.operator_keys.sign, &current.swarm,
+                                         &file.state, &file.start, &file.order)) {
+        log_line(LOG_WARNING,
+                 "%s: the operator of this swarm did not sign the order; it is ignored", path);
+    } else {
+        tracker_order_continue(loop->driver->tracker, &file.order);
+        log_line(LOG_WARNING, "the operator ordered this tracker to continue with %u members",
+                 file.order.count);
+    }
+}
+
 static void log_fork(struct machine_driver *driver) {
     uint32_t all = 0, here = 0;
     const bool is_possible = tracker_is_fork_possible(driver->tracker, &all, &here);
@@ -228,10 +277,11 @@ static void log_fork(struct machine_driver *driver) {
         log_line(LOG_ERROR,
                  "possible fork: %u of the %u electors of the newest state are connected, more "
                  "than half must be; the others may follow a copy of this tracker: stop the copy, "
-                 "or wait for them",
+                 "wait for them, or order this one to continue with `skep track --continue`",
                  here, all);
     }
     driver->is_fork_logged = is_possible;
+    driver->waiting_count = is_possible ? driver->waiting_count : 0;
 }
 
 void machine_driver_step(struct tracker_loop *loop, const struct event *event) {
@@ -255,6 +305,9 @@ void machine_driver_step(struct tracker_loop *loop, const struct event *event) {
         log_stage(driver);
     }
     log_fork(driver);
+    if (driver->is_fork_logged) {
+        write_waiting(loop);
+    }
 }
 
 void machine_driver_retry_write(struct tracker_loop *loop, int64_t now_ms) {

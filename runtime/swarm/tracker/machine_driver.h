@@ -21,9 +21,11 @@ struct machine_driver {
     int64_t training_warned_ms; /* last warning that members train on little; 0: none */
     struct fault fault;         /* the last failed write */
     bool is_fenced;             /* another process has started with the same store */
-    bool is_fork_logged;        /* the log says that a fork is possible */
-    const char *stage;          /* stage of the round, which began at stage_since_ms */
-    int64_t stage_since_ms;     /* when the current stage began */
+    /* Members in the file of what the operator can order; 0: none was written. */
+    uint32_t waiting_count;
+    bool is_fork_logged;    /* the log says that a fork is possible */
+    const char *stage;      /* stage of the round, which began at stage_since_ms */
+    int64_t stage_since_ms; /* when the current stage began */
 };
 
 /* machine_driver_bytes: size of the memory that machine_driver_open allocates from the region,
@@ -42,6 +44,10 @@ void machine_driver_close(struct machine_driver *driver);
 /* machine_driver_step: handles one event and all events that its actions cause. Does nothing if the
  * tracker is fenced. */
 void machine_driver_step(struct tracker_loop *loop, const struct event *event);
+
+/* machine_driver_read_order: read the operator's order to continue, and pass it to the state
+ * machine if it is signed for this start and the newest state. */
+void machine_driver_read_order(struct tracker_loop *loop);
 
 /* machine_driver_retry_write: notifies the state machine of a failed write when the retry delay has
  * passed. */

@@ -43,6 +43,9 @@ struct tracker_loop_options {
     struct hash genesis_root;    /* root of the initial state */
     bool needs_leases;           /* the manifest refuses forks (decision 23) */
     const char *order_path;      /* file with the operator's order to roll back; NULL: no orders */
+    /* Files of what the operator can order while a fork is possible, and of the order to continue
+     * (continue_file.h); NULL: no orders. */
+    const char *waiting_path, *continue_path;
     struct public_keys operator_keys;          /* keys that the operator signs orders with */
     const struct known_delegation *delegation; /* names `keys`; NULL: none, and no port for it */
     const char *delegation_path;      /* its file, which the operator may replace; NULL: none */

@@ -119,6 +119,7 @@ static struct tracker_loop *make_loop(const struct tracker_loop_options *options
     loop->shape = tracker_wire_shape(options);
     loop->timing = timing_derive(&options->settings.times, options->settings.training.patience);
     loop->order_watch.path = options->order_path;
+    loop->continue_watch.path = options->continue_path;
     loop->delegation.file.path = options->delegation_path;
     loop->started_ms = tracker_now_ms();
     loop->received_ms = loop->started_ms;
@@ -318,6 +319,9 @@ static void run_due_work(struct tracker_loop *loop) {
     }
     if (loop->options.order_path != NULL && rollback_watch_poll(&loop->order_watch, now_ms)) {
         read_rollback_order(loop);
+    }
+    if (loop->options.continue_path != NULL && rollback_watch_poll(&loop->continue_watch, now_ms)) {
+        machine_driver_read_order(loop);
     }
     delegation_watch_run(loop, now_ms);
     admission_disconnect_idle(loop, now_ms);

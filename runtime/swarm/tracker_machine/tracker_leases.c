@@ -21,6 +21,9 @@ void leases_draft(const struct tracker *tracker, struct entry *entry) {
         entry->leases.start = leases->start;
         entry->leases.state = leases->electors.state;
     }
+    if (leases->start != 0 && entry->kind == ENTRY_OPEN) {
+        entry->leases.order = leases->order;
+    }
 }
 
 void leases_advance(struct tracker_leases *leases, const struct entry *head) {
@@ -35,6 +38,7 @@ void leases_advance(struct tracker_leases *leases, const struct entry *head) {
     }
     if (entry_sets_electors(head)) {
         electors_of_entry(head, &leases->electors);
+        memset(&leases->order, 0, sizeof leases->order);
     }
 }
 
@@ -63,7 +67,23 @@ struct elector_count tracker_count_electors(const struct tracker *tracker, uint6
     return count;
 }
 
+uint64_t tracker_ordered_rows(const struct tracker *tracker) {
+    const struct tracker_record *record = &tracker->record;
+    const struct continue_order *order = &tracker->leases.order;
+    uint64_t rows = 0;
+    for (uint32_t row = 0; row < record->member_count; row++) {
+        const bool is_named =
+            order->count == 0 || continue_order_has(order, record->members[row].id.bytes);
+        rows |= (uint64_t)is_named << row;
+    }
+    return rows;
+}
+
 bool tracker_electors_allow(const struct tracker *tracker, uint64_t rows) {
+    if (tracker->leases.order.count > 0) {
+        const uint64_t ordered = rows & tracker_ordered_rows(tracker);
+        return 2 * seats_count(ordered) > tracker->leases.order.count;
+    }
     const struct elector_count count = tracker_count_electors(tracker, rows);
     return tracker->leases.start == 0 || tracker->leases.electors.count == 0 ||
            2 * count.here > count.all;
@@ -98,4 +118,36 @@ bool tracker_is_fork_possible(const struct tracker *tracker, uint32_t *all, uint
         *here = count.here;
     }
     return tracker->leases.is_fork_possible;
+}
+
+static void insert_member(struct continue_order *order, const struct identity *id) {
+    uint32_t at = order->count++;
+    for (; at > 0 && memcmp(order->members[at - 1], id->bytes, KEY_BYTES) > 0; at--) {
+        memcpy(order->members[at], order->members[at - 1], KEY_BYTES);
+    }
+    memcpy(order->members[at], id->bytes, KEY_BYTES);
+}
+
+void tracker_describe_wait(const struct tracker *tracker, struct hash *state,
+                           struct tracker_start *start, struct continue_order *order) {
+    const struct tracker_record *record = &tracker->record;
+    memset(order, 0, sizeof *order);
+    *state = tracker->leases.electors.state;
+    *start = (struct tracker_start){record->incarnation, tracker->leases.start};
+    for (uint32_t row = 0; row < record->member_count && tracker->leases.start != 0; row++) {
+        if (tracker_is_ready(tracker, row) && !tracker_is_guest(tracker, row)) {
+            insert_member(order, &record->members[row].id);
+        }
+    }
+}
+
+void tracker_order_continue(struct tracker *tracker, const struct continue_order *order) {
+    ASSERT(tracker->leases.start != 0 && continue_order_error(order) == NULL);
+    tracker->leases.order = *order;
+}
+
+bool tracker_is_round_overruled(const struct tracker *tracker) {
+    const struct entry *head = &tracker->record.head;
+    return head->kind == ENTRY_OPEN && tracker->leases.order.count > 0 &&
+           head->leases.order.count == 0;
 }

@@ -138,6 +138,16 @@ struct tracker_view {
  * *all and *here are then their number and that of the connected ones. */
 bool tracker_is_fork_possible(const struct tracker *tracker, uint32_t *all, uint32_t *here);
 
+/* tracker_describe_wait: what the operator can order now: the newest state entry, this start, and
+ * the ready voters, without a signature. The order has no members if there are none, or without
+ * leases.
+ * tracker_order_continue: continue after the newest state entry with the members of this order. An
+ * open round is aborted.
+ * limits  the operator's signature is verified, for what tracker_describe_wait gives */
+void tracker_describe_wait(const struct tracker *tracker, struct hash *state,
+                           struct tracker_start *start, struct continue_order *order);
+void tracker_order_continue(struct tracker *tracker, const struct continue_order *order);
+
 /* tracker_stage_name: "ready", "train", "exchange" or "vote". */
 const char *tracker_stage_name(const struct tracker *tracker);
 

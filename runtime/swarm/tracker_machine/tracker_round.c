@@ -13,7 +13,8 @@ static uint64_t find_seatable_rows(const struct tracker *tracker) {
         ready |= (uint64_t)is_ready << row;
         seatable |= (uint64_t)(is_ready && !tracker_is_suspended(tracker, row)) << row;
     }
-    return tracker_electors_allow(tracker, seatable) ? seatable : ready;
+    return (tracker_electors_allow(tracker, seatable) ? seatable : ready) &
+           tracker_ordered_rows(tracker);
 }
 
 /* Counts the voting seats of the last round whose members stay for the next one. */
@@ -197,7 +198,7 @@ static void advance_ready_stage(struct tracker *tracker, int64_t now_ms, struct 
     } else if (tracker_suspend_next(tracker, actions)) {
         return;
     } else if (count.seats > 0 && count.ready >= settings->members_min && is_settled &&
-               count.has_electors && (has_quorum || is_shrunk)) {
+               count.has_electors && (has_quorum || is_shrunk || tracker->leases.order.count > 0)) {
         /* A suspended member counts for the minimum: its term is counted in rounds, so that a swarm
          * of the minimum size would wait forever. */
         tracker_count_missed_rounds(tracker);
@@ -290,7 +291,7 @@ void tracker_advance(struct tracker *tracker, int64_t now_ms, struct actions *ac
     } else if (stage == STAGE_READY) {
         advance_ready_stage(tracker, now_ms, actions);
     } else if (tracker_judge_accusations(tracker) || tracker_is_proposal_refused(tracker, now_ms) ||
-               is_round_lost(tracker, now_ms)) {
+               tracker_is_round_overruled(tracker) || is_round_lost(tracker, now_ms)) {
         if (stage >= STAGE_EXCHANGE && is_round_too_old(tracker, now_ms)) {
             tracker_count_aged_exchange(tracker);
         }

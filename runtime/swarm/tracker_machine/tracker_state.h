@@ -160,11 +160,12 @@ struct tracker_pair {
 };
 
 /* What lets this start of the tracker continue after the newest state entry. */
-struct tracker_leases {         /* tracker_leases.c */
-    uint64_t start;             /* number of this start; 0: the chain needs no leases */
-    struct electors electors;   /* of the newest state entry */
-    struct needed_votes needed; /* votes that a commit of the newest OPEN needs */
-    struct roster_epoch roster; /* newest one of the ledger; serial 0: none */
+struct tracker_leases {          /* tracker_leases.c */
+    uint64_t start;              /* number of this start; 0: the chain needs no leases */
+    struct electors electors;    /* of the newest state entry */
+    struct needed_votes needed;  /* votes that a commit of the newest OPEN needs */
+    struct roster_epoch roster;  /* newest one of the ledger; serial 0: none */
+    struct continue_order order; /* the operator's, for this start and state; count 0: none */
     int64_t missing_ms;    /* half of the electors or more are missing since; 0: they are not */
     bool is_fork_possible; /* they are missing for longer than a restart takes */
 };
@@ -341,6 +342,8 @@ bool tracker_has_many_pairs(const struct tracker *tracker, uint32_t row);
  * tracker_count_electors    The electors that the operator has not excluded, and those of them in
  *                           `rows`; none without leases.
  * tracker_electors_allow    Whether a round of these rows can be committed.
+ * tracker_ordered_rows      The rows that the operator's order names; without one, all.
+ * tracker_is_round_overruled  Whether there is an order, and the open round does not follow it.
  * tracker_watch_electors    Record whether half of them or more are missing. */
 struct elector_count {
     uint32_t all, here;
@@ -350,6 +353,8 @@ void leases_advance(struct tracker_leases *leases, const struct entry *head);
 bool tracker_has_needed_seats(const struct tracker *tracker, uint64_t seats);
 struct elector_count tracker_count_electors(const struct tracker *tracker, uint64_t rows);
 bool tracker_electors_allow(const struct tracker *tracker, uint64_t rows);
+uint64_t tracker_ordered_rows(const struct tracker *tracker);
+bool tracker_is_round_overruled(const struct tracker *tracker);
 void tracker_watch_electors(struct tracker *tracker, int64_t now_ms);
 
 /* Strikes and suspensions (tracker_strikes.c).

@@ -1,5 +1,6 @@
 /* test_leases: the signatures of resignations and orders, the rules by which a member votes, and
  * the file in which it remembers its last promise. */
+#include "runtime/swarm/leases/continue_file.h"
 #include "runtime/swarm/leases/lease_file.h"
 
 #include "base/file.h"
@@ -311,6 +312,36 @@ static void damaged_file_is_refused_with_a_remedy(void **state) {
     assert_non_null(strstr(fault.reason, "another swarm"));
 }
 
+/* An order is read as it was signed, and a file with another content is refused. */
+static void order_to_continue_is_read_as_it_was_signed(void **state) {
+    (void)state;
+    struct continue_file file = {
+        .swarm = swarm, .state = hash_with(1), .start = {UINT32_MAX, INT64_MAX}};
+    static struct continue_file read;
+    struct fault fault;
+    static char text[8192], changed[8192];
+    size_t length = 0;
+    const uint32_t counts[] = {1, 3, ORDER_MEMBERS_MAX};
+    for (size_t i = 0; i < ARRAY_COUNT(counts); i++) {
+        file.order = make_order(counts[i]);
+        continue_order_sign(&operator_keys, &swarm, &file.state, &file.start, &file.order);
+        assert_int_equal(continue_file_write(path, &file, &fault), OK);
+        assert_int_equal(continue_file_read(path, &read, &fault), OK);
+        assert_true(continue_order_is_signed(operator_keys.public_keys.sign, &read.swarm,
+                                             &read.state, &read.start, &read.order));
+    }
+    assert_int_equal(file_read_text(path, text, sizeof text, &length, &fault), OK);
+    const char *const fields[] = {"format", "swarm", "state", "start", "members", "signature"};
+    for (size_t i = 0; i < ARRAY_COUNT(fields); i++) {
+        memcpy(changed, text, sizeof changed);
+        *strstr(changed, fields[i]) = 'x'; /* the field has another name */
+        assert_int_equal(file_write_new(path, changed, length, &fault), OK);
+        assert_int_equal(continue_file_read(path, &read, &fault), STATUS_INPUT);
+    }
+    assert_int_equal(file_write_new(path, text, length / 2, &fault), OK);
+    assert_int_equal(continue_file_read(path, &read, &fault), STATUS_INPUT);
+}
+
 int main(void) {
 #define FILE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
@@ -325,6 +356,7 @@ int main(void) {
         FILE_TEST(interrupted_or_failed_write_leaves_the_old_lease),
         FILE_TEST(full_disk_leaves_the_old_lease),
         FILE_TEST(damaged_file_is_refused_with_a_remedy),
+        FILE_TEST(order_to_continue_is_read_as_it_was_signed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,33 @@
+/* continue_file: what a waiting tracker can be ordered to do, and the operator's order, as files in
+ * the tracker's state folder:
+ *
+ *     {"format": 1, "swarm": HASH, "state": HASH, "incarnation": N, "start": N,
+ *      "members": [KEY, ...], "signature": SIGNATURE}
+ *
+ * The tracker writes it without a signature (all zero) when a fork becomes possible; `skep track
+ * --continue` signs it. An order is valid for one start and one state entry, so the file may
+ * remain. */
+#ifndef SKEP_SWARM_LEASES_CONTINUE_FILE_H
+#define SKEP_SWARM_LEASES_CONTINUE_FILE_H
+
+#include "base/fault.h"
+#include "runtime/swarm/leases/leases.h"
+
+struct continue_file {
+    struct hash swarm;           /* hash of the manifest */
+    struct hash state;           /* hash of the state entry after which the tracker continues */
+    struct tracker_start start;  /* of the tracker that continues */
+    struct continue_order order; /* the members that continue with it, and the signature */
+};
+
+/* continue_file_write: replace the file atomically and durably.
+ * continue_file_read: read the file. The signature is not verified.
+ * memory  reading: jansson allocates
+ * errors  write: STATUS_FIT, STATUS_FAILED: the earlier file is unchanged. read: STATUS_INPUT: the
+ *         file is missing, or has a field that is missing, unknown or invalid */
+MUST_CHECK enum status continue_file_write(const char *path, const struct continue_file *file,
+                                           struct fault *fault);
+MUST_CHECK enum status continue_file_read(const char *path, struct continue_file *file,
+                                          struct fault *fault);
+
+#endif
