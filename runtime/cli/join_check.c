@@ -46,7 +46,8 @@ void join_check_print(const struct member_run *member, const struct join_check *
     const int count = join_check_list(check, list);
     char answers[MESSAGE_ADDRESS_BYTES + 16];
     snprintf(answers, sizeof answers, "%s answers", member->swarm.tracker.address);
-    const char *const good[JOIN_CHECKS_MAX] = {"files of the right number, sizes and formats",
+    const char *const good[JOIN_CHECKS_MAX] = {"files of the right number, sizes and formats; join "
+                                               "compares their content",
                                                answers, "this key may join"};
     for (int i = 0; i < count; i++) {
         print_result(&list[i], good[i]);

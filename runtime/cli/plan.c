@@ -50,8 +50,15 @@ static void print_type_note(const struct session *session) {
     }
 }
 
-static void print_passes(struct session *session, double passes) {
+/* A plan can be made without the data, but the run cannot begin without them. */
+static void print_passes(struct session *session) {
     const struct settings *settings = &session->settings;
+    struct fault problem;
+    const double passes = session_find_passes(session, &problem);
+    if (problem.status != OK) {
+        printf("data     CANNOT TRAIN: %s: %s%s%s\n", problem.subject, problem.reason,
+               problem.remedy[0] == '\0' ? "" : "; ", problem.remedy);
+    }
     if (passes > 0) {
         printf("length   %lld steps: %.3g passes over data.train\n", (long long)settings->steps,
                passes);
@@ -74,7 +81,7 @@ static void print_heading(struct session *session) {
         (long long)settings->microbatch, (long long)settings->sequence_tokens,
         session->ranks > 1 ? " on each rank" : "", dtype_name((enum dtype)settings->compute_dtype),
         dtype_name((enum dtype)settings->moments_dtype), settings->recompute);
-    print_passes(session, session_find_passes(session));
+    print_passes(session);
     print_defaults(session);
     print_type_note(session);
     printf("program  %d instructions, %d buffers, plan %.16s\n\n",

@@ -46,6 +46,23 @@ static void print_json(const char *path, const struct allow_list *list) {
     json_stdout_end(&out);
 }
 
+/* What an edit did: a line, or the list as JSON. */
+static enum status print_edit(const struct request *request, const char *verb, const char *who,
+                              struct fault *fault) {
+    enum { SHOWN_LETTERS = 16 };
+    static struct allow_list list;
+    struct public_keys keys;
+    TRY(allow_list_read(request->path, &list, fault));
+    if (request->json) {
+        print_json(request->path, &list);
+        return OK;
+    }
+    const bool is_key = public_keys_read(who, &keys) == NULL;
+    printf("%s %.*s%s; %u member%s on the list\n", verb, is_key ? SHOWN_LETTERS : PATH_BYTES, who,
+           is_key ? "..." : "", list.count, list.count == 1 ? "" : "s");
+    return OK;
+}
+
 static enum status print_list(const struct request *request, struct fault *fault) {
     static struct allow_list list;
     TRY(allow_list_read(request->path, &list, fault));
@@ -108,7 +125,8 @@ static enum status run_roster(struct invocation *invocation) {
     }
     if ((is_list || is_sign) != (subject == NULL)) {
         return fault_set(
-            fault, STATUS_USAGE, "roster", "see `skep help roster`",
+            fault, STATUS_USAGE, "roster",
+            subject != NULL ? "name the allow-list with --roster FILE" : "see `skep help roster`",
             subject != NULL ? "one argument too many: \"%s\"" : "an argument is missing", subject);
     }
     TRY(check_path(request, fault));
@@ -120,7 +138,9 @@ static enum status run_roster(struct invocation *invocation) {
     }
     TRY(is_add ? allow_list_add(request->path, subject, request->name, fault)
                : allow_list_remove(request->path, subject, fault));
-    return sign_list(request, false, fault);
+    TRY(sign_list(request, false, fault));
+    return print_edit(request, is_add ? "added" : "removed",
+                      is_add && request->name != NULL ? request->name : subject, fault);
 }
 
 static const struct option OPTIONS[] = {

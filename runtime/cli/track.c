@@ -56,6 +56,25 @@ static void print_json(const struct tracker_setup *setup, const char *join) {
     json_stdout_end(&out);
 }
 
+/* A new swarm has the address of its first start. */
+static void warn_of_addresses(const struct request *request) {
+    const struct tracker_setup *setup = &request->setup;
+    const char *listen_port = strrchr(setup->listen_address, ':');
+    const char *public_port = strrchr(setup->join.address, ':');
+    if (strcmp(setup->join.address, setup->manifest.join.address) != 0) {
+        log_line(
+            LOG_WARNING,
+            "%s: the tracker's address has changed from %s to %s: members need the new join string",
+            setup->manifest_path, setup->manifest.join.address, setup->join.address);
+    }
+    if (request->args.listen_address == NULL && strcmp(listen_port, public_port) != 0) {
+        log_line(LOG_WARNING,
+                 "the join string has port %s, but the tracker listens on port %s; unless a router "
+                 "forwards it and the next one, add --listen tcp://*:%s",
+                 public_port + 1, listen_port + 1, public_port + 1);
+    }
+}
+
 /* Prints the join string, and logs the addresses, files and limits of the swarm. */
 static void report_listening(const struct request *request,
                              const struct tracker_loop_options *options) {
@@ -75,6 +94,7 @@ static void report_listening(const struct request *request,
              "listening on %s and, for the delegation, on the port after it; advertised as %s; "
              "allow-list: %s",
              setup->listen_address, setup->join.address, setup->allow_list_path);
+    warn_of_addresses(request);
     log_line(LOG_INFO, "%u slices, at most %u members, %u committed rounds; %s of memory reserved",
              options->settings.slice_count, options->members_max, options->settings.commits_max,
              text_format_bytes(tracker_loop_bytes(options), bytes));

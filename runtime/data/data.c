@@ -112,21 +112,38 @@ enum status data_open(const struct data_options *options, struct region *region,
     return OK;
 }
 
-/* Sets the remedy for a file that does not exist: the key that contains it and the folder that its
- * path is relative to. */
-static void name_missing_data(const struct settings *settings, const struct path_list *patterns,
-                              struct fault *fault) {
+static bool is_named(const struct path_list *patterns, const char *path) {
+    for (int i = 0; i < patterns->count; i++) {
+        if (strcmp(patterns->paths[i], path) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void data_name_missing(const struct settings *settings, const struct path_list *patterns,
+                       struct fault *fault) {
     const char *key = patterns == &settings->train_files        ? "data.train"
                       : patterns == &settings->validation_files ? "data.validation"
                                                                 : NULL;
-    if (key != NULL && strcmp(settings_location(settings, key), "command line") == 0) {
-        snprintf(fault->remedy, sizeof fault->remedy,
-                 "check %s; paths on the command line are relative to the working directory", key);
-    } else if (key != NULL) {
-        snprintf(fault->remedy, sizeof fault->remedy,
-                 "check %s; paths in a run file are relative to its folder%s%.100s", key,
-                 settings->folder[0] != '\0' ? ", " : "", settings->folder);
+    char path[sizeof fault->subject];
+    if (key == NULL || !is_named(patterns, fault->subject) || file_exists(fault->subject)) {
+        return;
     }
+    memcpy(path, fault->subject, sizeof path);
+    const char *place = settings_location(settings, key);
+    const bool is_pattern = strpbrk(path, "*?[") != NULL;
+    (void)fault_set(fault, STATUS_INPUT, place, NULL, "%s: %.200s %s", key, path,
+                    is_pattern ? "matches no file" : "does not exist");
+    if (strcmp(place, "command line") == 0) {
+        snprintf(fault->remedy, sizeof fault->remedy,
+                 "check the path; paths on the command line are relative to the working directory");
+        return;
+    }
+    snprintf(fault->remedy, sizeof fault->remedy,
+             "put it there, or correct the path; paths in a run file are relative to its "
+             "folder%s%.100s",
+             settings->folder[0] != '\0' ? ", " : "", settings->folder);
 }
 
 static double rows_per_step(const struct settings *settings) {
@@ -168,8 +185,8 @@ enum status data_open_run(const struct settings *settings, const struct path_lis
     if (status == OK) {
         status = data_open(&options, region, data, fault);
     }
-    if (status == STATUS_INPUT && !file_exists(fault->subject) && patterns->count > 0) {
-        name_missing_data(settings, patterns, fault);
+    if (status == STATUS_INPUT) {
+        data_name_missing(settings, patterns, fault);
     }
     return status;
 }

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "runtime/data/data.h"
 #include "runtime/data/token_file.h"
 #include "runtime/swarm/ledger/merkle.h"
 #include "transport/site/stop.h"
@@ -13,14 +14,15 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STAGING_BYTES = LEAF_BYTES, SHORT_ROOT_DIGITS = 16 }; /* Bytes; hex digits. */
+enum { STAGING_BYTES = LEAF_BYTES };
 
 /* Minimum amount of data for which progress is logged. */
 /* The list of local data files. */
 struct data_reading {
-    struct manifest_file *files; /* The root of a file is set once the file has been hashed. */
-    const char **paths;          /* [count] */
-    int count, train_count;      /* Number of files; number of training files among them. */
+    struct manifest_file *files;     /* The root of a file is set once the file has been hashed. */
+    const char **paths;              /* [count] */
+    int count, train_count;          /* Number of files; number of training files among them. */
+    const struct manifest *manifest; /* of the swarm that the files are for; NULL: a new one */
     struct region *region;
     struct fault *fault;
     char *staging;  /* [STAGING_BYTES] */
@@ -70,6 +72,43 @@ static enum status no_data_fault(const struct settings *settings, struct fault *
                      "no data files are set");
 }
 
+/* Returns the files of a kind that the settings name. */
+static const struct path_list *files_of_kind(const struct settings *settings,
+                                             enum manifest_file_kind kind) {
+    return kind == MANIFEST_TRAINING_FILE ? &settings->train_files : &settings->validation_files;
+}
+
+/* The file of the swarm with this index among those of its kind; NULL if there is none. */
+static const struct manifest_file *wanted_file(const struct manifest *manifest,
+                                               enum manifest_file_kind kind, int index) {
+    for (int i = 0; i < manifest->file_count; i++) {
+        if (manifest->files[i].kind == kind && index-- == 0) {
+            return &manifest->files[i];
+        }
+    }
+    return NULL;
+}
+
+/* A member's user gets a missing file from the operator, who finds the path in the run file. */
+static void name_missing_file(const struct settings *settings, enum manifest_file_kind kind,
+                              int index, const struct data_reading *reading) {
+    struct fault *fault = reading->fault;
+    char path[sizeof fault->subject];
+    char remedy[sizeof fault->remedy];
+    const struct manifest_file *wanted =
+        reading->manifest == NULL ? NULL : wanted_file(reading->manifest, kind, index);
+    if (wanted == NULL) {
+        data_name_missing(settings, files_of_kind(settings, kind), fault);
+    } else if (!file_exists(fault->subject)) {
+        memcpy(path, fault->subject, sizeof path);
+        snprintf(remedy, sizeof remedy,
+                 "save the operator's file %.80s (%llu bytes) there, or name its path",
+                 wanted->name, (unsigned long long)wanted->bytes);
+        (void)fault_set(fault, STATUS_INPUT, manifest_file_kind_key(kind), remedy,
+                        "%.200s does not exist", path);
+    }
+}
+
 /* Lists all files with their sizes and formats, without reading their tokens. */
 static enum status list_data_files(const struct settings *settings, bool validation,
                                    struct data_reading *reading) {
@@ -92,8 +131,12 @@ static enum status list_data_files(const struct settings *settings, bool validat
     reading->train_count = lists[0].count;
     for (int list = 0; list < 2; list++) {
         for (int i = 0; i < lists[list].count && status == OK; i++) {
-            status = add_file(reading, settings, lists[list].paths[i],
-                              list == 0 ? MANIFEST_TRAINING_FILE : MANIFEST_VALIDATION_FILE);
+            const enum manifest_file_kind kind =
+                list == 0 ? MANIFEST_TRAINING_FILE : MANIFEST_VALIDATION_FILE;
+            status = add_file(reading, settings, lists[list].paths[i], kind);
+            if (status == STATUS_INPUT) {
+                name_missing_file(settings, kind, i, reading);
+            }
         }
     }
     return status;
@@ -277,11 +320,22 @@ static enum status check_file_counts(const struct data_reading *reading,
                                   reading->fault);
 }
 
+/* A single file cannot be in the wrong order. */
+static const char *mismatch_remedy(const struct data_reading *reading,
+                                   const struct manifest_file *wanted) {
+    const int count = wanted->kind == MANIFEST_TRAINING_FILE
+                          ? reading->train_count
+                          : reading->count - reading->train_count;
+    return count == 1 ? "get the file again from the operator"
+                      : "list the files in the order of the swarm's manifest, and get those that "
+                        "differ again from the operator";
+}
+
 static enum status file_mismatch_fault(const struct data_reading *reading, int index,
                                        const struct manifest_file *wanted, const char *difference) {
     int number = index - (wanted->kind == MANIFEST_TRAINING_FILE ? 0 : reading->train_count) + 1;
     return fault_set(reading->fault, STATUS_INPUT, reading->paths[index],
-                     "list the files in the order of the swarm's manifest",
+                     mismatch_remedy(reading, wanted),
                      "does not match file %d of the swarm's %s, %.80s: %s", number,
                      manifest_file_kind_key(wanted->kind), wanted->name, difference);
 }
@@ -306,15 +360,10 @@ static enum status check_size_and_format(const struct data_reading *reading, int
 static enum status check_file_root(const struct data_reading *reading, int index,
                                    const struct manifest_file *wanted) {
     const struct manifest_file *here = &reading->files[index];
-    char hex[2][HASH_HEX_BYTES];
-    char difference[128];
-    if (hash_equal(&here->root, &wanted->root)) {
-        return OK;
-    }
-    snprintf(difference, sizeof difference, "root %.*s..., but the manifest has %.*s...",
-             SHORT_ROOT_DIGITS, hash_hex(&here->root, hex[0]), SHORT_ROOT_DIGITS,
-             hash_hex(&wanted->root, hex[1]));
-    return file_mismatch_fault(reading, index, wanted, difference);
+    return hash_equal(&here->root, &wanted->root)
+               ? OK
+               : file_mismatch_fault(reading, index, wanted,
+                                     "its content differs from the operator's");
 }
 
 static enum status check_all_contents(struct data_reading *reading,
@@ -352,6 +401,7 @@ static enum status check_files(const struct settings *settings, const struct man
         settings->validation_files.count > 0 && count_train_files(manifest) < manifest->file_count;
     init_reading(&reading, &scratch, fault);
     reading.staging = region_alloc(&scratch, STAGING_BYTES, 1);
+    reading.manifest = manifest;
     enum status status = list_data_files(settings, held_out, &reading);
     if (status == OK) {
         status = check_all_sizes(&reading, manifest);

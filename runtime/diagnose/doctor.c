@@ -150,13 +150,13 @@ static void judge_port(const struct doctor_facts *facts, struct doctor_report *r
         add(report, "port", facts->port_error != 0 ? DOCTOR_WARNING : DOCTOR_OK);
     if (facts->port_error == 0) {
         set_found(check,
-                  "a tracker can listen on port number %d; members need only outgoing "
-                  "connections",
+                  "a tracker can listen on port number %d; a member trains without an open port if "
+                  "enough others can be reached, and is more useful with one",
                   DOCTOR_PORT_NUMBER);
     } else if (facts->port_error == EADDRINUSE) {
         set_found(check, "port number %d is in use, perhaps by a tracker", DOCTOR_PORT_NUMBER);
         set_remedy(check, "only a second tracker needs another one: skep track --listen "
-                          "tcp://*:7701");
+                          "tcp://*:7702");
     } else {
         set_found(check, "port number %d: %s", DOCTOR_PORT_NUMBER, strerror(facts->port_error));
         set_remedy(check, "only a tracker needs it: allow it to listen, or pass --listen");

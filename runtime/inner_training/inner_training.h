@@ -128,10 +128,11 @@ struct last_logged {
 
 /* What this member gave to the swarm since its process started. */
 struct given {
-    uint64_t tokens;  /* tokens of its contributions to committed rounds */
-    uint32_t rounds;  /* rounds that it contributed to */
-    uint32_t applied; /* rounds that it applied */
-    int64_t begun_ns; /* time at which its first job could come */
+    uint64_t tokens;      /* tokens of its contributions to committed rounds */
+    uint32_t rounds;      /* rounds that it contributed to */
+    uint32_t measured;    /* rounds whose duration was measured */
+    double measured_s;    /* their duration in seconds */
+    int64_t round_end_ns; /* end of the last round that it trained in; 0: it missed that round */
 };
 
 struct member_run {

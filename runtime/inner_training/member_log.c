@@ -20,15 +20,15 @@ static int64_t total_inner_steps(const struct member_run *member) {
     return (int64_t)member->position.commits * member->trainer.session.settings.swarm_inner_steps;
 }
 
-/* Expected seconds until the run's last commit, from the rounds that this start has applied; 0 if
- * there is none yet. */
+/* Expected seconds until the run's last commit, from the rounds that this start has trained in one
+ * after the other; 0 until two of them were measured. */
 static double seconds_left(const struct member_run *member) {
     const struct given *given = &member->given;
     const uint32_t commits_max = member->swarm.terms.commits_max;
     const uint32_t commits = member->position.commits;
-    return given->applied == 0 || commits >= commits_max
+    return given->measured < 2 || commits >= commits_max
                ? 0
-               : clock_seconds_since(given->begun_ns) / given->applied * (commits_max - commits);
+               : given->measured_s / given->measured * (commits_max - commits);
 }
 
 static void add_given(struct text *line, const struct member_run *member,
@@ -101,6 +101,17 @@ void member_log_given(const struct member_run *member) {
     log_line(LOG_INFO, "%s since this start", buffer);
 }
 
+/* Measures the time between the ends of two rounds. Rounds that a member catches up with, which it
+ * did not train in, take less than those to come. */
+static void measure_round(struct given *given, bool has_trained) {
+    const int64_t now_ns = clock_monotonic_ns();
+    if (has_trained && given->round_end_ns != 0) {
+        given->measured_s += ns_to_seconds(now_ns - given->round_end_ns);
+        given->measured++;
+    }
+    given->round_end_ns = has_trained ? now_ns : 0;
+}
+
 void member_log_round(struct member_run *member, const struct applied_round *round) {
     struct member_loop_view view;
     struct last_logged *logged = &member->logged;
@@ -118,7 +129,7 @@ void member_log_round(struct member_run *member, const struct applied_round *rou
     logged->sent_bytes = view.sent_bytes;
     logged->received_bytes = view.received_bytes;
     metrics_write_round(&member->trainer.metrics, &line);
-    member->given.applied++;
+    measure_round(&member->given, !isnan(round->loss));
     if (activity_line_is_due()) {
         show_round(member, &view, &line);
     }

@@ -175,8 +175,12 @@ static bool has_waited(const struct member_run *member) {
 }
 
 static void leave_if_requested(struct member_run *member) {
+    struct member_loop_view view;
     if (stop_requested() && !member->is_leaving) {
-        log_line(LOG_INFO, "leaving after this round; press Ctrl-C again to quit now");
+        mailbox_read_view(member_loop_mailbox(member->loop), &view);
+        log_line(LOG_INFO, view.is_admitted || view.round > 0
+                               ? "leaving after this round; press Ctrl-C again to quit now"
+                               : "stopped waiting");
         mailbox_request_leave(member_loop_mailbox(member->loop));
         member->is_leaving = true;
     }
@@ -195,7 +199,6 @@ static enum status check_identity(const struct member_run *member, struct fault 
 
 static enum status execute_jobs(struct member_run *member, struct fault *fault) {
     struct member_job job;
-    member->given.begun_ns = clock_monotonic_ns();
     stored_states_publish(member);
     while (!member->has_left && !(member->is_leaving && has_waited(member))) {
         leave_if_requested(member);

@@ -133,6 +133,7 @@ static enum status get_manifest(struct member_run *member, struct fault *fault) 
 static enum status read_as_rank0(struct member_run *member, struct fault *fault) {
     const char *swarm = member->swarm.args.swarm;
     struct join_string tracker;
+    TRY(swarm_reference_check(swarm, fault));
     if (is_join_string(swarm)) {
         TRY(join_string_read(swarm, &tracker, fault));
     }

@@ -150,20 +150,28 @@ enum status session_read(struct session *session, const char *what, const char *
     return session_build(session, fault);
 }
 
-double session_find_passes(struct session *session) {
+/* Opens data if some are set. Returns whether they are open. */
+static bool open_data(const struct session *session, const struct path_list *files,
+                      struct region *region, struct token_data *data, struct fault *problem) {
+    return files->count > 0 && data_open_run(&session->settings, files, session->blueprint.vocab,
+                                             region, data, problem) == OK;
+}
+
+double session_find_passes(struct session *session, struct fault *problem) {
     struct token_data data = {0};
-    struct fault fault;
     struct settings *settings = &session->settings;
     double passes = 0;
-    if (settings->train_files.count == 0 ||
-        data_open_run(settings, &settings->train_files, session->blueprint.vocab, &session->region,
-                      &data, &fault) != OK) {
-        return 0;
+    problem->status = OK;
+    if (open_data(session, &settings->train_files, &session->region, &data, problem)) {
+        if (data_resolve_epochs(settings, &data, problem) == OK) {
+            passes = data_passes(settings, &data);
+        }
+        data_close(&data);
     }
-    if (data_resolve_epochs(settings, &data, &fault) == OK) {
-        passes = data_passes(settings, &data);
+    if (problem->status == OK &&
+        open_data(session, &settings->validation_files, &session->region, &data, problem)) {
+        data_close(&data);
     }
-    data_close(&data);
     return passes;
 }
 

@@ -86,8 +86,9 @@ MUST_CHECK enum status session_build(struct session *session, struct fault *faul
 
 /* session_find_passes: open the data of a run that session_read has read, set its steps if the run
  * file has epochs, and return the passes over the data; 0 if the data cannot be opened, because a
- * plan can be made without them. */
-double session_find_passes(struct session *session);
+ * plan can be made without them: *problem then says why. Its status is OK if the data of training
+ * and validation can be read, or none are set. */
+double session_find_passes(struct session *session, struct fault *problem);
 
 /* session_read_config: returns the text of config.json: session->config_text, or the file of the
  * model.

@@ -1,7 +1,6 @@
 #include "runtime/swarm_setup/manifest_make.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "runtime/data/data_match.h"
 #include "runtime/model/families/families.h"
 #include "runtime/settings/model_config.h"
@@ -106,16 +105,10 @@ static enum status compare_keys(const char *current, const char *earlier, const 
 
 enum status manifest_draft_matches(const struct manifest_draft *draft,
                                    const struct manifest *manifest, const char *subject,
-                                   const struct join_string *join, struct fault *fault) {
+                                   struct fault *fault) {
     TRY(compare_keys(draft->run_text, manifest->run_text, subject, fault));
     if (strcmp(draft->config_text, manifest->config_text) != 0) {
         return set_changed_item_fault(subject, fault, "config.json");
-    }
-    if (strcmp(join->address, manifest->join.address) != 0) {
-        log_line(
-            LOG_WARNING,
-            "%s: the tracker's address has changed from %s to %s: members need the new join string",
-            subject, manifest->join.address, join->address);
     }
     return OK;
 }

@@ -382,19 +382,19 @@ class Slips(Rows):
             ("few tokens", ["train", "run.yaml", "batch.tokens=10", "batch.sequence=64"],
              ["use 64\n"]),
             ("no data", ["train", "run.yaml", "data.train=none.u16"],
-             ["none.u16", "check data.train; paths on the command line are relative"]),
-            ("no data on the command line", ["train", "run.yaml", "data.train=none/*.bin"],
-             ["none/*.bin: no file matches; check data.train; paths on the command line are "
+             ["data.train: none.u16 does not exist; check the path; paths on the command line are "
               "relative to the working directory\n"]),
+            ("no data on the command line", ["train", "run.yaml", "data.train=none/*.bin"],
+             ["data.train: none/*.bin matches no file; check the path; paths on the command line"]),
             ("no validation data", ["train", "run.yaml", "data.validation=none*.u16"],
-             ["none*.u16", "check data.validation"]),
+             ["data.validation: none*.u16 matches no file"]),
             ("an export that cannot be made", ["train", "run.yaml", "export=train.u16/model"],
              ["train.u16", "choose a different folder for the export"])])
 
     def test_data_in_a_run_file_are_relative_to_it(self):
         folder = self.folder(data__train="none.u16")
-        self.refused(folder, ["train", "run.yaml"], "none.u16", "check data.train; paths in a run "
-                     "file are relative to its folder")
+        self.refused(folder, ["train", "run.yaml"], "data.train: none.u16 does not exist; put it "
+                     "there, or correct the path; paths in a run file are relative to its folder")
 
     def test_a_start_that_is_refused_leaves_no_folder(self):
         folder = self.folder()

@@ -133,10 +133,12 @@ class BadInput(WordsTest):
         self.write("changed.u16", bytes(data))
         join = ["join", self.join_string, "data.validation=valid.u16", "threads=1"]
         own = "data.train=train.u16"
-        self.say(2, ["changed.u16", "file 1", "root",
-                     "list the files in the order of the swarm's manifest"],
+        self.say(2, ["changed.u16", "file 1", "its content differs from the operator's",
+                     "get the file again from the operator"],
                  *join, "data.train=changed.u16")
-        self.say(2, ["none.u16", "No such file"], *join, "data.train=none.u16")
+        self.say(2, ["data.train", "none.u16 does not exist",
+                     "save the operator's file train.u16 (400", "bytes) there"],
+                 *join, "data.train=none.u16")
         self.say(2, ["--ranks", "2.5"], *join, own, "--ranks", "2.5")
         self.say(2, ["optimizer.lr is a shared setting", "0.01 in the swarm heather",
                      "1 on the command line", "remove it"], *join, own, "optimizer.lr=1")

@@ -157,7 +157,6 @@ class Walks(unittest.TestCase):
     def operator(self, port):
         """The operator's commands up to the tracker; the reader, the rest, and the join string."""
         reader = Reader(self, "operator")
-        write_model(reader.work / "model")
         (reader.work / "train.txt").write_text(TEXT[20000:])
         (reader.work / "validation.txt").write_text(TEXT[:20000])
         rest = readme.commands("Run a swarm")

@@ -236,7 +236,8 @@ static enum status add_remedies(struct json_writer *json, const struct session *
 /* The length of the run, and where each value comes from that was not given. */
 static void add_settings(struct json_writer *json, struct session *session) {
     const struct settings *settings = &session->settings;
-    const double passes = session_find_passes(session);
+    struct fault problem;
+    const double passes = session_find_passes(session, &problem);
     if (settings->epochs == 0) {
         json_add_i64(json, "steps", settings->steps);
     }

@@ -98,6 +98,10 @@ MUST_CHECK bool link_probe(const struct tracker_contact *tracker, double *round_
  * manifest, NAME.skep. */
 bool swarm_is_reference(const char *text);
 
+/* swarm_reference_check: rejects a run file and a key, which are easily taken for a swarm.
+ * errors  STATUS_INPUT with the words of what it is */
+MUST_CHECK enum status swarm_reference_check(const char *swarm, struct fault *fault);
+
 /* swarm_reference_read: reads the join string of a swarm, or that in a manifest.
  * memory  the manifest is in `region`
  * errors  those of join_string_read and manifest_read_file */

@@ -12,9 +12,30 @@ bool swarm_is_reference(const char *text) {
     return is_join_string(text) || (length > suffix && strcmp(text + length - suffix, SUFFIX) == 0);
 }
 
+static bool has_suffix(const char *text, const char *suffix) {
+    const size_t length = strlen(text), tail = strlen(suffix);
+    return length > tail && strcmp(text + length - tail, suffix) == 0;
+}
+
+enum status swarm_reference_check(const char *swarm, struct fault *fault) {
+    struct public_keys keys;
+    if (has_suffix(swarm, ".yaml") || has_suffix(swarm, ".yml")) {
+        return fault_set(fault, STATUS_INPUT, swarm,
+                         "name the manifest NAME.skep or the join string that `skep track` writes",
+                         "is a run file, which does not say where the tracker is");
+    }
+    if (public_keys_read(swarm, &keys) == NULL) {
+        return fault_set(fault, STATUS_INPUT, "the swarm",
+                         "pass the whole join string, tcp://HOST:PORT#KEY",
+                         "%.16s... is only a key", swarm);
+    }
+    return OK;
+}
+
 enum status swarm_reference_read(const char *swarm, struct region *region, struct join_string *join,
                                  struct fault *fault) {
     struct manifest manifest;
+    TRY(swarm_reference_check(swarm, fault));
     if (is_join_string(swarm)) {
         return join_string_read(swarm, join, fault);
     }

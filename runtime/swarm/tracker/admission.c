@@ -143,10 +143,20 @@ void guest_reject(struct tracker_loop *loop, struct tracker_guest *guest, const 
     guest_set_rejected(guest, tracker_loop_send(loop, guest, WIRE_REJECTED, 0, payload, count));
 }
 
-/* Whether the next key gets a log line. Counts the keys that get none. */
-static bool is_stranger_log_due(struct stranger_log *log) {
-    const bool is_due = tracker_now_ms() >= log->next_ms;
-    log->next_ms = is_due ? tracker_now_ms() + STRANGER_LOG_MS : log->next_ms;
+bool stranger_log_take(struct stranger_log *log, const struct public_keys *keys, int64_t now_ms) {
+    const struct hash key = hash_of(keys, sizeof *keys);
+    for (uint32_t i = 0; i < log->known_count; i++) {
+        if (hash_equal(&log->known[i], &key)) {
+            return false;
+        }
+    }
+    const bool is_remembered = log->known_count < STRANGERS_KNOWN_MAX;
+    if (is_remembered) {
+        log->known[log->known_count++] = key;
+        return true;
+    }
+    const bool is_due = now_ms >= log->next_ms;
+    log->next_ms = is_due ? now_ms + STRANGER_LOG_MS : log->next_ms;
     log->skipped += !is_due;
     return is_due;
 }
@@ -155,10 +165,11 @@ void admission_log_strangers(struct tracker_loop *loop, int64_t now_ms) {
     struct stranger_log *log = &loop->stranger_log;
     if (log->skipped > 0 && now_ms >= log->next_ms) {
         log_line(LOG_INFO,
-                 "%u more connections with keys that are not on the allow-list tried to join or "
-                 "query within a minute",
-                 log->skipped);
-        *log = (struct stranger_log){.next_ms = now_ms + STRANGER_LOG_MS};
+                 "%u more connection%s with keys that are not on the allow-list tried to join or "
+                 "query within a minute; `skep status` lists the keys that wait",
+                 log->skipped, log->skipped == 1 ? "" : "s");
+        log->skipped = 0;
+        log->next_ms = now_ms + STRANGER_LOG_MS;
     }
 }
 
@@ -168,7 +179,7 @@ void guest_reject_stranger(struct tracker_loop *loop, struct tracker_guest *gues
     const char *path = loop->options.allow_list_path;
     const char *flag = name[0] != '\0' ? " --name " : "";
     public_keys_write(keys, key);
-    if (!guest->was_rejected && is_stranger_log_due(&loop->stranger_log)) {
+    if (!guest->was_rejected && stranger_log_take(&loop->stranger_log, keys, tracker_now_ms())) {
         log_line(
             LOG_INFO,
             "%s (%s) tried to %s, but its key is not on the allow-list; to add it: skep roster "

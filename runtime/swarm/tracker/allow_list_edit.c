@@ -32,6 +32,11 @@ static enum status lock_folder(struct allow_list_edit *edit, struct fault *fault
     char folder[PATH_BYTES];
     file_parent_folder(edit->path, folder, sizeof folder);
     edit->folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (edit->folder_fd < 0 && errno == ENOENT) {
+        return fault_set(fault, STATUS_INPUT, folder,
+                         "start `skep track` first, which creates it, or create it yourself",
+                         "this folder of the allow-list does not exist");
+    }
     if (edit->folder_fd < 0 || flock(edit->folder_fd, LOCK_EX) != 0) {
         return fault_set_errno(fault, STATUS_INPUT, folder, "cannot open the folder", errno);
     }
@@ -189,7 +194,9 @@ static enum status set_known_key_fault(struct allow_list_edit *edit, int index,
     for (int i = 0; i < index; i++) {
         item = item->sibling;
     }
-    return yaml_fault(&edit->document, item, fault, NULL, "already has this key");
+    const char *name = edit->old_list.rows[index].name;
+    return yaml_fault(&edit->document, item, fault, NULL, "%s already has this key",
+                      name[0] == '\0' ? "a member without a name" : name);
 }
 
 static enum status add_checked_row(struct allow_list_edit *edit, const struct allow_list_row *row,

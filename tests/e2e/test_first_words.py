@@ -1,0 +1,127 @@
+"""What operators and volunteers get wrong in the first minutes, and what they are told: data that
+are missing or differ, keys and files in the place of others, ports, and an allow-list."""
+import socket
+
+from loopback_swarm import Process, SwarmTest
+from small_run import RunTest, main
+
+
+class Data(RunTest):
+    def test_a_plan_says_that_the_data_are_missing(self):
+        folder = self.folder()
+        before = folder.run("plan", "run.yaml")
+        self.assertNotIn("CANNOT TRAIN", before.stdout)
+        for name, key in (("valid.u16", "data.validation"), ("train.u16", "data.train")):
+            (folder.path / name).unlink()
+            result = folder.run("plan", "run.yaml")
+            self.assert_exit(result, 0)  # a plan needs no data
+            self.assertRegex(result.stdout, rf"\ndata     CANNOT TRAIN: run.yaml:\d+:\d+: {key}: "
+                                            rf"{name} does not exist; put it there")
+            self.document(folder.run("plan", "run.yaml", "--json"), 0)
+
+    def test_a_plan_says_that_text_is_no_tokens(self):
+        folder = self.folder({"model_type": "llama", "vocab_size": 32000, "hidden_size": 16,
+                              "intermediate_size": 32, "num_hidden_layers": 1,
+                              "num_attention_heads": 2, "num_key_value_heads": 2,
+                              "max_position_embeddings": 64, "rms_norm_eps": 1e-5,
+                              "tie_word_embeddings": False}, data__train="book.txt", init="random")
+        (folder.path / "book.txt").write_text("It is a truth. " * 1000)
+        result = folder.run("plan", "run.yaml")
+        self.assertRegex(result.stdout, r"\ndata     CANNOT TRAIN: book.txt: is text, but this "
+                                        r"model's tokens are not bytes; .*tools/tokenize.py")
+
+    def test_a_tracker_names_the_key_and_the_line_of_missing_data(self):
+        folder = self.folder(swarm__name="heather")
+        (folder.path / "train.u16").unlink()
+        result = folder.run("track", "run.yaml", "--listen", "tcp://127.0.0.1:0")
+        self.assert_exit(result, 2)
+        self.assertRegex(result.stderr, r"skep: run.yaml:\d+:\d+: data.train: train.u16 does not "
+                                        r"exist; put it there, or correct the path")
+
+
+class Given(SwarmTest):
+    def setUp(self):
+        super().setUp()
+        self.swarm()
+
+    def close_roster(self):
+        self.set_roster("open: false\n")
+        self.adds_members = False
+
+    def says(self, words, *command, code=2):
+        result = self.site.run(*command)
+        self.assert_exit(result, code)
+        self.assertIn(words, result.stderr if code else result.stdout)
+
+    def test_a_run_file_or_a_key_is_not_a_swarm(self):
+        key = self.join_string.partition("#")[2]
+        for command in ("join", "status"):
+            self.says("run.yaml: is a run file", command, "run.yaml")
+            self.says("is only a key; pass the whole join string, tcp://HOST:PORT#KEY", command,
+                      key)
+
+    def test_an_edit_of_the_list_is_confirmed(self):
+        key = self.site.run("keys", "--identity", "anna.identity").stdout.split()[-1]
+        path = ["--roster", "list.yaml"]
+        self.says("added anna; 1 member on the list\n", "roster", "add", key, "--name", "anna",
+                  *path, code=0)
+        self.says("anna already has this key", "roster", "add", key, *path)
+        self.says("removed anna; 0 members on the list\n", "roster", "remove", "anna", *path,
+                  code=0)
+        self.says("name the allow-list with --roster FILE", "roster", "list", "list.yaml")
+        self.says("start `skep track` first, which creates it", "roster", "add", key, "--roster",
+                  "none/list.yaml")
+
+    def test_a_second_tracker_speaks_of_no_new_join_string(self):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            other = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+        result = self.site.run("track", "run.yaml", "--state", "tracker", "--roster", "roster.yaml",
+                               "--listen", other)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertNotIn("has changed", result.stderr)
+        self.tracker.kill()
+        self.start_tracker(other)
+        self.assertIn("members need the new join string", self.tracker.log())
+
+    def test_a_stranger_in_each_minute_is_one_line_for_each_key(self):
+        self.close_roster()
+        strangers = [self.member(name).start() for name in ("carl", "dora", "emil")]
+        for stranger in strangers:
+            self.wait_for(lambda one=stranger: "send the operator this key" in one.log(), "a key")
+            stranger.kill()
+            stranger.start()
+        for name in ("carl", "dora", "emil"):
+            key = self.site.run("keys", env={"XDG_CONFIG_HOME": str(
+                self.site.path / name / "config")}).stdout.split()[-1]
+            self.wait_for(lambda one=key: one in self.tracker.log(), "the key in the log")
+            self.assertEqual(self.tracker.log().count(key), 1)
+
+    def test_one_who_was_never_admitted_does_not_leave_after_a_round(self):
+        self.close_roster()
+        stranger = self.member("carl").start()
+        self.wait_for(lambda: "send the operator this key" in stranger.log(), "a key")
+        stranger.ask_to_stop()
+        self.wait_for_end(stranger)
+        self.assertIn("stopped waiting\n", stranger.log())
+        self.assertNotIn("leaving after this round", stranger.log())
+
+
+class Ports(SwarmTest):
+    def test_another_public_port_than_that_listened_on_is_warned_of(self):
+        self.site = self.folder(swarm__name="heather")
+        self.tracker = Process(self.site, "tracker", self.site.command(
+            "track", "run.yaml", "--public", "tcp://127.0.0.1:17700"))
+        self.addCleanup(self.tracker.kill)
+        self.members = {}
+        self.tracker.start()
+        self.wait_for(lambda: "7700" in self.tracker.log() or "cannot listen" in self.tracker.log(),
+                      "outcome")
+        if "Address already in use" in self.tracker.log():
+            self.skipTest("port 7700 is in use on this machine")
+        self.wait_for(lambda: "unless a router forwards it and the next one, add --listen "
+                              "tcp://*:17700" in self.tracker.log(), "warning")
+
+
+if __name__ == "__main__":
+    main()
