@@ -134,6 +134,19 @@ static void make_swarm(struct world *world, const struct rate_run *run) {
     world->false_change = run->fault.change;
 }
 
+/* Runs up to this number of commits. The tracker loses its memory at some moment of every
+ * run->kills-th round. */
+static void run_commits(struct world *world, const struct rate_run *run, uint32_t commits) {
+    while (run->kills > 0 && world->commits + run->kills < commits && world->now < run->limit_ms &&
+           world->failure[0] == 0) {
+        world_run_until(world, run->limit_ms, world->commits + run->kills);
+        world_run_until(world, world->now + (int64_t)world_draw(world, 1000), commits);
+        world_stop(world, 0);
+        world_start(world, 0);
+    }
+    world_run_until(world, run->limit_ms, commits);
+}
+
 static bool run_swarm(struct world *world, const struct rate_run *run,
                       struct rate_figures *figures) {
     struct watch watch = {.run = run, .figures = figures};
@@ -153,9 +166,9 @@ static bool run_swarm(struct world *world, const struct rate_run *run,
     for (uint32_t n = run->is_clean ? run->faulty : 0; n < run->members; n++) {
         world_start(world, TRACKERS + n);
     }
-    world_run_until(world, run->limit_ms, FIRST_ROUNDS);
+    run_commits(world, run, FIRST_ROUNDS);
     figures->first_ms = world->now;
-    world_run_until(world, run->limit_ms, run->rounds);
+    run_commits(world, run, run->rounds);
     figures->commits = world->commits > FIRST_ROUNDS ? world->commits - FIRST_ROUNDS : 0;
     figures->ms = world->now - figures->first_ms;
     world->observe = NULL;

@@ -32,6 +32,7 @@ struct rate_run {
     uint32_t members; /* including the faulty ones */
     uint32_t faulty;
     uint32_t rounds; /* commits after which the run ends */
+    uint32_t kills;  /* the tracker is killed and restarted after so many commits; 0: never */
     uint64_t seed;
     bool is_clean; /* The faulty members never start. */
     int64_t limit_ms;

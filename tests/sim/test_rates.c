@@ -126,6 +126,37 @@ static bool check_values(struct world *world) {
     return is_good;
 }
 
+/* A tracker that restarts again and again forgets no miss of a round that is over: liars are named,
+ * if later, and nobody else. */
+static bool check_restarts(struct world *world) {
+    static const char *const LIES[] = {"nan",  "huge", "scaled",   "replay", "zeros",
+                                       "sign", "sum",  "withhold", "drip",   "trickle"};
+    static const uint32_t KILLS[] = {1, 2, 3};
+    const size_t named_lies = 5;
+    bool is_good = true;
+    for (size_t k = 0; k < ARRAY_COUNT(KILLS); k++) {
+        struct rate_run run = {
+            .members = MEMBERS, .faulty = 1, .rounds = 2 * ROUNDS, .kills = KILLS[k]};
+        struct rate_pair pair;
+        is_good &= rate_run_clean(world, &run, &pair);
+        for (size_t i = 0; i < ARRAY_COUNT(LIES); i++) {
+            ASSERT(rate_find_case(LIES[i], &run.fault));
+            is_good &= rate_run_faulty(world, &run, &pair);
+            printf("tracker killed every %u commits, %-8s: commits/h %4.0f of %4.0f (%3.0f %%), "
+                   "aborts %u, named after round %u\n",
+                   run.kills, LIES[i], rate_commits_per_hour(&pair.faulty),
+                   rate_commits_per_hour(&pair.clean), 100 * pair.commits, pair.faulty.aborts,
+                   pair.faulty.named_round);
+            is_good &= pair.faulty.honest_named == 0;
+            if (i < named_lies && pair.faulty.named_round == 0) {
+                printf("    FAILED: not named\n");
+                is_good = false;
+            }
+        }
+    }
+    return is_good;
+}
+
 /* An owner that swaps its own contribution is found when a voter draws one of its slices. */
 static bool check_swap(struct world *world) {
     const uint32_t max_named_round = 60;
@@ -340,6 +371,11 @@ static bool check_fields(void) {
 
 int main(int argc, char **argv) {
     struct world *world = calloc(1, sizeof(*world));
+    if (argc == 2 && strcmp(argv[1], "--restarts") == 0) {
+        const bool is_right = check_restarts(world);
+        free(world);
+        return is_right ? 0 : 1;
+    }
     bool is_good = check_fields();
     if (argc == 2 && strcmp(argv[1], "--fields") == 0) {
         is_good &= check_false_fields(world);
@@ -351,6 +387,7 @@ int main(int argc, char **argv) {
     is_good &= check_cases(world, 1);
     is_good &= check_cases(world, 2);
     is_good &= check_values(world);
+    is_good &= check_restarts(world);
     is_good &= check_swap(world);
     is_good &= check_false_claims(world);
     is_good &= check_false_fields(world);

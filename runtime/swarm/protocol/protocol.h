@@ -234,6 +234,8 @@ struct tracker_record {
     struct {
         struct identity id; /* Identity of the registered member. */
         uint32_t session;
+        uint32_t misses; /* Last rounds in which others waited for it; bit set: it missed a part. */
+        uint32_t share;  /* Part of the slices that a slow member contributes to; 0: not slow. */
     } members[SWARM_MEMBERS_MAX];
     struct entry head;        /* Newest entry of any kind. */
     struct entry commit;      /* Newest GENESIS, COMMIT or ROLLBACK, whose root is current. */

@@ -88,7 +88,7 @@ enum status tracker_durable_replay(struct tracker_durable *durable, struct track
     uint32_t count = 0;
     for (uint64_t number = store->entry_count; number > 0 && count < TRACKER_REPLAY_ENTRIES;) {
         TRY(ledger_store_read(store, --number, entry->slices, durable->slice_count, entry, fault));
-        if (entry_sets_state(entry->kind) || entry->kind == ENTRY_SUSPEND) {
+        if (entry_sets_state(entry->kind)) {
             numbers[count++] = number;
         }
     }
@@ -96,6 +96,14 @@ enum status tracker_durable_replay(struct tracker_durable *durable, struct track
         TRY(ledger_store_read(store, numbers[--count], entry->slices, durable->slice_count, entry,
                               fault));
         tracker_replay_entry(tracker, entry);
+    }
+    for (uint32_t row = 0; row < SWARM_MEMBERS_MAX; row++) {
+        const uint64_t number = durable->suspended_at[row];
+        if (number > 0) {
+            TRY(ledger_store_read(store, number, entry->slices, durable->slice_count, entry,
+                                  fault));
+            tracker_replay_entry(tracker, entry);
+        }
     }
     return OK;
 }
@@ -105,7 +113,17 @@ static void advance_chain(struct tracker_durable *durable, const struct entry *e
     ledger_advance(&durable->chain, entry);
 }
 
-/* Reads the whole ledger, to know the state of its chain. */
+/* The term of the next suspension of a member follows from its last one, however old. */
+static void note_suspension(struct tracker_durable *durable, const struct tracker_record *record) {
+    const struct entry *entry = &durable->entry;
+    for (uint32_t row = 0; entry->kind == ENTRY_SUSPEND && row < record->member_count; row++) {
+        if (memcmp(&record->members[row].id, &entry->suspension.id, sizeof(struct identity)) == 0) {
+            durable->suspended_at[row] = durable->chain.entry_count;
+        }
+    }
+}
+
+/* Reads the whole ledger, to know the state of its chain and the suspensions of members. */
 static enum status load_chain(struct tracker_durable *durable, struct tracker_record *record,
                               struct fault *fault) {
     struct ledger_store *store = &durable->store;
@@ -113,6 +131,7 @@ static enum status load_chain(struct tracker_durable *durable, struct tracker_re
     while (durable->chain.entry_count < store->entry_count) {
         TRY(ledger_store_read(store, durable->chain.entry_count, entry->slices,
                               durable->slice_count, entry, fault));
+        note_suspension(durable, record);
         advance_chain(durable, entry);
     }
     record->chain = ledger_chain_hash(&durable->chain);
@@ -168,8 +187,8 @@ static enum status load_state(struct tracker_durable *durable,
     }
     TRY(check_swarm(durable, options, fault));
     TRY(load_commit(durable, record, fault));
-    TRY(load_chain(durable, record, fault));
     TRY(load_members(durable, record, fault));
+    TRY(load_chain(durable, record, fault));
     TRY(load_table(durable, record, fault));
     record->incarnation = durable->incarnation;
     return OK;

@@ -18,7 +18,8 @@
 /* tracker_record_bytes: the stored form of the tracker's record. It has parts, so that a part is
  * written only when it changes. Head, commit and base are in the ledger already, and the
  * incarnation is counted by the store. Both are MessagePack maps (packer.h):
- *     members  format, next_session, member_count, members {32}, sessions {4}
+ *     members  format, next_session, member_count, members {32}, sessions {4}, misses {1},
+ *              shares {4}
  *     table    format, round, version, and unless that is 0: declared, tokens {8}, weights {8},
  *              samples {8}, norms {8, fp64}, roots {32} and signatures {64} of each declared seat,
  *              ascending, slice_count, owners {1}, epochs {2}, expected {8}, optional {8} */
@@ -26,7 +27,7 @@
 enum {
     RECORD_FIELDS_MAX = 16, /* Number of fields of either map. */
     RECORD_FIXED_BYTES_MAX = PACKER_MAP_BYTES_MAX + RECORD_FIELDS_MAX * PACKER_FIELD_BYTES_MAX,
-    RECORD_MEMBERS_MAX = RECORD_FIXED_BYTES_MAX + SWARM_MEMBERS_MAX * (SWARM_IDENTITY_BYTES + 4),
+    RECORD_MEMBERS_MAX = RECORD_FIXED_BYTES_MAX + SWARM_MEMBERS_MAX * (SWARM_IDENTITY_BYTES + 9),
 };
 
 /* record_table_bytes_max: size of the longest stored table with this number of slices. */
@@ -69,6 +70,8 @@ struct tracker_durable {
     /* Newest checkpoint of the chain. It follows from the entries, so it is not stored. */
     struct ledger_checkpoint checkpoint;
     struct durable_part members, table; /* the two encoded parts of the record */
+    /* By row of the members: number of the entry with its last suspension; 0: none. */
+    uint64_t suspended_at[SWARM_MEMBERS_MAX];
 };
 
 struct durable_options {
@@ -93,8 +96,8 @@ MUST_CHECK enum status tracker_durable_open(const struct durable_options *option
                                             struct tracker_record *record, struct fault *fault);
 void tracker_durable_close(struct tracker_durable *durable);
 
-/* tracker_durable_replay: passes the newest GENESIS, COMMIT and ROLLBACK entries to the state
- * machine.
+/* tracker_durable_replay: passes the newest GENESIS, COMMIT and ROLLBACK entries, and the last
+ * SUSPEND of each member, to the state machine.
  * errors  STATUS_INPUT, STATUS_FAILED: an entry cannot be read */
 MUST_CHECK enum status tracker_durable_replay(struct tracker_durable *durable,
                                               struct tracker *tracker, struct fault *fault);

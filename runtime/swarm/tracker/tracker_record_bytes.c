@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum {
-    FORMAT_VERSION = 2,
+    FORMAT_VERSION = 3,
     DECLARATION_BYTES =
         32 + HASH_BYTES + SWARM_SIGNATURE_BYTES, /* size per seat with a declaration */
     SLICE_PLAN_BYTES = 1 + 2 + 8 + 8,            /* size per slice */
@@ -37,8 +37,14 @@ static void pack_members(struct packer *packer, void *object) {
     struct packer_rows ids = {&record->members[0].id, sizeof record->members[0], .count = count};
     struct packer_rows sessions = {&record->members[0].session, sizeof record->members[0],
                                    .count = count};
+    struct packer_rows misses = {&record->members[0].misses, sizeof record->members[0],
+                                 .count = count};
+    struct packer_rows shares = {&record->members[0].share, sizeof record->members[0],
+                                 .count = count};
     pack_bytes_column(packer, "members", ids, 0, SWARM_IDENTITY_BYTES);
     pack_u32_column(packer, "sessions", sessions, 0, 4);
+    pack_u32_column(packer, "misses", misses, 0, 1);
+    pack_u32_column(packer, "shares", shares, 0, 4);
 }
 
 static void pack_declarations(struct packer *packer, struct round_table *table) {

@@ -24,6 +24,10 @@ struct tracker *tracker_init(void *memory, const struct tracker_settings *settin
     exchange_init(&tracker->exchange, &arrays, settings->slice_count, record->incarnation, now_ms);
     tracker_load_record(tracker, &arrays, record);
     tracker_init_members(tracker, &arrays, now_ms);
+    for (uint32_t row = 0; row < record->member_count; row++) {
+        tracker_restore_member(tracker, row);
+    }
+    tracker_restore_exclusions(tracker);
     tracker_derive_timing(tracker);
     stage_init(&tracker->stage, record, now_ms);
     if (tracker->stage.kind == STAGE_EXCHANGE) {

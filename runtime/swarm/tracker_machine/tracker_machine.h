@@ -54,8 +54,9 @@ struct tracker *tracker_init(void *memory, const struct tracker_settings *settin
                              const struct tracker_record *record, int64_t now_ms);
 
 /* tracker_replay_entry: record one GENESIS, COMMIT, ROLLBACK or SUSPEND of the ledger, so that the
- * tracker can roll back to its state and knows which members are suspended. The caller passes at
- * least the last TRACKER_REPLAY_ENTRIES in order, after tracker_init. */
+ * tracker can roll back to its state and knows which members are suspended. After tracker_init, the
+ * caller passes at least the last TRACKER_REPLAY_ENTRIES of the first three kinds in order, and the
+ * last SUSPEND of each member. */
 void tracker_replay_entry(struct tracker *tracker, const struct entry *entry);
 
 /* tracker_order_rollback: return to the state with this root, as the operator has ordered. This is

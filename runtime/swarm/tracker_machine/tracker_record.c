@@ -35,6 +35,10 @@ void writer_clear_backoff(struct tracker_writer *writer) {
 void tracker_begin_draft(struct tracker *tracker) {
     ASSERT(writer_can_write(&tracker->writer));
     tracker->writer.next = tracker->record;
+    for (uint32_t row = 0; row < tracker->record.member_count; row++) {
+        tracker->writer.next.members[row].misses = tracker->strikes[row].misses;
+        tracker->writer.next.members[row].share = tracker_slow_share(tracker, row);
+    }
 }
 
 void tracker_draft_plans(struct tracker *tracker) {
@@ -50,6 +54,10 @@ void tracker_draft_session(struct tracker *tracker, uint32_t row, const struct i
     tracker_begin_draft(tracker);
     struct tracker_record *next = &tracker->writer.next;
     ASSERT(row < SWARM_MEMBERS_MAX && row <= next->member_count);
+    if (memcmp(&next->members[row].id, id, sizeof *id) != 0) { /* the row had another member */
+        next->members[row].misses = 0;
+        next->members[row].share = 0;
+    }
     next->members[row].id = *id;
     next->members[row].session = next->next_session++;
     next->member_count = row == next->member_count ? row + 1 : next->member_count;

@@ -17,7 +17,7 @@ void tracker_add_rollback_state(struct tracker_rollback *rollback, const struct 
 void tracker_replay_entry(struct tracker *tracker, const struct entry *entry) {
     ASSERT(entry->commits <= tracker->record.head.commits);
     if (entry->kind == ENTRY_SUSPEND) {
-        tracker_add_suspension(tracker, entry);
+        tracker_replay_suspension(tracker, entry);
     } else {
         tracker_add_rollback_state(&tracker->rollback, entry);
         repeats_replay(&tracker->repeats, entry);

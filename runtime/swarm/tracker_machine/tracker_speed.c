@@ -324,6 +324,19 @@ void tracker_mark_slow(struct tracker *tracker, uint32_t row) {
     slow_down(tracker, &tracker->speeds[row], 0);
 }
 
+uint32_t tracker_slow_share(const struct tracker *tracker, uint32_t row) {
+    const struct tracker_speed *speed = &tracker->speeds[row];
+    return speed->is_slow ? speed->share : 0;
+}
+
+void tracker_restore_share(struct tracker *tracker, uint32_t row, uint32_t share) {
+    tracker->speeds[row].is_slow = false;
+    tracker->speeds[row].retry_rounds = 0;
+    if (share > 0) {
+        slow_down(tracker, &tracker->speeds[row], share < SHARE_FULL ? share : SHARE_FULL);
+    }
+}
+
 /* Whether owners wait for a slow seat again, on trial, although it did not deliver a full share in
  * time: a short exchange may end before an optional contribution arrives even from a seat that is
  * as fast as the others. A seat that delivers less than half may be as slow as before, and the

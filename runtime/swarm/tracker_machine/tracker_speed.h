@@ -61,6 +61,8 @@ struct tracker_speed { /* tracker_speed.c */
  * tracker_derive_timing      Derive the deadlines from the usual times.
  * tracker_count_aged_exchange The open round is aborted because it is too old.
  * tracker_clear_speed        Forget the speed of a row, which gets another member.
+ * tracker_slow_share         The share of a slow row, of SHARE_FULL; 0: it is not slow.
+ * tracker_restore_share      At a start: the share that it had.
  * tracker_mark_slow          Let owners wait for the row only after it has delivered in time.
  * tracker_mark_resumed       Record whether the row's samples are those of an aborted round.
  * tracker_observe_training   A declaration has arrived.
@@ -80,6 +82,8 @@ void tracker_derive_timing(struct tracker *tracker);
 void tracker_count_aged_exchange(struct tracker *tracker);
 void tracker_clear_speed(struct tracker *tracker, uint32_t row);
 void tracker_mark_slow(struct tracker *tracker, uint32_t row);
+uint32_t tracker_slow_share(const struct tracker *tracker, uint32_t row);
+void tracker_restore_share(struct tracker *tracker, uint32_t row, uint32_t share);
 void tracker_mark_resumed(struct tracker *tracker, uint32_t row, bool is_resumed);
 void tracker_observe_training(struct tracker *tracker, uint32_t row, int64_t now_ms);
 void tracker_observe_exchange(struct tracker *tracker);

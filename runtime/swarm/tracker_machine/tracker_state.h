@@ -363,7 +363,9 @@ void tracker_watch_electors(struct tracker *tracker, int64_t now_ms);
  * tracker_judge_round     A round has ended: record the seats that missed a part of it.
  * tracker_suspend_liar    Suspend a row, which made a false statement, after this round.
  * tracker_suspend_next    Write the suspension of a member, if one is due.
- * tracker_add_suspension  The suspension is durable. */
+ * tracker_add_suspension  The suspension is durable.
+ * tracker_replay_suspension  The same at a start, for a suspension of the ledger.
+ * tracker_restore_member  At a start: restore the misses and the share that the record has. */
 bool tracker_is_suspended(const struct tracker *tracker, uint32_t row);
 void tracker_clear_strikes(struct tracker *tracker, uint32_t row);
 void tracker_judge_round(struct tracker *tracker);
@@ -371,6 +373,8 @@ void tracker_suspend_liar(struct tracker *tracker, uint32_t row, enum suspension
                           const struct entry_evidence *evidence);
 bool tracker_suspend_next(struct tracker *tracker, struct actions *actions);
 void tracker_add_suspension(struct tracker *tracker, const struct entry *entry);
+void tracker_replay_suspension(struct tracker *tracker, const struct entry *entry);
+void tracker_restore_member(struct tracker *tracker, uint32_t row);
 
 /* The table (tracker_table.c).
  * tracker_find_links      Find for each of `seats` the others that it cannot connect to; either
@@ -390,7 +394,9 @@ void tracker_add_suspension(struct tracker *tracker, const struct entry *entry);
  * tracker_write_table     Write the weights, owners and roots of the declarations.
  * tracker_change_plan     Change one slice of the draft's table, which gets the next version.
  * tracker_clear_table     Clear the draft's table for the round that opens.
- * tracker_weighted_seats  Those of `seats` that have a weight in the table. */
+ * tracker_weighted_seats  Those of `seats` that have a weight in the table.
+ * tracker_restore_exclusions  At a start: why the table gives no weight to some of its seats. */
+void tracker_restore_exclusions(struct tracker *tracker);
 struct tracker_links {
     uint64_t unreachable[SWARM_MEMBERS_MAX]; /* by seat: seats that it cannot connect to */
     /* voters that can connect to more than half of the voters, so that their sums have most

@@ -161,3 +161,18 @@ void tracker_add_suspension(struct tracker *tracker, const struct entry *entry) 
                                                      .reason = entry->suspension.reason};
     tracker_mark_slow(tracker, row); /* when it returns, no owner waits for it at first */
 }
+
+void tracker_restore_member(struct tracker *tracker, uint32_t row) {
+    ASSERT(row < tracker->record.member_count);
+    tracker->strikes[row].misses = tracker->record.members[row].misses;
+    tracker_restore_share(tracker, row, tracker->record.members[row].share);
+}
+
+/* What the record has of a member is newer than a suspension that is over. */
+void tracker_replay_suspension(struct tracker *tracker, const struct entry *entry) {
+    const uint32_t row = tracker_find_row(tracker, &entry->suspension.id);
+    tracker_add_suspension(tracker, entry);
+    if (row != ROW_NONE && !tracker_is_suspended(tracker, row)) {
+        tracker_restore_member(tracker, row);
+    }
+}

@@ -183,6 +183,30 @@ static void weigh_norms(struct tracker *tracker, struct round_table *table) {
     }
 }
 
+void tracker_restore_exclusions(struct tracker *tracker) {
+    static const enum suspension_reason REASONS[] = {[NORM_WITHIN_BOUNDS] = SUSPENSION_REPETITION,
+                                                     [NORM_ABOVE_BOUND] = SUSPENSION_LARGE_NORM,
+                                                     [NORM_WITHOUT_EFFECT] = SUSPENSION_NO_EFFECT};
+    const struct tracker_record *record = &tracker->record;
+    const struct round_table *table = &record->table;
+    const uint64_t voters = entry_voting_seats(&record->head);
+    if (table->version == 0 || table->round != record->head.round ||
+        record->head.kind != ENTRY_OPEN) {
+        return;
+    }
+    struct entry_member members[SWARM_MEMBERS_MAX];
+    enum norm_position positions[SWARM_MEMBERS_MAX];
+    memcpy(members, table->members, sizeof members);
+    norms_weigh(members, record->head.seat_count, voters, record->head.reference_norm, positions);
+    SEATS_EACH(seat, table->declared_seats & voters) {
+        const struct entry_member *member = &table->members[seat];
+        if (member->weight == 0 &&
+            declared_weight(member->tokens, member->samples, tracker->settings.sample_tokens) > 0) {
+            tracker->exchange.exclusions[seat] = REASONS[positions[seat]];
+        }
+    }
+}
+
 /* Copies the declarations of live seats into the table, and decides their weights. */
 static void fill_declarations(struct tracker *tracker, struct round_table *table) {
     table->declared_seats = 0;

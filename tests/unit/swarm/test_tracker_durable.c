@@ -92,6 +92,8 @@ static enum write_outcome write_record(struct rig *rig, bool appends) {
 
 static void add_member(struct tracker_record *record, uint8_t number) {
     record->members[record->member_count].id.bytes[0] = number;
+    record->members[record->member_count].misses = number & 7U;
+    record->members[record->member_count].share = 100U * number;
     record->members[record->member_count++].session = record->next_session++;
 }
 
@@ -245,6 +247,55 @@ static void every_step_of_a_round_is_recalled(void **state) {
     tracker_durable_close(&durable);
 }
 
+static void suspend(struct tracker_record *record, uint32_t row, uint32_t until_round) {
+    begin_entry(record, ENTRY_SUSPEND);
+    record->head.suspension = (struct entry_suspension){
+        .id = record->members[row].id, .reason = SUSPENSION_LARGE_NORM, .until_round = until_round};
+    assert_int_equal(write_record(&first, true), WRITE_OK);
+    record->head.suspension = (struct entry_suspension){0};
+}
+
+/* As many later suspensions as guests can cause do not end the suspension of a member. */
+static void a_suspension_is_recalled_after_any_number_of_entries(void **state) {
+    enum { LATER = 2 * TRACKER_REPLAY_ENTRIES, UNTIL_ROUND = 513 };
+    static struct tracker_view view;
+    const struct tracker_settings settings = {.slice_count = SLICES,
+                                              .slice_elements = 10,
+                                              .parameter_count = 10 * SLICES,
+                                              .seat_samples = 4,
+                                              .sample_tokens = 4,
+                                              .members_min = 1,
+                                              .training = {1, 2},
+                                              .times = {1, 1, 1, 1, 1}};
+    struct tracker_record *record = &first.record;
+    struct fault fault = {0};
+    (void)state;
+    open_into(&first);
+    for (uint8_t number = 1; number <= 3; number++) {
+        add_member(record, number);
+    }
+    open_round(record);
+    assert_int_equal(write_record(&first, true), WRITE_OK);
+    begin_entry(record, ENTRY_ABORT);
+    assert_int_equal(write_record(&first, true), WRITE_OK);
+    suspend(record, 1, UNTIL_ROUND);
+    for (uint32_t i = 0; i < LATER; i++) {
+        suspend(record, 2, 3);
+    }
+    tracker_durable_close(&durable);
+    bind(&second);
+    open_into(&second);
+    void *memory = aligned_alloc(64, (tracker_memory_bytes(&settings) + 63) / 64 * 64);
+    struct tracker *tracker = tracker_init(memory, &settings, &second.record, 0);
+    assert_int_equal(tracker_durable_replay(&durable, tracker, &fault), OK);
+    tracker_read_view(tracker, &view);
+    assert_int_equal(view.members[0].suspended_until, 0);
+    assert_int_equal(view.members[1].suspended_until, UNTIL_ROUND);
+    assert_int_equal(view.members[1].suspended_for, SUSPENSION_LARGE_NORM);
+    free(memory);
+    tracker_durable_close(&durable);
+}
+
 static void a_commit_whose_hash_is_not_its_own_is_not_written(void **state) {
     (void)state;
     open_into(&first);
@@ -385,6 +436,8 @@ int main(void) {
                                         remove_folder),
         cmocka_unit_test_setup_teardown(every_step_of_a_round_is_recalled, make_folder,
                                         remove_folder),
+        cmocka_unit_test_setup_teardown(a_suspension_is_recalled_after_any_number_of_entries,
+                                        make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(a_commit_whose_hash_is_not_its_own_is_not_written,
                                         make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(an_earlier_start_writes_nothing_any_more, make_folder,
