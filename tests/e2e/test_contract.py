@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import tempfile
+import time
 import unittest
 
 from small_run import SANITIZED, SKEP, RunTest, main, skep
@@ -86,13 +87,21 @@ class Contract(RunTest):
         for word in (found["version"], found["commit"], found["compiler"], "libzmq"):
             self.assertIn(word, text)
 
+    def listen(self, listener, port):
+        """Other tests' trackers use the port of other loopback addresses for some seconds."""
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                listener.bind(("0.0.0.0", port))
+                listener.listen()
+                return
+            except OSError:
+                self.assertLess(time.monotonic(), deadline, f"port {port} stays in use")
+                time.sleep(0.1)
+
     def test_doctor_finds_a_port_in_use_and_a_folder_that_cannot_be_written(self):
         with socket.socket() as listener, tempfile.TemporaryDirectory() as folder:
-            try:
-                listener.bind(("0.0.0.0", 7700))
-                listener.listen()
-            except OSError:
-                pass  # another process has it, which serves as well
+            self.listen(listener, 7700)
             result = subprocess.run([SKEP, "doctor", "--json"], capture_output=True, text=True,
                                     env={**os.environ, "XDG_STATE_HOME": folder, "HOME": folder})
             checks = {check["name"]: check for check in json.loads(result.stdout)["checks"]}

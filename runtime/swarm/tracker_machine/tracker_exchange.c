@@ -2,6 +2,8 @@
  * proposal once no result is missing. */
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
+enum { GENERAL_FACTOR = 4 }; /* times the close while most owners are as slow: no owner's fault */
+
 /* After a restart, all owners of an open exchange have the whole time again. */
 void exchange_init(struct tracker_exchange *exchange, char **memory, uint32_t slice_count,
                    uint32_t incarnation, int64_t now_ms) {
@@ -194,7 +196,6 @@ static bool have_all_answered(struct tracker *tracker, uint64_t voters) {
     return has_all;
 }
 
-/* The state of one recovery pass over all slices without a result. */
 struct recovery {               /* state of one pass that assigns missing results to new owners */
     uint64_t live;              /* seats of the open round that are not silent */
     uint64_t voters;            /* of these, the voting seats */
@@ -281,8 +282,8 @@ static void check_owner(struct tracker *tracker, struct recovery *recovery, uint
     /* An owner always has its own contribution, whatever it reports. */
     uint64_t missing = plan->expected_seats & recovery->live & ~received & ~seat_bit(owner);
     if (missing == 0) {
-        if (passed_ms >= (is_general ? 2 : 1) * tracker_result_close_ms(tracker)) {
-            exchange->failed_owners |= seat_bit(owner);
+        if (passed_ms >= (is_general ? GENERAL_FACTOR : 1) * tracker_result_close_ms(tracker)) {
+            exchange->failed_owners |= is_general ? 0 : seat_bit(owner);
             recovery->replaced_owners |= seat_bit(owner);
         }
         return;
@@ -424,15 +425,14 @@ static void find_owners(const struct tracker *tracker, struct recovery *recovery
     }
 }
 
-/* Whether the other seats had time to fetch results and to vote; twice that if few have most. */
+/* Whether the other seats had time to fetch results and to vote; more if few have most results. */
 static bool is_vote_late(const struct tracker *tracker, const struct recovery *recovery,
                          int64_t now_ms) {
     bool is_general = 2 * seats_count(recovery->lone_owners) > seats_count(recovery->owners);
-    int64_t close_ms = (is_general ? 2 : 1) * tracker_vote_close_ms(tracker);
+    int64_t close_ms = (is_general ? GENERAL_FACTOR : 1) * tracker_vote_close_ms(tracker);
     return tracker->stage.kind == STAGE_VOTE && now_ms - tracker->stage.stage_began_ms >= close_ms;
 }
 
-/* The outcome of computing new plans for all slices without a result. */
 struct recovery_outcome { /* what a recovery pass found */
     uint32_t missing;     /* Number of slices whose results are missing. */
     bool needs_answers;   /* recovery must wait for the answers to a poll */

@@ -160,24 +160,31 @@ int64_t tracker_contribution_close_ms(const struct tracker *tracker, uint32_t ow
     return close_after(tracker, time_ms, first_factor(tracker), usual_ms);
 }
 
+/* The close of what owners do. An owner is late compared with the other owners of this round, too:
+ * when all lines have become slower than they were in the last rounds, none is.
+ * time_ms  in which half of the owners have finished it; 0 while that is not known */
+static int64_t owner_close_ms(const struct tracker *tracker, int64_t time_ms, bool is_known,
+                              int64_t usual_ms) {
+    double factor = is_known ? tracker->settings.training.patience : first_factor(tracker);
+    int64_t close_ms = close_after(tracker, time_ms, factor, usual_ms);
+    return is_known && close_ms < usual_ms ? usual_ms : close_ms;
+}
+
 int64_t tracker_result_close_ms(const struct tracker *tracker) {
-    int64_t usual_ms = tracker->deadlines.timing.exchange_ms;
-    return is_assumed(tracker, SPEED_RESULT)
-               ? close_after(tracker, median_result_ms(tracker), first_factor(tracker), usual_ms)
-               : usual_ms;
+    return owner_close_ms(tracker, median_result_ms(tracker), !is_assumed(tracker, SPEED_RESULT),
+                          tracker->deadlines.timing.exchange_ms);
 }
 
 int64_t tracker_vote_close_ms(const struct tracker *tracker) {
     const struct swarm_timing *timing = &tracker->deadlines.timing;
-    int64_t usual_ms = (int64_t)timing->exchange_ms + timing->apply_ms;
+    bool is_known = !is_assumed(tracker, SPEED_RESULT) && !is_assumed(tracker, SPEED_APPLY);
     struct finished finished = {0};
     SEATS_EACH(owner, tracker->pace.owners & tracker_live_voters(tracker)) {
         int64_t time_ms = tracker->pace.spread_ms[owner];
         add_seat(&finished, time_ms > 0, time_ms);
     }
-    return is_assumed(tracker, SPEED_RESULT) || is_assumed(tracker, SPEED_APPLY)
-               ? close_after(tracker, median_ms(&finished), first_factor(tracker), usual_ms)
-               : usual_ms;
+    return owner_close_ms(tracker, median_ms(&finished), is_known,
+                          (int64_t)timing->exchange_ms + timing->apply_ms);
 }
 
 int64_t tracker_apply_close_ms(const struct tracker *tracker) {

@@ -87,6 +87,27 @@ static void an_owner_that_holds_its_results_is_replaced_after_twice_the_time_of_
     assert_int_equal(scene.head.kind, ENTRY_COMMIT);
 }
 
+/* All lines are slower than in the measured rounds. The last owner is only a little slower than the
+ * others, so it is neither replaced nor suspended. */
+static void an_owner_is_compared_with_the_others_of_its_round(void **state) {
+    (void)state;
+    begin_first_round();
+    for (int i = 0; i < 3; i++) {
+        play_round();
+    }
+    for (int i = 0; i < 3; i++) {
+        play_train();
+        int close_beats = (int)tracker_timing(scene.tracker)->exchange_ms / 100;
+        for (uint32_t m = 0; m < MEMBERS; m++) {
+            play.result_beats[m] = (uint32_t)(2 * close_beats + SOON * (m == SLOW));
+        }
+        play_exchange();
+        assert_int_equal(scene.head.kind, ENTRY_COMMIT);
+        assert_int_equal(scene.table_version, 1);
+        assert_int_equal(scene.suspension.kind, 0);
+    }
+}
+
 /* The others take three seconds for their results. Members that claim to have received all, or to
  * have theirs, at once do not make the close earlier than that. */
 static void two_of_five_cannot_close_the_first_exchange_early(void **state) {
@@ -196,6 +217,7 @@ int main(void) {
         cmocka_unit_test(an_owner_without_results_is_replaced_after_twice_the_time_of_half),
         cmocka_unit_test(an_owner_that_reports_nothing_is_replaced_at_its_second_close),
         cmocka_unit_test(an_owner_that_holds_its_results_is_replaced_after_twice_the_time_of_half),
+        cmocka_unit_test(an_owner_is_compared_with_the_others_of_its_round),
         cmocka_unit_test(two_of_five_cannot_close_the_first_exchange_early),
         cmocka_unit_test(an_exchange_that_takes_longer_than_any_round_is_given_more_time),
         cmocka_unit_test(training_closes_by_the_members_that_have_declared),
