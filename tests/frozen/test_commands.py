@@ -59,7 +59,7 @@ EXITS = [
     ("ledger small.jsonl", 0), ("ledger small.jsonl --verify", 0), ("ledger none.jsonl", 2),
     ("ledger changed.jsonl --verify", 2), ("ledger run.yaml", 2), ("ledger", 2),
     ("train run.yaml steps=6 metrics=/dev/full", 0), ("plan run.yaml --svg /dev/full", 1),
-    ("snapshot export run/snapshots -o /dev/full", 1),
+    ("snapshot export run/snapshots -o /dev/full", 2),
     ("probe x", 2), ("probe --target none", 2), ("comm --ranks 0", 2), ("comm x", 2),
     ("track", 2), ("track none.yaml", 2), ("status", 2), ("status none.skep", 2), ("join", 2),
     ("version", 0), ("version x", 2), ("doctor x", 2),
