@@ -336,7 +336,7 @@ static enum status query_swarm(struct invocation *invocation, const struct key_p
     struct fault *fault = &invocation->fault;
     TRY(swarm_reference_read(invocation->positionals[0], region, &join, fault));
     TRY(find_tracker(&join, &tracker, fault));
-    TRY(tracker_client_open(keys, &tracker, region, &client, fault));
+    TRY(tracker_client_open(keys, &tracker, NULL, region, &client, fault));
     enum status status = query_tracker(client, invocation->request, tracker.address, region, fault);
     tracker_client_close(client);
     return status;

@@ -29,18 +29,22 @@ struct tracker_client; /* in the region */
 
 /* tracker_client_open: starts to connect to a tracker.
  * identity  is proven to the tracker with each query; may be NULL for queries of the manifest
+ * listen    address on which the tracker can connect to this process, as for messenger_options;
+ *           NULL: none
  * memory    about 2 MiB in `region`; the pointer `tracker` is kept
  * errors    those of messenger_open */
 MUST_CHECK enum status tracker_client_open(const struct key_pairs *identity,
                                            const struct tracker_contact *tracker,
-                                           struct region *region, struct tracker_client **client,
-                                           struct fault *fault);
+                                           const char *listen, struct region *region,
+                                           struct tracker_client **client, struct fault *fault);
 void tracker_client_close(struct tracker_client *client);
 
 struct tracker_query_args {
-    enum wire_kind request; /* WIRE_MANIFEST_REQUEST, WIRE_STATUS_REQUEST, WIRE_LEDGER_REQUEST */
-    uint64_t first_entry;   /* WIRE_LEDGER_REQUEST: index of the first entry */
-    int timeout_ms;         /* time to wait for the answer */
+    /* WIRE_MANIFEST_REQUEST, WIRE_STATUS_REQUEST, WIRE_LEDGER_REQUEST, WIRE_PROBE_ADDRESS */
+    enum wire_kind request;
+    uint64_t first_entry;                   /* WIRE_LEDGER_REQUEST: index of the first entry */
+    const struct wire_probe *probe;         /* WIRE_PROBE_ADDRESS: the address; else NULL */
+    int timeout_ms;                         /* time to wait for the answer */
     bool (*should_continue)(void *context); /* called several times a second; NULL: always true */
     void *context;
 };
@@ -58,6 +62,18 @@ struct tracker_answer {
 MUST_CHECK enum status tracker_query(struct tracker_client *client,
                                      const struct tracker_query_args *args,
                                      struct tracker_answer *answer, struct fault *fault);
+
+/* tracker_test_address: lets the tracker connect to the address on which the client listens. The
+ * tracker must have answered a WIRE_STATUS_REQUEST of this client before. A member that listens
+ * there can be reached if the outcome is PROBE_CONNECTED.
+ * public_address  numeric address that others connect to; NULL: the port on which the client
+ *                 listens, at the IP address that the tracker sees
+ * probe           receives the outcome, and the address that the tracker used; "" if PROBE_FOREIGN
+ * limits  the client was opened with an address to listen on; one test for each client
+ * errors  STATUS_FAILED: no outcome within 9 s, for example from a tracker that is too old */
+MUST_CHECK enum status tracker_test_address(struct tracker_client *client,
+                                            const char *public_address, struct wire_probe *probe,
+                                            struct fault *fault);
 
 /* tracker_query_once: sends one query on a new connection.
  * identity  as for tracker_client_open

@@ -50,7 +50,7 @@ enum status ledger_source_open_remote(const struct key_pairs *keys,
                                       const struct tracker_contact *tracker, struct region *region,
                                       struct ledger_source **source, struct fault *fault) {
     struct ledger_source *opened = alloc_source(tracker->address, region);
-    TRY(tracker_client_open(keys, tracker, region, &opened->client, fault));
+    TRY(tracker_client_open(keys, tracker, NULL, region, &opened->client, fault));
     *source = opened;
     return OK;
 }

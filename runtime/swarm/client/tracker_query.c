@@ -1,4 +1,5 @@
 #include "base/clock.h"
+#include "base/text.h"
 #include "runtime/swarm/client/client.h"
 #include "runtime/swarm/wire/wire_service.h"
 
@@ -9,6 +10,7 @@ enum {
     RESEND_MS = 1000,            /* a query is lost when its connection breaks */
     LINGER_MS = 100,             /* time to send queued frames before the socket closes */
     MANIFEST_TIMEOUT_MS = 10000, /* a tracker usually answers within a few round trips */
+    TEST_TIMEOUT_MS = 9000,      /* the tracker tries to connect for 5 s */
 };
 
 /* Room for the longest answer, with its length field. */
@@ -40,11 +42,12 @@ static void sign_proof(struct tracker_client *client, const struct key_pairs *id
 }
 
 enum status tracker_client_open(const struct key_pairs *identity,
-                                const struct tracker_contact *tracker, struct region *region,
-                                struct tracker_client **client, struct fault *fault) {
+                                const struct tracker_contact *tracker, const char *listen,
+                                struct region *region, struct tracker_client **client,
+                                struct fault *fault) {
     struct tracker_client *opened = region_alloc(region, 1, sizeof *opened);
     struct messenger_options options = {
-        .keys = &opened->keys, .peers_max = 1, .queued_frames = QUEUED_FRAMES};
+        .keys = &opened->keys, .listen = listen, .peers_max = 1, .queued_frames = QUEUED_FRAMES};
     wire_allowed_kinds(WIRE_MEMBER, options.accepted_kinds);
     opened->tracker = tracker;
     keys_generate(&opened->keys);
@@ -70,6 +73,8 @@ static enum wire_kind answer_kind(enum wire_kind request) {
         return WIRE_MANIFEST;
     case WIRE_STATUS_REQUEST:
         return WIRE_STATUS;
+    case WIRE_PROBE_ADDRESS:
+        return WIRE_PROBE_ADDRESS;
     default:
         ASSERT(request == WIRE_LEDGER_REQUEST);
         return WIRE_LEDGER;
@@ -101,6 +106,16 @@ static void read_rejection(struct tracker_client *client, const struct messenger
     }
 }
 
+static void read_probe(struct tracker_client *client, const struct messenger_event *event,
+                       struct tracker_answer *answer) {
+    const size_t count = event->frame.length;
+    if (count <= client->chunks.capacity) {
+        memcpy(client->chunks.bytes, event->payload, count);
+        *answer = (struct tracker_answer){client->chunks.bytes, count};
+        client->has_answer = true;
+    }
+}
+
 static void handle_frame(struct tracker_client *client, const struct tracker_query_args *args,
                          const struct messenger_event *event, struct tracker_answer *answer) {
     const uint8_t *payload = event->payload;
@@ -110,6 +125,8 @@ static void handle_frame(struct tracker_client *client, const struct tracker_que
         read_rejection(client, event);
     } else if (frame->kind != answer_kind(args->request)) {
         return;
+    } else if (frame->kind == WIRE_PROBE_ADDRESS) {
+        read_probe(client, event, answer);
     } else if (wire_chunks_add(chunks, frame, payload, &payload) == WIRE_COMPLETE) {
         memmove(chunks->bytes, payload, chunks->payload_bytes);
         client->has_answer = read_answer(args, chunks->bytes + WIRE_LENGTH_BYTES,
@@ -153,8 +170,13 @@ static enum status set_no_answer_fault(const struct tracker_client *client,
 
 enum status tracker_query(struct tracker_client *client, const struct tracker_query_args *args,
                           struct tracker_answer *answer, struct fault *fault) {
-    const struct frame frame = {
-        .kind = (uint8_t)args->request, .offset = args->first_entry, .length = client->proof_bytes};
+    uint8_t probe[WIRE_PROBE_BYTES_MAX];
+    const uint8_t *payload = args->probe != NULL ? probe : client->proof;
+    const struct frame frame = {.kind = (uint8_t)args->request,
+                                .offset = args->first_entry,
+                                .length = args->probe != NULL
+                                              ? (uint32_t)wire_write_probe(args->probe, probe)
+                                              : client->proof_bytes};
     const int64_t until_ms = clock_monotonic_ms() + args->timeout_ms;
     int64_t sent_ms = 0;
     client->has_answer = false;
@@ -166,7 +188,7 @@ enum status tracker_query(struct tracker_client *client, const struct tracker_qu
         }
         bool is_due = sent_ms == 0 || clock_monotonic_ms() - sent_ms >= RESEND_MS;
         if (is_due && messenger_send(client->messenger, client->tracker->keys.curve,
-                                     CHANNEL_CONTROL, &frame, client->proof) == SEND_OK) {
+                                     CHANNEL_CONTROL, &frame, payload) == SEND_OK) {
             sent_ms = clock_monotonic_ms();
         }
         messenger_wait(client->messenger, -1, RESEND_MS / 10);
@@ -180,6 +202,26 @@ void tracker_client_close(struct tracker_client *client) {
     keys_wipe(&client->keys);
 }
 
+enum status tracker_test_address(struct tracker_client *client, const char *public_address,
+                                 struct wire_probe *probe, struct fault *fault) {
+    struct wire_probe request = {.outcome = PROBE_REQUESTED};
+    const struct tracker_query_args args = {
+        .request = WIRE_PROBE_ADDRESS, .probe = &request, .timeout_ms = TEST_TIMEOUT_MS};
+    struct text text = text_over(request.address, sizeof request.address);
+    struct tracker_answer answer;
+    ASSERT(messenger_port(client->messenger) != 0);
+    if (public_address != NULL) {
+        text_add(&text, "%s", public_address);
+    } else {
+        text_add(&text, "tcp://:%u", messenger_port(client->messenger));
+    }
+    TRY(tracker_query(client, &args, &answer, fault));
+    const char *error = wire_read_probe(answer.bytes, answer.count, probe);
+    return error == NULL ? OK
+                         : fault_set(fault, STATUS_FAILED, client->tracker->address, NULL,
+                                     "the outcome of the connection test %s", error);
+}
+
 enum status tracker_query_once(const struct key_pairs *identity,
                                const struct tracker_contact *tracker,
                                const struct tracker_query_args *args, struct region *region,
@@ -187,7 +229,7 @@ enum status tracker_query_once(const struct key_pairs *identity,
     struct region scratch = {0};
     struct tracker_client *client = NULL;
     struct tracker_answer found;
-    enum status status = tracker_client_open(identity, tracker, &scratch, &client, fault);
+    enum status status = tracker_client_open(identity, tracker, NULL, &scratch, &client, fault);
     if (status == OK) {
         status = tracker_query(client, args, &found, fault);
         if (status == OK) {

@@ -206,13 +206,9 @@ static bool is_seen_address(const char *ip, const char *address) {
            memcmp(&v6, &advertised.v6.sin6_addr, sizeof v6) == 0;
 }
 
-/* Sets `address` to the address that other members connect to. If the guest advertised
- * "tcp://:PORT", the IP address that it connects from is inserted. An address with another host
- * becomes "", because it may belong to a third party. */
-static void complete_address(const struct tracker_guest *guest,
-                             char address[static MESSAGE_ADDRESS_BYTES]) {
+void guest_complete_address(const struct tracker_guest *guest, const char *advertised,
+                            char address[static MESSAGE_ADDRESS_BYTES]) {
     static const char HOSTLESS[] = "tcp://:";
-    const char *advertised = guest->introduction.address;
     struct text text = text_over(address, MESSAGE_ADDRESS_BYTES);
     if (strncmp(advertised, HOSTLESS, sizeof HOSTLESS - 1) != 0) {
         text_add(&text, "%s", advertised);
@@ -268,7 +264,7 @@ static void admit_guest(struct tracker_loop *loop, const struct tracker_guest *g
     const uint32_t count = loop->members->count;
     struct admitted_member *member = member_table_add(loop->members, &introduction->keys);
     const bool is_new = loop->members->count > count;
-    complete_address(guest, address);
+    guest_complete_address(guest, introduction->address, address);
     set_display_name(loop, introduction, member);
     if (member_record_start(member, introduction->start_id)) {
         log_line(LOG_INFO, "%s has restarted", member->name);

@@ -37,6 +37,12 @@ void guest_on_disconnect(struct tracker_loop *loop, const uint8_t curve[static K
 void guest_on_introduction(struct tracker_loop *loop, struct tracker_guest *guest,
                            const uint8_t *payload, size_t count);
 
+/* guest_complete_address: sets `address` to the address that other processes connect to. If the
+ * guest advertises "tcp://:PORT", the IP address that it connects from is inserted. An address with
+ * another host becomes "", because it may belong to a third party. */
+void guest_complete_address(const struct tracker_guest *guest, const char *advertised,
+                            char address[static MESSAGE_ADDRESS_BYTES]);
+
 /* guest_reject: sends a process the reason why it is not admitted.
  * guest_reject_stranger: rejects a process whose key is not on the allow-list. The reason contains
  * the command that adds the key. */

@@ -64,6 +64,10 @@ void guest_set_rejected(struct tracker_guest *guest, bool was_rejected) {
     guest->was_rejected = was_rejected;
 }
 
+void guest_permit_queries(struct tracker_guest *guest) {
+    guest->may_query = true;
+}
+
 void guest_store_introduction(struct tracker_guest *guest,
                               const struct wire_introduction *introduction, int64_t now_ms) {
     guest->introduction = *introduction;

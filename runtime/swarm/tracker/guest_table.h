@@ -6,6 +6,7 @@
 
 #include "base/region.h"
 #include "runtime/swarm/tracker/ledger_server.h"
+#include "runtime/swarm/tracker/reachability.h"
 #include "runtime/swarm/tracker/serving.h"
 #include "runtime/swarm/tracker/tracker_documents.h"
 #include "runtime/swarm/wire/wire.h"
@@ -17,6 +18,7 @@ struct tracker_guest {
     bool is_used;                   /* the slot has a guest */
     bool has_introduced;            /* the introduction is valid, and no later start replaced it */
     bool was_rejected;              /* the guest received the reason for its rejection */
+    bool may_query;                 /* the allow-list permits the queries of this connection */
     uint32_t strikes;               /* number of protocol violations */
     uint32_t announced_version;     /* version of the address book sent to it; 0: none */
     uint32_t attendance_version;    /* version of the attendance sent to it; 0: none */
@@ -33,6 +35,7 @@ struct guest_table {
     struct tracker_guest *rows; /* [capacity] */
     uint32_t capacity;          /* number of guest slots */
     uint64_t rejected_messages; /* messages that failed their checks, since the tracker started */
+    struct guest_probe probes[GUEST_PROBES_MAX]; /* tests that guests requested (reachability.c) */
 };
 
 /* guest_table_bytes: size of the memory that guest_table_init allocates from the region. */
@@ -54,6 +57,9 @@ void guest_set_attendance_version(struct tracker_guest *guest, uint32_t version)
 
 /* guest_set_rejected: records whether the newest introduction was rejected. */
 void guest_set_rejected(struct tracker_guest *guest, bool was_rejected);
+
+/* guest_permit_queries: records that the allow-list permits the guest's queries. */
+void guest_permit_queries(struct tracker_guest *guest);
 
 /* guest_store_introduction: stores a valid introduction. The address book and the attendance will
  * be sent to the guest again.

@@ -1,7 +1,11 @@
 #include "runtime/swarm/tracker/reachability.h"
 
 #include "base/log.h"
+#include "base/text.h"
 #include "runtime/swarm/tracker/tracker_loop_state.h"
+#include "runtime/swarm/wire/wire_service.h"
+
+#include <string.h>
 
 struct member_probe make_idle_member_probe(void) {
     return (struct member_probe){.started_ms = 0};
@@ -53,7 +57,87 @@ static bool is_probe_due(const struct tracker_loop *loop, const struct admitted_
            guest_find(loop->guests, member->keys.curve) != NULL;
 }
 
+/* ---- guests ---- */
+
+static void send_outcome(struct tracker_loop *loop, const struct tracker_guest *guest,
+                         const char *address, enum probe_outcome outcome) {
+    struct wire_probe probe = {.outcome = outcome};
+    uint8_t payload[WIRE_PROBE_BYTES_MAX];
+    struct text text = text_over(probe.address, sizeof probe.address);
+    text_add(&text, "%s", address);
+    /* A guest repeats its request when the outcome is lost. */
+    (void)tracker_loop_send(loop, guest, WIRE_PROBE_ADDRESS, 0, payload,
+                            wire_write_probe(&probe, payload));
+}
+
+static bool is_testing(const struct tracker_loop *loop, const struct tracker_guest *guest) {
+    for (uint32_t i = 0; i < GUEST_PROBES_MAX; i++) {
+        const struct guest_probe *probe = &loop->guests->probes[i];
+        if (probe->connection.socket != NULL &&
+            memcmp(probe->curve, guest->curve, KEY_BYTES) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct guest_probe *find_free_probe(struct tracker_loop *loop) {
+    for (uint32_t i = 0; i < GUEST_PROBES_MAX; i++) {
+        if (loop->guests->probes[i].connection.socket == NULL) {
+            return &loop->guests->probes[i];
+        }
+    }
+    return NULL;
+}
+
+void reachability_test_guest(struct tracker_loop *loop, struct tracker_guest *guest,
+                             const char *advertised, int64_t now_ms) {
+    char address[MESSAGE_ADDRESS_BYTES];
+    struct guest_probe *probe = find_free_probe(loop);
+    if (is_testing(loop, guest)) {
+        return;
+    }
+    guest_complete_address(guest, advertised, address);
+    if (address[0] == '\0') {
+        send_outcome(loop, guest, "", PROBE_FOREIGN);
+        return;
+    }
+    if (probe == NULL ||
+        !connect_probe_start(loop->messenger, guest->curve, address, &probe->connection)) {
+        send_outcome(loop, guest, address, PROBE_BUSY);
+        return;
+    }
+    probe->started_ms = now_ms;
+    memcpy(probe->curve, guest->curve, KEY_BYTES);
+    memcpy(probe->address, address, sizeof address);
+}
+
+static void continue_guest_probe(struct tracker_loop *loop, struct guest_probe *probe,
+                                 int64_t now_ms) {
+    const struct tracker_guest *guest = guest_find(loop->guests, probe->curve);
+    enum connect_probe_state state = connect_probe_poll(&probe->connection);
+    if (state == CONNECT_PROBE_PENDING && now_ms - probe->started_ms >= PROBE_TIMEOUT_MS) {
+        connect_probe_end(&probe->connection);
+        state = CONNECT_PROBE_FAILED;
+    }
+    if (state != CONNECT_PROBE_PENDING && guest != NULL) {
+        send_outcome(loop, guest, probe->address,
+                     state == CONNECT_PROBE_OK ? PROBE_CONNECTED : PROBE_FAILED);
+    }
+}
+
+void reachability_end_guests(struct tracker_loop *loop) {
+    for (uint32_t i = 0; i < GUEST_PROBES_MAX; i++) {
+        connect_probe_end(&loop->guests->probes[i].connection);
+    }
+}
+
 void reachability_run_due(struct tracker_loop *loop, int64_t now_ms) {
+    for (uint32_t i = 0; i < GUEST_PROBES_MAX; i++) {
+        if (loop->guests->probes[i].connection.socket != NULL) {
+            continue_guest_probe(loop, &loop->guests->probes[i], now_ms);
+        }
+    }
     for (uint32_t row = 0; row < loop->members->count; row++) {
         struct admitted_member *member = &loop->members->rows[row];
         if (member->probe.connection.socket != NULL) {

@@ -1,7 +1,8 @@
 /* reachability: tests whether other processes can connect to the address that a member advertises.
  * The tracker connects to it, one attempt at a time for each member, and the member proves its key.
  * Only an address that the member connects from is tested, so that a member can direct neither the
- * tracker nor other members to a third party. */
+ * tracker nor other members to a third party. A process that only asks whether it could be a member
+ * (`skep join --check`) proves the channel key of the connection on which it asks. */
 #ifndef SKEP_SWARM_TRACKER_REACHABILITY_H
 #define SKEP_SWARM_TRACKER_REACHABILITY_H
 
@@ -13,6 +14,7 @@
 enum {
     PROBE_TIMEOUT_MS = 5000, /* time after which an attempt has failed */
     PROBE_RETRY_MS = 30000,  /* time between the starts of two attempts */
+    GUEST_PROBES_MAX = 8,    /* tests at the same time for guests that are not members */
 };
 
 struct member_probe {
@@ -26,10 +28,26 @@ struct member_probe {
 struct member_probe make_idle_member_probe(void);
 void member_probe_end(struct member_probe *probe);
 
+/* A test that a guest requested. */
+struct guest_probe {
+    struct connect_probe connection;     /* the attempt; its socket is NULL if the row is free */
+    int64_t started_ms;                  /* start of the attempt */
+    uint8_t curve[KEY_BYTES];            /* channel key of the guest's connection */
+    char address[MESSAGE_ADDRESS_BYTES]; /* address that is tested */
+};
+
 struct tracker_loop;
+struct tracker_guest;
 
 /* reachability_run_due: continues the attempts in progress, and starts those that are due: for
  * connected members whose address is not known to be reachable. Does not block. */
 void reachability_run_due(struct tracker_loop *loop, int64_t now_ms);
+
+/* reachability_test_guest: tests an address for a guest, and sends it the outcome, at once if the
+ * address is not tested. Does nothing while a test for this guest is in progress.
+ * reachability_end_guests: ends all of these tests, before the messenger is closed. */
+void reachability_test_guest(struct tracker_loop *loop, struct tracker_guest *guest,
+                             const char *advertised, int64_t now_ms);
+void reachability_end_guests(struct tracker_loop *loop);
 
 #endif

@@ -64,7 +64,7 @@ static struct messenger_options make_messenger_options(struct tracker_loop *loop
                                      .listen = options->listen,
                                      .peers_max = peers,
                                      .bulk_connections = 0,
-                                     .probes_max = options->members_max,
+                                     .probes_max = options->members_max + GUEST_PROBES_MAX,
                                      .queued_frames = options->queued_frames,
                                      .guests = {.slots = {[GUEST_STRANGER] = options->strangers_max,
                                                           [GUEST_LISTED] = GUESTS_MAX,
@@ -361,6 +361,7 @@ void tracker_loop_close(struct tracker_loop *loop) {
     for (uint32_t row = 0; row < loop->members->count; row++) {
         member_probe_end(&loop->members->rows[row].probe);
     }
+    reachability_end_guests(loop);
     messenger_close(loop->messenger, LINGER_MS);
     close_delegation_server(loop);
     machine_driver_close(loop->driver);

@@ -93,6 +93,7 @@ static struct query_sender identify_sender(const struct tracker_loop *loop,
 static bool may_query(struct tracker_loop *loop, struct tracker_guest *guest,
                       const struct query_sender *sender) {
     if (sender->requester != REQUESTER_STRANGER || loop->watch->list.is_open) {
+        guest_permit_queries(guest);
         return true;
     }
     if (sender->has_proof) {
@@ -112,6 +113,19 @@ static void send_pong(struct tracker_loop *loop, const struct tracker_guest *gue
     if (wire_read_ping(event->payload, event->frame.length, &number) == NULL) {
         (void)tracker_loop_send(loop, guest, WIRE_PONG, 0, payload,
                                 wire_write_ping(number, payload));
+    }
+}
+
+/* Tests an address for a process that has shown that it may join. */
+static void handle_probe_request(struct tracker_loop *loop, struct tracker_guest *guest,
+                                 const struct messenger_event *event) {
+    struct wire_probe probe;
+    const int64_t now_ms = tracker_now_ms();
+    if (wire_read_probe(event->payload, event->frame.length, &probe) != NULL) {
+        add_strike(loop, guest);
+    } else if (guest->may_query && serving_take_query(&guest->usage, now_ms)) {
+        guest_record_activity(guest, now_ms);
+        reachability_test_guest(loop, guest, probe.address, now_ms);
     }
 }
 
@@ -158,6 +172,9 @@ static void handle_query(struct tracker_loop *loop, struct tracker_guest *guest,
         if (is_member || serving_take_query(&guest->usage, now_ms)) {
             handle_document_query(loop, guest, event);
         }
+        break;
+    case WIRE_PROBE_ADDRESS:
+        handle_probe_request(loop, guest, event);
         break;
     case WIRE_PING:
         if (is_member || serving_take_ping(&guest->usage, now_ms)) {

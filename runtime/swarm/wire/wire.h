@@ -65,10 +65,11 @@ enum wire_kind {
     /* Same as WIRE_STATUS_REQUEST; frame.offset is the index of the first entry. */
     WIRE_LEDGER_REQUEST,
     WIRE_LEDGER, /* From the tracker: consecutive entries (struct wire_ledger_page), chunked. */
-    /* Tracker to member: an address to connect to once; the member reports the outcome. */
-    WIRE_PROBE_ADDRESS, /* Request to test an address. */
-    WIRE_PING,          /* From any process: a number. */
-    WIRE_PONG,          /* Reply to WIRE_PING: the same number. */
+    /* To the tracker, from a process that it has answered WIRE_STATUS: an address to connect to;
+     * from the tracker: the outcome (struct wire_probe). */
+    WIRE_PROBE_ADDRESS,
+    WIRE_PING,     /* From any process: a number. */
+    WIRE_PONG,     /* Reply to WIRE_PING: the same number. */
     WIRE_REPLACED, /* Tracker to process: a newer process with this identity is the member; exit. */
     WIRE_CHECKPOINT_REQUEST, /* Same as WIRE_STATUS_REQUEST. */
     /* From the tracker: the newest checkpoint of its ledger, or nothing; chunked. */
@@ -129,6 +130,21 @@ struct wire_proof {
 struct wire_member {
     struct public_keys keys;             /* public keys of the member */
     char address[MESSAGE_ADDRESS_BYTES]; /* "": not reachable */
+};
+
+/* The outcome of a test whether others can connect to an address. */
+enum probe_outcome {
+    PROBE_REQUESTED, /* no outcome yet: a process requests the test */
+    PROBE_CONNECTED, /* a process with the channel key of the request answered at the address */
+    PROBE_FAILED,    /* none did */
+    PROBE_FOREIGN,   /* not tested: the request came from another host than that of the address */
+    PROBE_BUSY,      /* not tested: too many other tests are in progress */
+    PROBE_OUTCOMES   /* number of outcomes */
+};
+
+struct wire_probe {
+    char address[MESSAGE_ADDRESS_BYTES]; /* as in an introduction; in an answer, with its host */
+    uint32_t outcome;                    /* enum probe_outcome */
 };
 
 struct wire_address_book {
@@ -257,6 +273,10 @@ MUST_CHECK enum wire_progress wire_chunks_add(struct wire_chunks *chunks, const 
  * wire_introduction_is_signed: whether the signature is valid for the key in the introduction. */
 void wire_sign_introduction(const struct key_pairs *keys, struct wire_introduction *introduction);
 MUST_CHECK bool wire_introduction_is_signed(const struct wire_introduction *introduction);
+
+/* introduced_address_error: what is wrong with the address of an introduction, which may be "" and
+ * may lack the host; NULL: nothing. */
+MUST_CHECK const char *introduced_address_error(const char *address);
 
 /* wire_sign_proof: fill in keys and signature (context "skep question") over the tracker's two
  * keys, `channel`, the public CURVE key of the requesting connection, and the signer's keys. The

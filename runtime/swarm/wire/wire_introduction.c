@@ -47,7 +47,7 @@ static const char *connect_address_error(const char *address) {
 }
 
 /* "tcp://:PORT" is valid if it is an address once a host is inserted. */
-static const char *listen_address_error(const char *address) {
+const char *introduced_address_error(const char *address) {
     static const char NO_HOST[] = "tcp://";
     const size_t prefix = sizeof NO_HOST - 1;
     char whole[MESSAGE_ADDRESS_BYTES] = "tcp://0";
@@ -87,7 +87,7 @@ bool wire_introduction_is_signed(const struct wire_introduction *introduction) {
 
 size_t wire_write_introduction(const struct wire_introduction *introduction, uint8_t *payload) {
     ASSERT(name_error(introduction->name) == NULL);
-    ASSERT(listen_address_error(introduction->address) == NULL);
+    ASSERT(introduced_address_error(introduction->address) == NULL);
     return packer_write((struct packed_object){pack_introduction, (void *)(uintptr_t)introduction},
                         payload, WIRE_INTRODUCTION_BYTES_MAX);
 }
@@ -101,7 +101,7 @@ const char *wire_read_introduction(const uint8_t *payload, size_t count,
         error = name_error(read.name);
     }
     if (error == NULL) {
-        error = listen_address_error(read.address);
+        error = introduced_address_error(read.address);
     }
     if (error == NULL) {
         *introduction = read;

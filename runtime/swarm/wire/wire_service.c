@@ -18,6 +18,31 @@ const char *wire_read_ping(const uint8_t *payload, size_t count, uint64_t *numbe
     return packer_read((struct packed_object){pack_ping, number}, payload, count);
 }
 
+static void pack_probe(struct packer *pack, void *object) {
+    struct wire_probe *probe = object;
+    pack_text(pack, "address", probe->address, sizeof probe->address);
+    pack_u32(pack, "outcome", &probe->outcome);
+}
+
+size_t wire_write_probe(const struct wire_probe *probe,
+                        uint8_t payload[static WIRE_PROBE_BYTES_MAX]) {
+    struct wire_probe copy = *probe;
+    return packer_write((struct packed_object){pack_probe, &copy}, payload, WIRE_PROBE_BYTES_MAX);
+}
+
+const char *wire_read_probe(const uint8_t *payload, size_t count, struct wire_probe *probe) {
+    struct wire_probe read = {.outcome = 0};
+    const char *error = packer_read((struct packed_object){pack_probe, &read}, payload, count);
+    error = error == NULL ? introduced_address_error(read.address) : error;
+    if (error == NULL && read.outcome >= PROBE_OUTCOMES) {
+        error = "has an unknown outcome";
+    }
+    if (error == NULL) {
+        *probe = read;
+    }
+    return error;
+}
+
 static void pack_root(struct packer *pack, void *object) {
     pack_bytes(pack, "root", object, HASH_BYTES);
 }

@@ -2,6 +2,7 @@
  * MessagePack map with exactly one encoding (packer.h). Readers return the text of the mistake and
  * leave the output undefined, or return NULL. Writers return the payload's length.
  *     PING, PONG    number
+ *     PROBE_ADDRESS address, outcome (enum probe_outcome), in both directions
  *     REJECTED      reason, a bin with text
  *     MANIFEST      manifest, a bin
  *     STATUS        status, a bin with one JSON document
@@ -39,6 +40,17 @@ enum {
 /* wire_write_ping, wire_read_ping: the payload of a PING or PONG. */
 size_t wire_write_ping(uint64_t number, uint8_t payload[static WIRE_SMALL_BYTES_MAX]);
 MUST_CHECK const char *wire_read_ping(const uint8_t *payload, size_t count, uint64_t *number);
+
+enum {
+    WIRE_PROBE_BYTES_MAX =
+        PACKER_MAP_BYTES_MAX + 2 * PACKER_FIELD_BYTES_MAX + MESSAGE_ADDRESS_BYTES,
+};
+
+/* wire_write_probe, wire_read_probe: the payload of a PROBE_ADDRESS, in both directions. */
+size_t wire_write_probe(const struct wire_probe *probe,
+                        uint8_t payload[static WIRE_PROBE_BYTES_MAX]);
+MUST_CHECK const char *wire_read_probe(const uint8_t *payload, size_t count,
+                                       struct wire_probe *probe);
 
 /* wire_write_leaf_request, wire_read_leaf_request: the payload of a LEAF_HASHES_REQUEST or
  * LEAF_REQUEST: the root of the state. */

@@ -302,7 +302,7 @@ static struct tracker_client *open_asker(uint8_t number, struct region *region,
     scripted_keys(number, keys);
     contact->keys = tracker_keys.public_keys;
     strcpy(contact->address, address);
-    assert_int_equal(tracker_client_open(keys, contact, region, &asker, &fault), OK);
+    assert_int_equal(tracker_client_open(keys, contact, NULL, region, &asker, &fault), OK);
     return asker;
 }
 

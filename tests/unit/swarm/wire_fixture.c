@@ -375,8 +375,8 @@ size_t wire_fixture_write(const struct wire_fixture *fixture, const struct messa
 /* ---- payloads of no state machine ---- */
 
 const enum wire_kind WIRE_FIXTURE_SERVICE_KINDS[WIRE_FIXTURE_SERVICES] = {
-    WIRE_PING,        WIRE_LEAF_REQUEST, WIRE_REJECTED,   WIRE_MANIFEST,  WIRE_STATUS,
-    WIRE_LEAF_HASHES, WIRE_LEDGER,       WIRE_CHECKPOINT, WIRE_ATTENDANCE};
+    WIRE_PING,        WIRE_LEAF_REQUEST, WIRE_REJECTED,   WIRE_MANIFEST,   WIRE_STATUS,
+    WIRE_LEAF_HASHES, WIRE_LEDGER,       WIRE_CHECKPOINT, WIRE_ATTENDANCE, WIRE_PROBE_ADDRESS};
 
 /* Removes the length field of a chunked kind. */
 static size_t without_length(enum wire_kind kind, uint8_t *payload, size_t count) {
@@ -408,6 +408,8 @@ size_t wire_fixture_service(struct wire_fixture *fixture, enum wire_kind kind, e
     static const size_t SIZES[WIRE_FILLS] = {0, 100, 3000};
     static const struct attendance ATTENDANCES[WIRE_FILLS] = {
         {0}, {2, 3, "ben", 1, 0, 10000}, {63, 64, "c", 0, 64, INT64_MAX / 2}};
+    static const struct wire_probe PROBES[WIRE_FILLS] = {
+        {"", PROBE_FOREIGN}, {"tcp://:7710", PROBE_REQUESTED}, {"tcp://[::1]:65535", PROBE_BUSY}};
     const uint64_t numbers[WIRE_FILLS] = {0, 1 + key, UINT64_MAX - key};
     const struct hash root = hash_of(&key, sizeof key);
     size_t count = 0;
@@ -423,6 +425,8 @@ size_t wire_fixture_service(struct wire_fixture *fixture, enum wire_kind kind, e
         return wire_write_leaf_hashes(&root, SIZES[fill] / HASH_BYTES, payload);
     case WIRE_ATTENDANCE:
         return attendance_write(&ATTENDANCES[fill], payload);
+    case WIRE_PROBE_ADDRESS:
+        return wire_write_probe(&PROBES[fill], payload);
     case WIRE_LEDGER:
         count = write_page(fixture, fill, payload);
         break;
@@ -436,6 +440,7 @@ size_t wire_fixture_repeat_service(enum wire_kind kind, const uint8_t *bytes, si
                                    uint8_t *again) {
     struct wire_ledger_page page;
     struct attendance attendance;
+    struct wire_probe probe;
     struct hash root;
     const uint8_t *content = NULL;
     size_t content_bytes = 0;
@@ -444,10 +449,11 @@ size_t wire_fixture_repeat_service(enum wire_kind kind, const uint8_t *bytes, si
                         : kind == WIRE_LEAF_REQUEST ? wire_read_leaf_request(bytes, count, &root)
                         : kind == WIRE_LEAF_HASHES
                             ? wire_read_leaf_hashes(bytes, count, &root, &content, &content_bytes)
-                        : kind == WIRE_ATTENDANCE ? attendance_read(bytes, count, &attendance)
-                        : kind == WIRE_LEDGER     ? wire_read_ledger_page(bytes, count, &page)
-                                                  : wire_read_document((uint8_t)kind, bytes, count,
-                                                                       &content, &content_bytes);
+                        : kind == WIRE_ATTENDANCE    ? attendance_read(bytes, count, &attendance)
+                        : kind == WIRE_PROBE_ADDRESS ? wire_read_probe(bytes, count, &probe)
+                        : kind == WIRE_LEDGER        ? wire_read_ledger_page(bytes, count, &page)
+                                              : wire_read_document((uint8_t)kind, bytes, count,
+                                                                   &content, &content_bytes);
     if (error != NULL || count > WIRE_FIXTURE_SERVICE_BYTES / 2) {
         return 0;
     }
@@ -461,9 +467,10 @@ size_t wire_fixture_repeat_service(enum wire_kind kind, const uint8_t *bytes, si
     if (content_bytes > 0) {
         memcpy(again + WIRE_DOCUMENT_OFFSET, content, content_bytes);
     }
-    return kind == WIRE_PING           ? wire_write_ping(number, again)
-           : kind == WIRE_ATTENDANCE   ? attendance_write(&attendance, again)
-           : kind == WIRE_LEAF_REQUEST ? wire_write_leaf_request(&root, again)
+    return kind == WIRE_PING            ? wire_write_ping(number, again)
+           : kind == WIRE_ATTENDANCE    ? attendance_write(&attendance, again)
+           : kind == WIRE_PROBE_ADDRESS ? wire_write_probe(&probe, again)
+           : kind == WIRE_LEAF_REQUEST  ? wire_write_leaf_request(&root, again)
            : kind == WIRE_LEAF_HASHES
                ? wire_write_leaf_hashes(&root, content_bytes / HASH_BYTES, again)
                : without_length(kind, again,

@@ -50,7 +50,7 @@ void wire_fixture_make(struct wire_fixture *fixture, enum message_kind kind, enu
 void wire_fixture_hosts(struct wire_fixture *fixture, enum wire_fill fill, uint64_t key);
 
 /* Kinds of frames whose payloads belong to no state machine (wire_service.h). */
-enum { WIRE_FIXTURE_SERVICES = 9, WIRE_FIXTURE_SERVICE_BYTES = 1 << 14 };
+enum { WIRE_FIXTURE_SERVICES = 10, WIRE_FIXTURE_SERVICE_BYTES = 1 << 14 };
 extern const enum wire_kind WIRE_FIXTURE_SERVICE_KINDS[WIRE_FIXTURE_SERVICES];
 
 /* wire_fixture_service: the map of such a payload, without its length field. Gives its length.
