@@ -104,6 +104,10 @@ static enum status run_join(struct invocation *invocation) {
     if (args->name != NULL) {
         TRY(check_name(args->name, fault));
     }
+    if (args->public_address != NULL && member_listen_address(args) == NULL) {
+        return fault_set(fault, STATUS_USAGE, "--public", "leave out one of the two",
+                         "with --listen none, no member can connect to %s", args->public_address);
+    }
     if (args->public_address != NULL) {
         TRY(resolve_public_address(&args->public_address, &invocation->region, fault));
     }
@@ -135,13 +139,13 @@ static void finish_join(void *context) {
 
 static const struct option OPTIONS[] = {
     {OPTION("--check", FLAG, check),
-     .help = "report memory, time, disk, traffic, data and admission, and exit",
+     .help = "report memory, time, disk, traffic, data, admission and reachability, and exit",
      .example = "austen.skep --check"},
     {OPTION("--identity", TEXT, args.identity), .value = "FILE",
      .help = "identity of this member; default: skep/identity in $XDG_CONFIG_HOME",
      .example = "austen.skep --identity anna.identity"},
     {OPTION("--listen", TEXT, args.listen), .value = "ADDR",
-     .help = "address on which other members connect; default: any free port",
+     .help = "address on which other members connect; default: any free port; none: they cannot",
      .example = "austen.skep --listen tcp://0.0.0.0:7701"},
     {OPTION("--name", TEXT, args.name), .value = "NAME",
      .help = "name of this member in the reports of the tracker",

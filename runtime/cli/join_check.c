@@ -3,29 +3,93 @@
 #include "runtime/swarm/client/client.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { ANSWER_TIMEOUT_MS = 5000 }; /* time to wait for an answer of the tracker */
 
-static void print_result(const struct fit_check *check, const char *good) {
-    if (check->fault == NULL) {
-        printf("%-8s %s\n", check->name, good);
-    } else {
-        printf("%-8s MISSING: %s: %s\n", check->name, check->fault->subject, check->fault->reason);
+static const char OPEN_A_PORT[] =
+    "open a port and name it with --listen and --public, or train without one: --listen none";
+
+/* ---- reachability ---- */
+
+static void set_untested(struct join_check *check, const char *reason) {
+    check->peers = STATUS_STOPPED;
+    (void)fault_set(&check->no_peers, STATUS_STOPPED, "--listen", NULL, "%s", reason);
+}
+
+static void set_peers(struct join_check *check, const struct wire_probe *probe,
+                      const char *public_address) {
+    switch (probe->outcome) {
+    case PROBE_CONNECTED:
+        check->peers = OK;
+        memcpy(check->address, probe->address, sizeof check->address);
+        break;
+    case PROBE_FAILED:
+        check->peers = fault_set(&check->no_peers, STATUS_INPUT, probe->address, OPEN_A_PORT,
+                                 "the tracker cannot connect to this address, so other members "
+                                 "probably cannot either");
+        break;
+    case PROBE_FOREIGN:
+        check->peers = fault_set(&check->no_peers, STATUS_INPUT,
+                                 public_address == NULL ? "--listen" : public_address,
+                                 "name the address from which this machine reaches the tracker",
+                                 "this machine reaches the tracker from another address, so no "
+                                 "member will connect to this one");
+        break;
+    default:
+        set_untested(check, "the tracker is busy with other tests; try again");
     }
 }
 
-/* A status query is answered only for keys that may join. */
-static enum status query_status(struct member_run *member, struct fault *fault) {
+/* The tracker answers a status query only for keys that may join. Afterwards it tests the port. */
+static void query_tracker(struct member_run *member, struct tracker_client *client,
+                          struct join_check *check, bool listens) {
     const struct tracker_query_args args = {.request = WIRE_STATUS_REQUEST,
                                             .timeout_ms = ANSWER_TIMEOUT_MS};
+    const char *public_address = member->swarm.args.public_address;
     struct tracker_answer answer;
-    return tracker_query_once(&member->swarm.keys, &member->swarm.tracker, &args,
-                              &member->trainer.session.region, &answer, fault);
+    struct wire_probe probe;
+    struct fault no_outcome;
+    check->access = tracker_query(client, &args, &answer, &check->no_access);
+    if (check->access != OK) {
+        set_untested(check, "the tracker tests only keys that may join");
+    } else if (listens && tracker_test_address(client, public_address, &probe, &no_outcome) == OK) {
+        set_peers(check, &probe, public_address);
+    } else if (listens) {
+        set_untested(check, "the tracker reported no outcome in time; an older one cannot test");
+    }
 }
+
+static void check_tracker(struct member_run *member, struct join_check *check) {
+    const char *listen = member_listen_address(&member->swarm.args);
+    struct region *region = &member->trainer.session.region;
+    struct tracker_client *client = NULL;
+    enum status status = STATUS_FAILED;
+    set_untested(check, "with --listen none, this member trains through members that others can "
+                        "connect to");
+    if (listen != NULL) {
+        status = tracker_client_open(&member->swarm.keys, &member->swarm.tracker, listen, region,
+                                     &client, &check->no_peers);
+        /* The port may be in use by this member, which is running. */
+        check->peers = status == STATUS_FAILED ? STATUS_STOPPED : status;
+    }
+    const bool listens = status == OK;
+    if (!listens) {
+        status = tracker_client_open(&member->swarm.keys, &member->swarm.tracker, NULL, region,
+                                     &client, &check->no_access);
+    }
+    check->access = status;
+    if (status == OK) {
+        query_tracker(member, client, check, listens);
+        tracker_client_close(client);
+    }
+}
+
+/* ---- all checks ---- */
 
 void join_check_make(struct member_run *member, struct join_check *check) {
     check->data = member_run_find_data(member, &check->no_data);
-    check->access = query_status(member, &check->no_access);
+    check_tracker(member, check);
 }
 
 static bool has_answered(const struct join_check *check) {
@@ -35,32 +99,51 @@ static bool has_answered(const struct join_check *check) {
 int join_check_list(const struct join_check *check, struct fit_check list[static JOIN_CHECKS_MAX]) {
     const struct fault *no_access = check->access == OK ? NULL : &check->no_access;
     const bool answered = has_answered(check);
-    list[0] = (struct fit_check){"data", check->data == OK ? NULL : &check->no_data};
-    list[1] = (struct fit_check){"tracker", answered ? NULL : no_access};
-    list[2] = (struct fit_check){"access", no_access};
-    return answered ? JOIN_CHECKS_MAX : JOIN_CHECKS_MAX - 1;
+    int count = 0;
+    list[count++] = (struct fit_check){"data", check->data == OK ? NULL : &check->no_data, false};
+    list[count++] = (struct fit_check){"tracker", answered ? NULL : no_access, false};
+    if (answered) {
+        list[count++] = (struct fit_check){"access", no_access, false};
+    }
+    list[count++] = (struct fit_check){"peers", check->peers == OK ? NULL : &check->no_peers,
+                                       check->peers == STATUS_STOPPED};
+    return count;
+}
+
+static void print_result(const struct fit_check *check, const char *good) {
+    if (check->fault == NULL) {
+        printf("%-8s %s\n", check->name, good);
+    } else if (check->is_unknown) {
+        printf("%-8s not tested: %s\n", check->name, check->fault->reason);
+    } else {
+        printf("%-8s MISSING: %s: %s\n", check->name, check->fault->subject, check->fault->reason);
+    }
 }
 
 void join_check_print(const struct member_run *member, const struct join_check *check) {
+    enum { LINE_BYTES = MESSAGE_ADDRESS_BYTES + 64 };
     struct fit_check list[JOIN_CHECKS_MAX];
     const int count = join_check_list(check, list);
-    char answers[MESSAGE_ADDRESS_BYTES + 16];
+    char answers[LINE_BYTES], reached[LINE_BYTES];
     snprintf(answers, sizeof answers, "%s answers", member->swarm.tracker.address);
-    const char *const good[JOIN_CHECKS_MAX] = {"files of the right number, sizes and formats; join "
-                                               "compares their content",
-                                               answers, "this key may join"};
+    snprintf(reached, sizeof reached, "the tracker has connected to this machine at %s",
+             check->address);
+    const char *const good[JOIN_CHECKS_MAX] = {
+        "files of the right number, sizes and formats; join compares their content", answers,
+        has_answered(check) ? "this key may join" : reached, reached};
     for (int i = 0; i < count; i++) {
         print_result(&list[i], good[i]);
     }
-    puts("peers    other members connect to this one; behind a firewall or NAT, open a port and "
-         "name it\n         with --listen and --public");
 }
 
 enum status join_check_end(const struct join_check *check, enum status fits, struct fault *fault) {
-    if (fits != OK || (check->data == OK && check->access == OK)) {
+    const bool no_peers = check->peers != OK && check->peers != STATUS_STOPPED;
+    if (fits != OK || (check->data == OK && check->access == OK && !no_peers)) {
         return fits;
     }
-    *fault = check->data != OK ? check->no_data : check->no_access;
+    *fault = check->data != OK     ? check->no_data
+             : check->access != OK ? check->no_access
+                                   : check->no_peers;
     fault->status = STATUS_INPUT; /* also if the tracker does not answer */
     return STATUS_INPUT;
 }

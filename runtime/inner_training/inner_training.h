@@ -31,8 +31,9 @@ struct member_run_args {
     const char *identity; /* path of the identity file */
     /* only a report is written, and no file; a tracker that does not answer is not retried */
     bool is_report;
-    const char *listen, *public_address, *name; /* NULL: the defaults */
-    const char *const *overrides; /* [override_count]: texts of the form "key=value" */
+    const char *listen; /* address; NULL: any free port; "none": other members cannot connect */
+    const char *public_address, *name; /* NULL: the defaults */
+    const char *const *overrides;      /* [override_count]: texts of the form "key=value" */
     int override_count;
 };
 
@@ -155,6 +156,10 @@ struct member_run {
  * errors  STATUS_INPUT for an invalid file or setting; STATUS_STOPPED */
 MUST_CHECK enum status member_run_read(struct member_run *member,
                                        const struct member_run_args *args, struct fault *fault);
+
+/* member_listen_address: the address on which a member with these arguments listens, as for
+ * member_loop_options. */
+const char *member_listen_address(const struct member_run_args *args);
 
 /* member_run_find_data: checks, after member_run_read, that the data files of the swarm are on this
  * machine, by their number, sizes and formats. member_run_prepare compares their contents too.

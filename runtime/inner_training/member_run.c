@@ -93,6 +93,13 @@ static enum status open_metrics(struct member_run *member, struct fault *fault) 
     return metrics_open(session, &member->trainer.metrics, fault);
 }
 
+const char *member_listen_address(const struct member_run_args *args) {
+    if (args->listen == NULL) {
+        return LISTEN_ANYWHERE;
+    }
+    return strcmp(args->listen, "none") == 0 ? NULL : args->listen;
+}
+
 static bool read_stored_result(void *context, uint32_t round, uint32_t slice,
                                const struct hash *hash, uint8_t *bytes) {
     const struct member_store *store = context;
@@ -113,7 +120,7 @@ static enum status start_loop(struct member_run *member, struct fault *fault) {
     options.delegation_path = swarm->delegation_path[0] == '\0' ? NULL : swarm->delegation_path;
     memcpy(options.operator_key, swarm->manifest.join.operator_keys.sign, KEY_BYTES);
     options.tracker_address = swarm->tracker.address;
-    options.listen = swarm->args.listen != NULL ? swarm->args.listen : LISTEN_ANYWHERE;
+    options.listen = member_listen_address(&swarm->args);
     options.public_address = swarm->args.public_address;
     options.name = swarm->args.name;
     options.manifest = swarm->manifest.hash;

@@ -4,6 +4,7 @@ operator's own queries."""
 import os
 import pathlib
 import re
+import socket
 import subprocess
 import time
 import unittest
@@ -30,7 +31,7 @@ class JoinTest(SwarmTest):
 
 
 class Check(JoinTest):
-    """`join --check` covers data, allow-list and tracker, and exits with 2 when one is missing."""
+    """`join --check` covers data, tracker, allow-list and port: exit code 2 when one is missing."""
 
     def check(self, code, lines, *arguments):
         began = time.monotonic()
@@ -46,8 +47,43 @@ class Check(JoinTest):
     def test_everything_is_there(self):
         self.swarm()
         self.check(0, [r"\ndata +files of the right number", r"\ntracker +tcp://\S+ answers\n",
-                       r"\naccess +this key may join\n", r"\npeers "],
+                       r"\naccess +this key may join\n",
+                       r"\npeers +the tracker has connected to this machine at "
+                       r"tcp://127\.0\.0\.1:\d+\n"],
                    self.join_string, "data.train=train.u16")
+
+    def test_an_address_at_which_this_machine_is_not_reached_is_missing(self):
+        """Nobody listens on port 1; the tracker itself listens on its own, with another key."""
+        self.swarm()
+        tracker = self.join_string.partition("#")[0]
+        for address, reason in (
+                ("tcp://127.0.0.1:1", "the tracker cannot connect to this address"),
+                (tracker, "the tracker cannot connect to this address"),
+                ("tcp://192.0.2.1:7710", "reaches the tracker from another address")):
+            with self.subTest(address):
+                result = self.check(2, [rf"\npeers +MISSING: {address}: .*{reason}"],
+                                    self.join_string, "data.train=train.u16", "--public", address)
+                self.assertRegex(result.stderr, rf"^skep: {address}: .*; .+\n$")
+
+    def test_what_cannot_be_tested_is_no_failure(self):
+        self.swarm()
+        self.check(0, [r"\npeers +not tested: with --listen none"], self.join_string,
+                   "data.train=train.u16", "--listen", "none")
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+            self.check(0, [r"\npeers +not tested: .*in use"], self.join_string,
+                       "data.train=train.u16", "--listen", address)
+        other = "tcp://192.0.2.1:7710"
+        result = self.check(2, [rf"\npeers +MISSING: {other}: .*not a local address"],
+                            self.join_string, "data.train=train.u16", "--listen", other)
+        self.assertIn(f"skep: {other}: cannot listen", result.stderr)
+        result = self.run_in("me", "join", self.join_string, "data.train=train.u16", "--listen",
+                             "none", "--public", "tcp://127.0.0.1:7710", "--check")
+        self.assert_exit(result, 2)
+        self.assertIn("skep: --public: with --listen none, no member can connect to "
+                      "tcp://127.0.0.1:7710; leave out one of the two", result.stderr)
 
     def test_data_are_missing(self):
         self.swarm()
@@ -66,11 +102,17 @@ class Check(JoinTest):
     def test_the_json_form_has_the_same_checks(self):
         self.swarm()
         self.assertEqual(self.checks(0, self.join_string, "data.train=train.u16"),
-                         {name: {"ok": True} for name in ("data", "tracker", "access")})
+                         {name: {"ok": True} for name in ("data", "tracker", "access", "peers")})
+        self.assertIs(self.checks(0, self.join_string, "data.train=train.u16", "--listen",
+                                  "none")["peers"]["ok"], None)
+        closed = self.checks(2, self.join_string, "data.train=train.u16", "--public",
+                             "tcp://127.0.0.1:1")
+        self.assertEqual([check["ok"] for check in closed.values()], [True, True, True, False])
+        self.assertIn("--listen none", closed["peers"]["remedy"])
         self.close_roster()
         found = self.checks(2, self.join_string, "data.train=valid.u16")
         self.assertEqual({name: check["ok"] for name, check in found.items()},
-                         {"data": False, "tracker": True, "access": False})
+                         {"data": False, "tracker": True, "access": False, "peers": None})
         self.assertIn("bytes, but the manifest has", found["data"]["reason"])
         self.assertIn("not on the allow-list", found["access"]["reason"])
         self.assertRegex(found["access"]["remedy"], rf"send the operator this key: {KEY}")
@@ -225,6 +267,17 @@ class Unreachable(JoinTest):
         time.sleep(9)
         self.assertNotIn("cannot connect", bert.log())
         self.assertEqual(anna.log().count("cannot connect"), 1)
+
+    def test_a_member_that_does_not_listen_trains_through_one_that_does(self):
+        self.swarm(swarm__members_min=2, steps=1000000)
+        anna = self.member("anna").start("--listen", "none", "--name", "anna")
+        bert = self.member("bert").start("--name", "bert")
+        self.wait_for(lambda: min(anna.last(), bert.last()) >= 3, "rounds")
+        self.assertEqual({line["contributors"] for line in anna.lines("round")}, {2})
+        self.assertNotIn("cannot connect", anna.log() + self.tracker.log())
+        status = self.document(self.site.run("status", "heather.skep", "--json", env={
+            "XDG_CONFIG_HOME": str(anna.folder / "config")}))
+        self.assertEqual(sorted(row["address"] != "" for row in status["members"]), [False, True])
 
 
 class Late(JoinTest):

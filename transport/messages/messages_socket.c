@@ -85,7 +85,8 @@ static enum status set_bind_fault(const char *address, struct fault *fault) {
     const int error = zmq_errno();
     const bool is_unavailable = error == EADDRINUSE || error == EMFILE || error == EACCES;
     snprintf(reason, sizeof reason, "cannot listen: %s",
-             error == ENODEV ? "not a local address" : zmq_strerror(error));
+             error == ENODEV || error == EADDRNOTAVAIL ? "not a local address"
+                                                       : zmq_strerror(error));
     return fault_set(
         fault, is_unavailable ? STATUS_FAILED : STATUS_INPUT, address,
         error == EADDRINUSE ? "stop the process that uses the port, or choose another port" : NULL,

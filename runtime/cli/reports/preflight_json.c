@@ -59,7 +59,11 @@ static void add_checks(const struct fit_report_request *request, struct json_wri
     for (int i = 0; i < request->check_count; i++) {
         const struct fault *missing = request->checks[i].fault;
         json_begin_object(json, request->checks[i].name);
-        json_add_bool(json, "ok", missing == NULL);
+        if (request->checks[i].is_unknown) {
+            json_add_null(json, "ok");
+        } else {
+            json_add_bool(json, "ok", missing == NULL);
+        }
         if (missing != NULL) {
             json_add_text(json, "subject", missing->subject);
             json_add_text(json, "reason", missing->reason);

@@ -108,8 +108,9 @@ void fit_report_text(const struct fit_report *report, struct text *text);
 
 /* What a member needs besides memory and disk. */
 struct fit_check {
-    const char *name;          /* "data", "tracker" or "access" */
-    const struct fault *fault; /* what is missing; NULL: nothing */
+    const char *name;          /* "data", "tracker", "access" or "peers" */
+    const struct fault *fault; /* what is missing, or why it is not known; NULL: nothing */
+    bool is_unknown;           /* `fault` says why this was not checked */
 };
 
 struct fit_report_request {
