@@ -11,13 +11,19 @@ class Data(RunTest):
         folder = self.folder()
         before = folder.run("plan", "run.yaml")
         self.assertNotIn("CANNOT TRAIN", before.stdout)
+        self.assertEqual(self.document(folder.run("plan", "run.yaml", "--json"))["data"],
+                         {"ok": True})
         for name, key in (("valid.u16", "data.validation"), ("train.u16", "data.train")):
             (folder.path / name).unlink()
             result = folder.run("plan", "run.yaml")
             self.assert_exit(result, 0)  # a plan needs no data
             self.assertRegex(result.stdout, rf"\ndata     CANNOT TRAIN: run.yaml:\d+:\d+: {key}: "
                                             rf"{name} does not exist; put it there")
-            self.document(folder.run("plan", "run.yaml", "--json"), 0)
+            data = self.document(folder.run("plan", "run.yaml", "--json"), 0)["data"]
+            self.assertFalse(data["ok"])
+            self.assertRegex(data["subject"], r"run.yaml:\d+:\d+$")
+            self.assertEqual(data["reason"], f"{key}: {name} does not exist")
+            self.assertIn("put it there", data["remedy"])
 
     def test_a_plan_says_that_text_is_no_tokens(self):
         folder = self.folder({"model_type": "llama", "vocab_size": 32000, "hidden_size": 16,

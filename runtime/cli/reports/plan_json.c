@@ -233,6 +233,18 @@ static enum status add_remedies(struct json_writer *json, const struct session *
     return OK;
 }
 
+/* Whether the run can begin with its data, which a plan does not need. */
+static void add_data(struct json_writer *json, const struct fault *problem) {
+    json_begin_object(json, "data");
+    json_add_bool(json, "ok", problem->status == OK);
+    if (problem->status != OK) {
+        json_add_text(json, "subject", problem->subject);
+        json_add_text(json, "reason", problem->reason);
+        json_add_text(json, "remedy", problem->remedy);
+    }
+    json_end(json);
+}
+
 /* The length of the run, and where each value comes from that was not given. */
 static void add_settings(struct json_writer *json, struct session *session) {
     const struct settings *settings = &session->settings;
@@ -244,6 +256,7 @@ static void add_settings(struct json_writer *json, struct session *session) {
     if (passes > 0) {
         json_add_f64(json, "passes", passes, 6);
     }
+    add_data(json, &problem);
     json_begin_array(json_newline(json, 0), "defaults");
     for (int i = 0; i < setting_key_count(); i++) {
         const char *source = settings_default_source(settings, setting_key_at(i));
