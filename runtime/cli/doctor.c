@@ -1,9 +1,14 @@
 /* doctor: `skep doctor` prints what this machine lacks for training or for a swarm. */
 #include "runtime/diagnose/doctor.h"
+#include "base/clock.h"
+#include "base/text.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/reports/reports.h"
+#include "runtime/swarm/client/client.h"
 
 #include <stdio.h>
+
+enum { SEARCH_MS = 5000 }; /* time to wait for the tracker's delegation */
 
 struct request {
     bool json;
@@ -42,9 +47,37 @@ static void print_json(const struct doctor_report *report) {
     json_stdout_end(&out);
 }
 
+/* Asks the tracker for its delegation. Only what the user wrote is an error of the command. */
+static enum status read_swarm(struct invocation *invocation, struct doctor_swarm *swarm) {
+    const struct delegation_search_args args = {.timeout_ms = SEARCH_MS};
+    struct join_string join;
+    struct tracker_contact tracker;
+    struct fault problem;
+    TRY(swarm_reference_read(invocation->positionals[0], &invocation->region, &join,
+                             &invocation->fault));
+    swarm->is_checked = true;
+    if (delegation_search(&join, &args, &tracker, &problem) != OK) {
+        struct text text = text_over(swarm->problem, sizeof swarm->problem);
+        text_add(&text, "%s: %s", problem.subject, problem.reason);
+        text = text_over(swarm->remedy, sizeof swarm->remedy);
+        text_add(&text, "%s", problem.remedy);
+        return OK;
+    }
+    const struct delegation *delegation = &tracker.delegation.delegation;
+    const uint64_t now_s = (uint64_t)clock_unix_s();
+    uint64_t warn_s = 0;
+    swarm->never_expires = delegation->expires_s == 0;
+    swarm->is_expiring = delegation_warning(delegation, now_s, &warn_s);
+    delegation_time_left(delegation, now_s, swarm->left);
+    return OK;
+}
+
 static enum status run_doctor(struct invocation *invocation) {
     struct request *request = invocation->request;
     doctor_read(&request->facts);
+    if (invocation->positional_count > 0) {
+        TRY(read_swarm(invocation, &request->facts.swarm));
+    }
     doctor_judge(&request->facts, &request->report);
     (request->json ? print_json : print_text)(&request->report);
     return request->report.failed == 0
@@ -61,11 +94,14 @@ static const struct option OPTIONS[] = {
 
 const struct command COMMAND_DOCTOR = {
     .name = "doctor",
-    .arguments = "",
+    .arguments = "[SWARM]",
     .summary = "check device, driver, limits, disk, port and clock, each with a remedy",
-    .details = "A warning concerns some uses only, such as a tracker or several GPUs. If a check "
-               "fails, the exit code is 1.",
-    .example = "--json",
+    .details =
+        "A warning concerns some uses only, such as a tracker or several GPUs. With SWARM, a "
+        "manifest NAME.skep or a join string, the check also covers how long the operator's "
+        "delegation to the tracker is valid. If a check fails, the exit code is 1.",
+    .example = "austen.skep",
+    .optional_count = 1,
     REQUEST_OPTIONS,
     .run = run_doctor,
 };

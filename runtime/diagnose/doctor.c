@@ -175,6 +175,24 @@ static void judge_clock(const struct doctor_facts *facts, struct doctor_report *
     set_remedy(check, "timedatectl set-ntp true; in a container, on the machine that runs it");
 }
 
+static void judge_swarm(const struct doctor_swarm *swarm, struct doctor_report *report) {
+    const bool is_found = swarm->problem[0] == '\0';
+    struct doctor_check *check =
+        add(report, "delegation",
+            !is_found ? DOCTOR_FAILED : (swarm->is_expiring ? DOCTOR_WARNING : DOCTOR_OK));
+    if (!is_found) {
+        set_found(check, "%s", swarm->problem);
+        set_remedy(check, swarm->remedy);
+    } else if (swarm->never_expires) {
+        set_found(check, "the operator's delegation to the tracker does not expire");
+    } else {
+        set_found(check, "the operator's delegation to the tracker expires in %s%s", swarm->left,
+                  swarm->is_expiring ? ", and then the tracker ends" : "");
+        set_remedy(check, "sign a new one where the operator's key is: skep track RUN.yaml "
+                          "--delegate KEY --operator-key FILE --days D");
+    }
+}
+
 void doctor_judge(const struct doctor_facts *facts, struct doctor_report *report) {
     *report = (struct doctor_report){.count = 0};
     judge_device(facts, report);
@@ -186,4 +204,7 @@ void doctor_judge(const struct doctor_facts *facts, struct doctor_report *report
     }
     judge_port(facts, report);
     judge_clock(facts, report);
+    if (facts->swarm.is_checked) {
+        judge_swarm(&facts->swarm, report);
+    }
 }

@@ -21,6 +21,15 @@ struct doctor_folder {
     uint64_t free_bytes;          /* free bytes of its file system */
 };
 
+/* What the tracker of a swarm answers, for the operator of that swarm. */
+struct doctor_swarm {
+    bool is_checked;                 /* false: no swarm was named */
+    bool never_expires, is_expiring; /* of the operator's delegation to the tracker */
+    char left[24];                   /* the time for which it is valid: "3 days" */
+    /* why no valid delegation was found, and the remedy; "": it was */
+    char problem[DOCTOR_TEXT_BYTES], remedy[DOCTOR_TEXT_BYTES];
+};
+
 /* The facts. A limit without a bound is UINT64_MAX. */
 struct doctor_facts {
     bool has_cuda;               /* this build has CUDA */
@@ -36,7 +45,8 @@ struct doctor_facts {
     struct doctor_folder folders[DOCTOR_FOLDERS];
     int port_error; /* errno of listening on DOCTOR_PORT_NUMBER; 0: free */
     bool is_clock_synchronized;
-    double unix_s; /* the time now */
+    double unix_s;             /* the time now */
+    struct doctor_swarm swarm; /* set by the caller of doctor_read */
 };
 
 enum doctor_verdict { DOCTOR_OK, DOCTOR_WARNING, DOCTOR_FAILED };

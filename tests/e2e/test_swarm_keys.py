@@ -125,6 +125,35 @@ class ReplacedKey(SwarmTest):
         self.assertEqual([entry["delegation"]["serial"] for entry in history
                           if "delegation" in entry][-1], document["serial"])
 
+    def doctor(self, swarm):
+        """The check of the delegation."""
+        report = json.loads(self.site.run("doctor", swarm, "--json").stdout)
+        check, = (check for check in report["checks"] if check["name"] == "delegation")
+        return check["verdict"], check["found"], check["remedy"]
+
+    def test_doctor_says_how_long_the_delegation_is_valid(self):
+        own = self.site.run("keys", "--identity", self.state / "identity").stdout.strip()
+        sentence = "the operator's delegation to the tracker "
+        self.assertEqual(self.doctor("heather.skep"), ("ok", sentence + "does not expire", ""))
+        for days, verdict, found in ((30, "ok", r"expires in (29|30) days$"),
+                                     (5, "warning",
+                                      r"expires in [45] days, and then the tracker ends$")):
+            serial = json.loads(self.delegate(own, "--days", str(days)).stdout)["serial"]
+            self.wait_for(lambda: f"serial {serial} now" in self.tracker.log(), "renewal", 10)
+            got = self.doctor(self.join_string)
+            self.assertEqual(got[0], verdict)
+            self.assertRegex(got[1], sentence + found)
+            self.assertEqual("skep track RUN.yaml --delegate KEY" in got[2], days == 5)
+        self.tracker.kill()
+        verdict, found, remedy = self.doctor(self.join_string)
+        self.assertEqual(verdict, "failed")
+        self.assertIn("no answer within 5 s", found)
+        self.assertIn("check that the tracker is running", remedy)
+        names = [check["name"] for check in
+                 json.loads(self.site.run("doctor", "--json").stdout)["checks"]]
+        self.assertNotIn("delegation", names)
+        self.assert_exit(self.site.run("doctor", "run.yaml"), 2)
+
     def write_delegation(self, key, expires_s):
         """A delegation for less than a day, which `skep track` does not sign."""
         path = self.state / "delegation.signed"

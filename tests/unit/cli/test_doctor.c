@@ -131,12 +131,25 @@ static void the_port_and_the_clock_are_checked(void **state) {
     assert_defect(&facts, "clock", DOCTOR_FAILED);
 }
 
+static void a_delegation_that_ends_soon_is_a_warning(void **state) {
+    (void)state;
+    struct doctor_facts facts = sound_machine();
+    facts.swarm = (struct doctor_swarm){.is_checked = true, .left = "8 days"};
+    assert_defect(&facts, NULL, DOCTOR_OK);
+    facts.swarm.is_expiring = true;
+    assert_defect(&facts, "delegation", DOCTOR_WARNING);
+    facts.swarm = (struct doctor_swarm){
+        .is_checked = true, .problem = "it has expired", .remedy = "sign a new one"};
+    assert_defect(&facts, "delegation", DOCTOR_FAILED);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sound_machine_has_no_defect),
         cmocka_unit_test(a_gpu_that_is_not_used_is_a_warning),
         cmocka_unit_test(an_old_driver_fails),
         cmocka_unit_test(small_memory_and_limits_are_warnings),
+        cmocka_unit_test(a_delegation_that_ends_soon_is_a_warning),
         cmocka_unit_test(a_folder_without_space_or_permission_is_found),
         cmocka_unit_test(the_port_and_the_clock_are_checked),
     };
