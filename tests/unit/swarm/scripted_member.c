@@ -92,9 +92,10 @@ static int own_seat(const struct scripted_member *member) {
 }
 
 static void declare(struct scripted_member *member) {
+    const uint64_t samples = member->trained_samples > 0 ? member->trained_samples : 4;
     struct message message = {.kind = MESSAGE_DECLARE,
                               .round = member->open.round,
-                              .trained = {16, 4},
+                              .trained = {4 * samples, samples},
                               .hash = member->open.hash};
     const uint32_t words[] = {member->open.round, member->session};
     message.root = hash_of(words, sizeof words);

@@ -37,8 +37,9 @@ struct scripted_member {
     struct entry open; /* the newest OPEN */
     bool has_table;
     uint32_t version, poll;
-    uint32_t version_min; /* tables of lower versions do not reach it */
-    uint32_t idle_seats;  /* in rounds of so many seats it has no results; 0: in none */
+    uint32_t version_min;     /* tables of lower versions do not reach it */
+    uint32_t idle_seats;      /* in rounds of so many seats it has no results; 0: in none */
+    uint32_t trained_samples; /* that it declares, of four; 0: all */
     struct slice_report reports[SCRIPTED_SLICES];
     const char *wrong; /* a message that no tracker may send; NULL: none */
 };
