@@ -54,10 +54,12 @@ static void end_result_request(struct member_requests *requests, uint32_t slice)
 void member_clear_slice_requests(struct member *member, uint32_t slice) {
     ASSERT(slice < member->slice_count && slice < SWARM_SLICES_MAX);
     end_result_request(&member->requests, slice);
-    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX && !job_reads_slice(&member->job, slice);
-         seat++) {
-        if (member_find_slot(&member->requests, seat, slice) != NO_SLOT) {
-            member_free_slot(&member->requests, seat, slice);
+    if (job_reads_slice(&member->job, slice)) {
+        return;
+    }
+    SEATS_EACH(seat, member->requests.slot_seats) {
+        if (member_find_slot(&member->requests, (uint32_t)seat, slice) != NO_SLOT) {
+            member_free_slot(&member->requests, (uint32_t)seat, slice);
         }
     }
 }
@@ -78,6 +80,7 @@ void member_requests_free_slots(struct member *member) {
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         memset(member->requests.peers[seat].slots, 0, sizeof member->requests.peers[seat].slots);
     }
+    member->requests.slot_seats = 0;
 }
 
 void member_mark_arrival(struct member *member, uint32_t seat) {
@@ -124,6 +127,7 @@ void member_requests_clear(struct member *member) {
     memset(requests->peers, 0, sizeof requests->peers);
     memset(requests->awaited_ms, 0, sizeof requests->awaited_ms);
     requests->awaited_seats = 0;
+    requests->slot_seats = 0;
     memset(requests->requested_from, 0, member->slice_count);
     memset(requests->attempts, 0, member->slice_count);
     member_requests_clear_holders(member);
@@ -183,10 +187,10 @@ void member_requests_measure(struct member *member, int64_t now_ms) {
 void member_requests_mark_awaited(struct member *member) {
     struct member_requests *requests = &member->requests;
     requests->awaited_seats = 0;
-    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+    SEATS_EACH(seat, requests->slot_seats) {
         for (uint32_t slot = 0; slot < CONTRIBUTION_SLOTS_PER_MEMBER; slot++) {
             bool is_awaited = requests->peers[seat].slots[slot] > 0 &&
-                              is_contribution_awaited(member, seat, slot);
+                              is_contribution_awaited(member, (uint32_t)seat, slot);
             requests->awaited_seats |= is_awaited ? seat_bit(seat) : 0;
         }
     }
@@ -319,6 +323,7 @@ static void request_contributions(struct member *member, struct request_pass *pa
             continue;
         }
         member->requests.peers[seat].slots[slot] = slice + 1;
+        member->requests.slot_seats |= seat_bit(seat);
         struct message message = {.kind = MESSAGE_FETCH_CONTRIBUTION,
                                   .round = member->round.open.round,
                                   .slice = slice,

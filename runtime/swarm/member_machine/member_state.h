@@ -178,6 +178,7 @@ struct member_requests {                         /* member_request.c */
     uint32_t slowest_ticks;
     /* By seat: how long a contribution requested from it was outstanding in this round. */
     uint32_t awaited_ms[SWARM_MEMBERS_MAX];
+    uint64_t slot_seats;        /* seats for which a slot was used since all were freed */
     uint64_t awaited_seats;     /* seats with an outstanding contribution after the last event */
     int64_t measured_ms;        /* time up to which awaited_ms is counted */
     uint32_t idle_ticks;        /* Time since any requested data arrived. */
