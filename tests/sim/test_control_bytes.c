@@ -80,7 +80,7 @@ static void observe(struct world *world, uint32_t node, const struct action *act
 }
 
 int main(void) {
-    struct world *world = calloc(1, sizeof(*world));
+    struct world *world = world_new();
     struct count *count = calloc(1, sizeof(*count));
     const struct steady_swarm swarm = {.members = SIM_MEMBERS,
                                        .slices = SIM_SLICES,
@@ -123,6 +123,6 @@ int main(void) {
                          count->tables_max <= TABLE_BYTES_MAX &&
                          count->reports_max <= REPORT_BYTES_MAX;
     free(count);
-    free(world);
+    world_delete(world);
     return is_good ? 0 : 1;
 }

@@ -61,7 +61,7 @@ static int try_mistake(struct world *world, int mistake) {
 }
 
 int main(void) {
-    struct world *world = calloc(1, sizeof(*world));
+    struct world *world = world_new();
     if (run_seeds(world) != 0) {
         printf("without a mistake: %s\n", world->failure);
         return 1;
@@ -72,6 +72,6 @@ int main(void) {
     }
     printf("%d of %d mistakes stopped by an assertion, at least %d must be\n", asserted, MISTAKES,
            ASSERTED_MIN);
-    free(world);
+    world_delete(world);
     return asserted >= ASSERTED_MIN ? 0 : 1;
 }

@@ -370,16 +370,16 @@ static bool check_fields(void) {
 }
 
 int main(int argc, char **argv) {
-    struct world *world = calloc(1, sizeof(*world));
+    struct world *world = world_new();
     if (argc == 2 && strcmp(argv[1], "--restarts") == 0) {
         const bool is_right = check_restarts(world);
-        free(world);
+        world_delete(world);
         return is_right ? 0 : 1;
     }
     bool is_good = check_fields();
     if (argc == 2 && strcmp(argv[1], "--fields") == 0) {
         is_good &= check_false_fields(world);
-        free(world);
+        world_delete(world);
         return is_good ? 0 : 1;
     }
     is_good &= check_slow_members(world, MEMBERS);
@@ -391,6 +391,6 @@ int main(int argc, char **argv) {
     is_good &= check_swap(world);
     is_good &= check_false_claims(world);
     is_good &= check_false_fields(world);
-    free(world);
+    world_delete(world);
     return is_good ? 0 : 1;
 }

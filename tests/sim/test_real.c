@@ -154,7 +154,7 @@ static bool catch_mistake(struct world *world, const char *name) {
 }
 
 int main(int argc, char **argv) {
-    struct world *world = calloc(1, sizeof(*world));
+    struct world *world = world_new();
     const char *value = getenv("SKEP_LONG");
     bool is_long = value != NULL && strcmp(value, "0") > 0;
     bool is_good = false;
@@ -173,6 +173,6 @@ int main(int argc, char **argv) {
         is_good &= run_clean(world, is_long ? CLEAN_LONG : CLEAN);
         is_good &= run_wrong(world, is_long ? WRONG_LONG : WRONG);
     }
-    free(world);
+    world_delete(world);
     return is_good ? 0 : 1;
 }

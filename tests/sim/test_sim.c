@@ -8,7 +8,7 @@
  *      test_sim --open FIRST:COUNT    just these schedules of open swarms, whose guests lie
  *      test_sim --lie NAME FIRST:COUNT  just these schedules in which the tracker shows members
  *                                    different messages: open, table, propose, abort, withhold
- *      test_sim --catch NAME         until an oracle sees the mistake in this build's machines
+ *      test_sim --catch NAME FIRST   until an oracle sees the mistake in this build's machines
  *      test_sim --rate CASE [MEMBERS FAULTY ROUNDS [FIRST:COUNT]]
  *                                    a steady swarm with and without FAULTY members of this case
  *                                    (see rate.h; "all", "fields") */
@@ -179,13 +179,17 @@ static int catch_withheld_commit(struct world *world) {
     return 0;
 }
 
-static int catch_mistake(struct world *world, enum mistake mistake, const char *name) {
-    uint64_t seed = 0;
-    while (seed < MISTAKE_SEEDS && world_run(world, seed, mistake) && world_run_pair(world, seed) &&
-           world_run_open(world, seed)) {
-        seed++;
+/* Tries MISTAKE_SEEDS seeds, from `first` on and then those before it. */
+static int catch_mistake(struct world *world, enum mistake mistake, const char *name,
+                         uint64_t first) {
+    uint64_t tried = 0;
+    uint64_t seed = first % MISTAKE_SEEDS;
+    while (tried < MISTAKE_SEEDS && world_run(world, seed, mistake) &&
+           world_run_pair(world, seed) && world_run_open(world, seed)) {
+        tried++;
+        seed = (first + tried) % MISTAKE_SEEDS;
     }
-    if (seed == MISTAKE_SEEDS) {
+    if (tried == MISTAKE_SEEDS) {
         printf("mistake \"%s\": not caught in %d seeds\n", name, MISTAKE_SEEDS);
         return 0;
     }
@@ -257,7 +261,7 @@ static int run_all(struct world *world) {
         is_good &= run_pairs(world, FAILED_PAIRS[i], 1);
     }
     for (size_t i = 0; i < ARRAY_COUNT(MISTAKES); i++) {
-        is_good &= catch_mistake(world, MISTAKES[i].mistake, MISTAKES[i].name);
+        is_good &= catch_mistake(world, MISTAKES[i].mistake, MISTAKES[i].name, 0);
     }
     is_good &= run_open(world, 0, seeds / OPEN_PART);
     for (int kind = 1; kind < EQUIVOCATE_WITHHOLD; kind++) {
@@ -271,7 +275,7 @@ static int run_all(struct world *world) {
 }
 
 int main(int argc, char **argv) {
-    struct world *world = calloc(1, sizeof(*world));
+    struct world *world = world_new();
     int is_good = 0;
     if (argc == 3 && strcmp(argv[1], "--seeds") == 0) {
         uint64_t first;
@@ -299,13 +303,13 @@ int main(int argc, char **argv) {
         uint64_t count;
         read_range(argv[3], &first, &count);
         is_good = run_named_lie(world, argv[2], first, count);
-    } else if (argc == 3 && strcmp(argv[1], "--catch") == 0) {
-        is_good = catch_mistake(world, MISTAKE_NONE, argv[2]);
+    } else if (argc == 4 && strcmp(argv[1], "--catch") == 0) {
+        is_good = catch_mistake(world, MISTAKE_NONE, argv[2], strtoull(argv[3], NULL, 10));
     } else if (argc >= 3 && strcmp(argv[1], "--rate") == 0) {
         is_good = run_rates(world, argc - 2, argv + 2);
     } else {
         is_good = run_all(world);
     }
-    free(world);
+    world_delete(world);
     return is_good ? 0 : 1;
 }

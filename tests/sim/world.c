@@ -10,11 +10,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum {
     ANSWER_MS = 1000,      /* a member that sends no answer for so long counts as unreachable */
     MISHEARD_ONE_IN = 300, /* heartbeats: a member wrongly counts as unreachable */
 };
+
+struct world *world_new(void) {
+    void *memory = mmap(NULL, sizeof(struct world), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ASSERT(memory != MAP_FAILED);
+    return memory;
+}
+
+void world_delete(struct world *world) {
+    munmap(world, sizeof(*world));
+}
 
 uint64_t world_draw(struct world *world, uint64_t below) {
     uint32_t words[4];
