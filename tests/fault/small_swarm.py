@@ -73,8 +73,9 @@ def make_run(folder, parameters, settings=None, **more):
     (folder / "model" / "config.json").write_text(json.dumps(config))
     chance = random.Random(5)
     words = ["".join(chance.choices("abcdefghij", k=chance.randrange(2, 7))) for _ in range(200)]
+    lines = [" ".join(chance.choices(words, k=32)) for _ in range(1 << 10)]  # above 95 bytes
     for name, bytes_ in (("train.bytes", 1 << 23), ("valid.bytes", 1 << 14)):
-        text = " ".join(chance.choices(words, k=bytes_ // 4)).encode()
+        text = " ".join(chance.choices(lines, k=bytes_ // 64)).encode()
         (folder / name).write_bytes(text[:bytes_])
     chosen = SETTINGS | (settings or {}) \
         | {key.replace("__", "."): value for key, value in more.items()}

@@ -24,6 +24,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 SKEP = os.environ.get("SKEP", str(ROOT / "build" / "skep"))
 LONG = os.environ.get("SKEP_LONG", "") not in ("", "0")
 TIMEOUT_S = 240 if not LONG else 900
+STEPS_OF_A_ROUND, ROUNDS = 20, 25  # of the swarm in README.md
+SHORT_ROUNDS = 5
 CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 256,
           "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
           "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 256,
@@ -94,6 +96,15 @@ def write_shard(path, text):
     tokens = array.array("H", list(text.encode()))
     header = [LLM_C_MAGIC, 1, len(tokens)] + [0] * (LLM_C_HEADER_INTS - 3)
     path.write_bytes(struct.pack(f"<{LLM_C_HEADER_INTS}i", *header) + tokens.tobytes())
+
+
+def shortened(command):
+    """A command of the operator. Its swarm trains for fewer rounds, unless the test is long."""
+    if LONG or not command.startswith("cat >austen.yaml"):
+        return command
+    steps = f"steps: {STEPS_OF_A_ROUND * ROUNDS}\n"
+    assert command.count(steps) == 1, command
+    return command.replace(steps, f"steps: {STEPS_OF_A_ROUND * SHORT_ROUNDS}\n")
 
 
 def two_free_ports():
@@ -168,7 +179,7 @@ class Walks(unittest.TestCase):
                 typed = re.sub(r"--public \S+", f"--listen tcp://127.0.0.1:{port}", typed)
                 reader.start(typed)
                 break
-            reader.types(command)
+            reader.types(shortened(command))
         join = reader.work / "join.txt"
         self.wait_for(lambda: join.exists() and join.read_text().endswith("\n"), "join string")
         return reader, rest, join.read_text().strip()
@@ -207,7 +218,9 @@ class Walks(unittest.TestCase):
             models.append(model.read_bytes())
         self.assertEqual(models, models[:1] * 3)
         verified = operator.types(queries[-1])
-        self.assertIn("25 commits, 0 aborts: chain, signatures and quorums are valid", verified)
+        rounds = ROUNDS if LONG else SHORT_ROUNDS
+        self.assertIn(f"{rounds} commits, 0 aborts: chain, signatures and quorums are valid",
+                      verified)
 
     @unittest.skipUnless(LONG, "set SKEP_LONG=1: it builds the whole program, which takes minutes")
     def test_a_packager_installs_into_a_folder(self):
