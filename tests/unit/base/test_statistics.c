@@ -20,7 +20,7 @@ static void ranks_are_those_of_a_sorted_array(void **state) {
     (void)state;
     uint64_t seed = 1;
     for (int try = 0; try < TRIES; try++) {
-        int64_t values[VALUES];
+        int64_t values[VALUES] = {0};
         int64_t sorted[VALUES];
         double reals[VALUES];
         int count = 1 + try % VALUES;
