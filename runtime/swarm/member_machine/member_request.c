@@ -87,8 +87,8 @@ void member_mark_arrival(struct member *member, uint32_t seat) {
     ASSERT(seat < SWARM_MEMBERS_MAX);
     struct member_requests *requests = &member->requests;
     struct member_peer *peer = &requests->peers[seat];
-    uint32_t waited = peer->quiet_ticks < requests->ticks_since_table ? peer->quiet_ticks
-                                                                      : requests->ticks_since_table;
+    uint32_t waited = peer->quiet_ticks < requests->countable_ticks ? peer->quiet_ticks
+                                                                    : requests->countable_ticks;
     peer->slowest_ticks = max_ticks(peer->slowest_ticks, waited);
     peer->quiet_ticks = 0;
     peer->retry_ticks = timeout_ticks(requests, seat);
@@ -97,7 +97,12 @@ void member_mark_arrival(struct member *member, uint32_t seat) {
     requests->idle_ticks = 0;
 }
 
+void member_mark_heard(struct member *member) {
+    member->requests.unheard_ticks = 0;
+}
+
 void member_mark_partial_arrival(struct member *member, const struct identity *id) {
+    member_mark_heard(member);
     int seat = roster_find_seat(member_roster(member), id);
     if (seat != NO_SEAT) {
         member->requests.peers[seat].quiet_ticks = 0;
@@ -110,7 +115,7 @@ void member_requests_clear_holders(struct member *member) {
 
 void member_requests_reset_for_table(struct member *member) {
     ASSERT(member->table.version > 0 && !member->proposal.is_current);
-    member->requests.ticks_since_table = 0;
+    member->requests.countable_ticks = 0;
     memset(member->requests.attempts, 0, member->slice_count);
     member_requests_clear_holders(member);
 }
@@ -225,10 +230,20 @@ static bool are_results_overdue(struct member *member, uint32_t seat_count) {
     return ++member->requests.idle_ticks >= longest && !member_has_all_results(member);
 }
 
+/* While nothing arrives from anyone, this member's own network is down, and the time says nothing
+ * about its peers. If it counted as the time of an answer, this member would wait four times as
+ * long for an owner that is lost in the next round before it asks another member for the results.
+ */
+static void count_tick(struct member_requests *requests) {
+    requests->unheard_ticks += requests->unheard_ticks < TIMEOUT_MIN_TICKS;
+    bool is_cut_off = requests->unheard_ticks == TIMEOUT_MIN_TICKS;
+    requests->countable_ticks = is_cut_off ? 0 : requests->countable_ticks + 1;
+}
+
 void member_requests_tick(struct member *member) {
     uint32_t seat_count = member_roster(member)->seat_count;
     ASSERT(seat_count <= SWARM_MEMBERS_MAX);
-    member->requests.ticks_since_table++;
+    count_tick(&member->requests);
     for (uint32_t seat = 0; seat < seat_count; seat++) {
         struct member_peer *peer = &member->requests.peers[seat];
         peer->away_ticks -= peer->away_ticks > 0;

@@ -178,13 +178,16 @@ struct member_requests {                         /* member_request.c */
     uint32_t slowest_ticks;
     /* By seat: how long a contribution requested from it was outstanding in this round. */
     uint32_t awaited_ms[SWARM_MEMBERS_MAX];
-    uint64_t slot_seats;        /* seats for which a slot was used since all were freed */
-    uint64_t awaited_seats;     /* seats with an outstanding contribution after the last event */
-    int64_t measured_ms;        /* time up to which awaited_ms is counted */
-    uint32_t idle_ticks;        /* Time since any requested data arrived. */
-    uint32_t ticks_since_table; /* time since the newest table arrived, without earlier waits */
-    uint8_t *requested_from;    /* [slice_count]: 1 + seat asked for the result; 0: none */
-    uint8_t *attempts;          /* [slice_count]: number of failed requests for the result. */
+    uint64_t slot_seats;    /* seats for which a slot was used since all were freed */
+    uint64_t awaited_seats; /* seats with an outstanding contribution after the last event */
+    int64_t measured_ms;    /* time up to which awaited_ms is counted */
+    uint32_t idle_ticks;    /* Time since any requested data arrived. */
+    uint32_t unheard_ticks; /* Time since anything arrived from anyone, at most 8. */
+    /* Longest wait that may count as the time of an answer: since the newest table arrived, and
+     * since this member's own network was last down. */
+    uint32_t countable_ticks;
+    uint8_t *requested_from; /* [slice_count]: 1 + seat asked for the result; 0: none */
+    uint8_t *attempts;       /* [slice_count]: number of failed requests for the result. */
     uint64_t *holders; /* [slice_count]: seats that have the result, according to the tracker */
 };
 
@@ -418,6 +421,7 @@ void member_handle_abandoned_sum(struct member *member);
  * member_requests_free_slots            Free all slots; no result is missing, and no SUM reads any.
  * member_requests_patience              How long to wait for an answer, in heartbeats.
  * member_mark_arrival                   Record that a seat sent data that was requested from it.
+ * member_mark_heard                     Record that something arrived, from anyone.
  * member_requests_measure               Count the time since the last event for the seats with an
  *                                       outstanding contribution.
  * member_requests_mark_awaited          Find these seats after an event. */
@@ -438,5 +442,6 @@ void member_clear_slice_requests(struct member *member, uint32_t slice);
 void member_requests_free_slots(struct member *member);
 uint32_t member_requests_patience(const struct member *member);
 void member_mark_arrival(struct member *member, uint32_t seat);
+void member_mark_heard(struct member *member);
 
 #endif

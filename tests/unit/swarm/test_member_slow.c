@@ -1,5 +1,6 @@
 /* test_member_slow: the member's machine by hand: results for a member that no owner waits for are
- * sent after all others, and training that the tracker no longer waits for ends. */
+ * sent after all others, training that the tracker no longer waits for ends, and the time of an
+ * answer does not include that of an outage of the member's own network. */
 #include "runtime/swarm/member_machine/member_machine.h"
 
 #include <setjmp.h>
@@ -155,10 +156,64 @@ static void training_ends_when_the_tracker_no_longer_waits_for_it(void **state) 
     assert_non_null(find(ACTION_SEND)); /* it declares again */
 }
 
+/* Lets heartbeats pass, in which only the tracker is heard, or nobody. */
+static void wait_ticks(int count, bool hears_tracker) {
+    for (int i = 0; i < count; i++) {
+        if (hears_tracker) {
+            hear((struct message){.kind = MESSAGE_CONFIRM});
+        }
+        take(&(struct event){.kind = EVENT_TICK});
+    }
+}
+
+static void receive_result(uint32_t slice) {
+    hear((struct message){.kind = MESSAGE_RESULT,
+                          .from = id_of(1),
+                          .owner = id_of(1),
+                          .round = 1,
+                          .slice = slice,
+                          .contributors = FAST,
+                          .hash = {{2}}});
+    assert_non_null(find(ACTION_KEEP_BYTES));
+}
+
+/* The number of heartbeats after which the other results are requested again. */
+static int count_ticks_until_retry(void) {
+    enum { TICKS_MAX = 400 };
+    int ticks = 0;
+    bool is_repeated = false;
+    for (; !is_repeated && ticks < TICKS_MAX; ticks++) {
+        wait_ticks(1, true);
+        for (uint32_t i = 0; i < scene.actions.count; i++) {
+            is_repeated |= scene.rows[i].kind == ACTION_SEND &&
+                           scene.rows[i].message.kind == MESSAGE_FETCH_RESULT;
+        }
+    }
+    return ticks;
+}
+
+/* After an answer that took 40 heartbeats, an owner has four times as long for the next one, unless
+ * nobody was heard in that time. A lost owner would otherwise cost as long. */
+static void an_outage_of_its_own_does_not_make_a_member_more_patient(void **state) {
+    (void)state;
+    enum { WAIT = 40, RETRY_MIN = 8 };
+    begin();
+    say_table(1);
+    wait_ticks(WAIT, true);
+    receive_result(1);
+    assert_in_range(count_ticks_until_retry(), WAIT, 4 * WAIT);
+    begin();
+    say_table(1);
+    wait_ticks(WAIT, false);
+    receive_result(1);
+    assert_in_range(count_ticks_until_retry(), RETRY_MIN, 2 * RETRY_MIN);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_ends_when_the_tracker_no_longer_waits_for_it),
         cmocka_unit_test(results_for_a_slow_member_are_sent_last),
+        cmocka_unit_test(an_outage_of_its_own_does_not_make_a_member_more_patient),
         cmocka_unit_test(results_for_a_member_that_trained_on_nothing_are_sent_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, free_scene);
