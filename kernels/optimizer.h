@@ -36,11 +36,9 @@ void clip_run(float clip_norm, struct step_scalars *scalars);
 enum rounding { ROUNDING_NEAREST, ROUNDING_STOCHASTIC };
 
 struct adamw_args {
-    int64_t count;       /* number of elements */
-    int64_t decayed;     /* number of leading elements with weight decay, at most count */
-    double beta1, beta2; /* decay rates of the moments; fp64, because 1 - beta2 must be accurate */
-    float epsilon;       /* added to the root of the second moment */
-    float weight_decay;  /* weight decay of the first `decayed` elements */
+    int64_t count;            /* number of elements */
+    int64_t decayed;          /* number of leading elements with weight decay, at most count */
+    float epsilon;            /* added to the root of the second moment */
     enum dtype dtype_moments; /* f32 or bf16 */
     enum dtype dtype_params;  /* type of params if it is a separate copy: f32 or bf16 */
     enum rounding rounding;   /* rounding of bf16 moments */
@@ -51,8 +49,9 @@ struct adamw_args {
 };
 
 /* adamw_run: one step of AdamW, as in torch.optim.AdamW: decoupled decay, bias correction, epsilon
- * outside the root. Gradients are first multiplied by scalars->clip_factor. If scalars->skip is
- * set, nothing changes.
+ * outside the root. Learning rate, decay rates, weight decay and bias corrections are those in
+ * *scalars, so that they may change from step to step. Gradients are first multiplied by
+ * scalars->clip_factor. If scalars->skip is set, nothing changes.
  * shapes    gradients, master, m, v, params [count]
  * dtypes    gradients, master f32; m, v dtype_moments; params dtype_params: a rounded copy of
  *           master, or NULL if the model uses master itself; arithmetic in f32

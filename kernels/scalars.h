@@ -18,8 +18,10 @@ struct norm_accumulator {
 struct step_scalars {
     /* The CPU writes these fields before it executes the segment that reads them. */
     float learning_rate;     /* for this step */
-    float bias_correction_1; /* 1 - beta1^t */
-    float bias_correction_2; /* 1 - beta2^t */
+    float beta1, beta2;      /* decay rates of the moments in this step */
+    float weight_decay;      /* of the elements with weight decay */
+    float bias_correction_1; /* 1 - the product of beta1 over all updates, this one included */
+    float bias_correction_2; /* the same of beta2 */
     float loss_scale;        /* 1 / valid tokens of the step, over all ranks */
     int32_t cache_length;    /* number of tokens already in the key-value cache */
     int32_t token_count;     /* number of valid tokens in this prefill chunk */

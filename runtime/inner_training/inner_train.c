@@ -59,6 +59,9 @@ static struct step_schedule step_schedule_of_job(const struct member_run *member
     return (struct step_schedule){
         .learning_rate =
             settings_learning_rate(settings, step < settings->steps ? step : settings->steps - 1),
+        .weight_decay = settings->weight_decay,
+        .betas = settings->betas,
+        .products = member->position.products,
         .updates = member->position.updates};
 }
 
@@ -75,12 +78,16 @@ static int64_t select_next_windows(struct member_run *member,
     return count;
 }
 
-static enum status record_step(struct member_run *member, const struct step_result *result,
+static enum status record_step(struct member_run *member, const struct step_schedule *schedule,
                                struct fault *fault) {
     struct training_position *position = &member->position;
+    const struct step_result *result = &member->lockstep.step_result;
     char step[NAME_BYTES];
     position->inner_steps++;
-    position->updates += !result->skipped;
+    if (!result->skipped) {
+        position->updates++;
+        position->products = decay_products_add(&position->products, schedule->betas);
+    }
     position->loss_sum += result->loss * (double)result->tokens;
     position->loss_tokens += result->tokens;
     snprintf(step, sizeof step, "step %lld of round %u", (long long)position->inner_steps,
@@ -114,7 +121,7 @@ static enum status train_step(struct training_period *period, struct member_run 
                             result->skipped ? 0 : result->tokens);
     *position = to;
     *continues = true;
-    TRY(record_step(member, result, fault));
+    TRY(record_step(member, &command.schedule, fault));
     member_log_step(member, period->job->round, result, seconds);
     return OK;
 }
@@ -128,9 +135,7 @@ static enum status discard_weights(struct member_run *member, uint32_t round, st
              "contribution",
              round);
     TRY(inner_reset(member, fault));
-    TRY(lockstep_execute_kind(member, COMMAND_RESET_MOMENTS, fault));
-    member->position.updates = 0;
-    return OK;
+    return inner_reset_moments(member, fault);
 }
 
 /* Encodes the contribution and sets its root, its norm and the number of tokens that it was trained

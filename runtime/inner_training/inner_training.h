@@ -53,9 +53,11 @@ struct member_swarm {
 /* The progress of a member in the run: the round of its outer state, and the inner steps that it
  * has executed since then. */
 struct training_position {
-    uint32_t round;         /* last round whose results were applied; 0: the genesis */
-    uint32_t commits;       /* number of commits of the run up to that round */
-    int64_t updates;        /* number of updates of the inner moments */
+    uint32_t round;   /* last round whose results were applied; 0: the genesis */
+    uint32_t commits; /* number of commits of the run up to that round */
+    int64_t updates;  /* number of updates of the inner moments */
+    /* products of the decay rates of these updates */
+    struct decay_products products;
     uint32_t saved_round;   /* round of the newest snapshot; 0: none */
     uint32_t saved_commits; /* number of commits up to `saved_round` */
     uint32_t encoded_round; /* round of the last encoded contribution; 0: none */

@@ -166,8 +166,7 @@ static enum status save_adopted_state(struct member_run *member, struct fault *f
 /* The moments follow from rounds that the rollback undoes, and may contain values that are not
  * finite. */
 static enum status forget_undone_training(struct member_run *member, struct fault *fault) {
-    member->position.updates = 0;
-    return lockstep_execute_kind(member, COMMAND_RESET_MOMENTS, fault);
+    return inner_reset_moments(member, fault);
 }
 
 /* A state received from other members is saved immediately, because it cannot be reproduced from

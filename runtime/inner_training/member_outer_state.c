@@ -91,6 +91,17 @@ enum status outer_state_save(struct member_run *member, struct fault *fault) {
 
 /* ---- begin ---- */
 
+/* The bias corrections of moments that are zero. */
+static void begin_moments(struct member_run *member) {
+    member->position.updates = 0;
+    member->position.products = decay_products_of(member->trainer.session.settings.betas, 0);
+}
+
+enum status inner_reset_moments(struct member_run *member, struct fault *fault) {
+    begin_moments(member);
+    return lockstep_execute_kind(member, COMMAND_RESET_MOMENTS, fault);
+}
+
 enum status inner_reset(struct member_run *member, struct fault *fault) {
     replica_reset_inner(&member->outer.replica);
     return inner_finish_reset(member, fault);
@@ -143,7 +154,7 @@ static enum status load_first_weights(struct member_run *member, struct fault *f
 }
 
 static bool find_snapshot_values(const struct manifest *manifest, const struct snapshot *snapshot,
-                                 struct training_position *position) {
+                                 struct number_pair betas, struct training_position *position) {
     uint64_t swarm;
     uint64_t round;
     uint64_t commits;
@@ -157,6 +168,7 @@ static bool find_snapshot_values(const struct manifest *manifest, const struct s
     *position = (struct training_position){.round = (uint32_t)round,
                                            .commits = (uint32_t)commits,
                                            .updates = (int64_t)updates,
+                                           .products = decay_products_of(betas, (int64_t)updates),
                                            .saved_round = (uint32_t)round,
                                            .saved_commits = (uint32_t)commits};
     return true;
@@ -165,7 +177,8 @@ static bool find_snapshot_values(const struct manifest *manifest, const struct s
 static enum status resume_from_snapshot(struct member_run *member, const struct snapshot *snapshot,
                                         struct fault *fault) {
     const struct manifest *manifest = &member->swarm.manifest;
-    if (!find_snapshot_values(manifest, snapshot, &member->position)) {
+    const struct number_pair betas = member->trainer.session.settings.betas;
+    if (!find_snapshot_values(manifest, snapshot, betas, &member->position)) {
         return fault_set(fault, STATUS_INPUT, snapshot->path,
                          "set XDG_STATE_HOME to a different folder, or remove this snapshot",
                          "the snapshot belongs to a different swarm than %s", manifest->name);
@@ -244,6 +257,7 @@ enum status outer_state_load(struct member_run *member, struct fault *fault) {
     struct session *session = &member->trainer.session;
     struct snapshot snapshot;
     bool found = false;
+    begin_moments(member);
     TRY(snapshot_find_newest(session->settings.snapshot_folder, &session->region, &snapshot, &found,
                              fault));
     TRY(found ? resume_from_snapshot(member, &snapshot, fault) : load_first_weights(member, fault));

@@ -29,6 +29,10 @@ MUST_CHECK enum status outer_state_write(struct member_run *member,
 MUST_CHECK enum status inner_reset(struct member_run *member, struct fault *fault);
 MUST_CHECK enum status inner_finish_reset(struct member_run *member, struct fault *fault);
 
+/* inner_reset_moments: sets the moments to zero on all ranks.
+ * errors  with several ranks, faults of site_exchange */
+MUST_CHECK enum status inner_reset_moments(struct member_run *member, struct fault *fault);
+
 /* inner_clear_sent_feedback: calls replica_clear_sent_feedback for a commit that is applied without
  * the contribution that this member made to it. */
 void inner_clear_sent_feedback(struct member_run *member, const struct entry *entry);

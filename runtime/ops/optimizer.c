@@ -38,10 +38,8 @@ static void adamw_args_of_rank(union kernel_args *args, const int index[static A
 
 static void append_adamw_text(const union kernel_args *args, struct text *line) {
     const struct adamw_args *run = &args->adamw.first_rank;
-    text_add(line, " %lld beta %.9g,%.9g eps %.9g decay %.9g moments %s params %s",
-             (long long)run->count, (double)run->beta1, (double)run->beta2, (double)run->epsilon,
-             (double)run->weight_decay, dtype_name(run->dtype_moments),
-             dtype_name(run->dtype_params));
+    text_add(line, " %lld eps %.9g moments %s params %s", (long long)run->count,
+             (double)run->epsilon, dtype_name(run->dtype_moments), dtype_name(run->dtype_params));
     if (run->rounding == ROUNDING_STOCHASTIC) {
         text_add(line, " by noise of stream %u", run->stream);
     }

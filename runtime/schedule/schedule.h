@@ -78,7 +78,7 @@ struct schedule_options {
     enum rounding rounding;      /* rounding of bf16 moments */
     const enum recompute *recompute; /* [layers] */
     unsigned offload;                /* bits of enum offload; 0 in programs that do not train */
-    float clip_norm, beta1, beta2, epsilon, weight_decay;
+    float clip_norm, epsilon;
     uint64_t staging_bytes; /* size of the host buffer through which files are read and written */
     /* sharding over the ranks of a site; all fields are zero for one rank */
     struct sharding sharding;

@@ -7,10 +7,12 @@
 #include "runtime/session/batch.h"
 #include "transport/site/stop.h"
 
-#include <math.h>
-
 struct step_schedule step_schedule_at(const struct session *session, int64_t step) {
-    return (struct step_schedule){.learning_rate = settings_learning_rate(&session->settings, step),
+    const struct settings *settings = &session->settings;
+    return (struct step_schedule){.learning_rate = settings_learning_rate(settings, step),
+                                  .weight_decay = settings->weight_decay,
+                                  .betas = settings->betas,
+                                  .products = decay_products_of(settings->betas, step),
                                   .updates = step};
 }
 
@@ -25,14 +27,18 @@ static uint32_t rounding_seed(const struct settings *settings, int64_t updates) 
 int64_t step_begin(struct session *session, const struct step_schedule *schedule,
                    int64_t own_valid) {
     ASSERT(schedule->updates >= 0 && own_valid >= 0);
-    const struct settings *settings = &session->settings;
     struct step_scalars *scalars = program_scalars(&session->bound);
-    double count = (double)(schedule->updates + 1);
+    const struct decay_products with_step =
+        decay_products_add(&schedule->products, schedule->betas);
+    const struct number_pair products = decay_products_values(&with_step);
     memset(scalars, 0, sizeof *scalars);
     scalars->learning_rate = (float)schedule->learning_rate;
-    scalars->bias_correction_1 = (float)(1 - pow(settings->betas.first, count));
-    scalars->bias_correction_2 = (float)(1 - pow(settings->betas.second, count));
-    scalars->noise = rounding_seed(settings, schedule->updates);
+    scalars->beta1 = (float)schedule->betas.first;
+    scalars->beta2 = (float)schedule->betas.second;
+    scalars->weight_decay = (float)schedule->weight_decay;
+    scalars->bias_correction_1 = (float)(1 - products.first);
+    scalars->bias_correction_2 = (float)(1 - products.second);
+    scalars->noise = rounding_seed(&session->settings, schedule->updates);
     scalars->valid_tokens = own_valid;
     scalars->loss_scale = own_valid > 0 ? (float)(1.0 / (double)own_valid) : 0;
     program_run(&session->bound, SEGMENT_BEGIN);

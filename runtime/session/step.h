@@ -2,6 +2,7 @@
 #ifndef SKEP_SESSION_STEP_H
 #define SKEP_SESSION_STEP_H
 
+#include "runtime/session/decay_products.h"
 #include "runtime/session/session.h"
 
 /* The result of a step: the same on every rank except for received_bytes. */
@@ -14,10 +15,14 @@ struct step_result {
     bool skipped;            /* a gradient was not finite: no parameter was updated */
 };
 
-/* The position of a step in the run's schedules. */
+/* The position of a step in the run's schedules, and what depends on it. */
 struct step_schedule {
-    double learning_rate; /* learning rate of the step */
-    int64_t updates;      /* number of earlier updates of the moments, for their bias correction */
+    double learning_rate;     /* learning rate of the step */
+    double weight_decay;      /* weight decay of the step */
+    struct number_pair betas; /* decay rates of the moments in the step */
+    /* of the rates of all earlier updates of the moments, for their bias correction */
+    struct decay_products products;
+    int64_t updates; /* number of earlier updates of the moments, for the random bits */
 };
 
 /* step_schedule_at: the schedule of optimizer step `step`, counted from 0, of a run that trains

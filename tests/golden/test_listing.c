@@ -83,10 +83,7 @@ static void compile(const struct listing *listing, struct region *region, struct
                                        .recompute = kinds,
                                        .offload = listing->offload,
                                        .clip_norm = 1,
-                                       .beta1 = 0.5F,
-                                       .beta2 = 0.75F,
                                        .epsilon = 0.125F,
-                                       .weight_decay = 0.25F,
                                        .staging_bytes = 4096,
                                        .sharding = sharding};
     expect_ok(listing, program_compile(blueprint, target, &options, region, program, &fault),

@@ -30,11 +30,36 @@ struct adamw_context {
     struct tensor master, m, v, params;
 };
 
+/* The rates and the decay of a step: they change in steps 7 and 14, as in a swarm that grows. */
+struct rates {
+    double beta1, beta2, decay;
+    double product1, product2; /* of the rates of all steps up to this one */
+};
+
+static struct rates rates_of(int step) {
+    static const float BETA1[] = {0.9f, 0.975f, 0.95f};
+    static const float BETA2[] = {0.999f, 0.99975f, 0.9995f};
+    static const float DECAY[] = {0.125f, 0.03125f, 0.0625f};
+    struct rates rates = {.product1 = 1, .product2 = 1};
+    for (int i = 0; i <= step; i++) {
+        rates.beta1 = (double)BETA1[i / 7];
+        rates.beta2 = (double)BETA2[i / 7];
+        rates.decay = (double)DECAY[i / 7];
+        rates.product1 *= rates.beta1;
+        rates.product2 *= rates.beta2;
+    }
+    return rates;
+}
+
 static struct step_scalars step_of(const struct adamw_context *adamw, int step) {
+    const struct rates rates = rates_of(step);
     return (struct step_scalars){
         .learning_rate = (float)adamw->rate,
-        .bias_correction_1 = (float)(1 - pow(adamw->args.beta1, step + 1)),
-        .bias_correction_2 = (float)(1 - pow(adamw->args.beta2, step + 1)),
+        .beta1 = (float)rates.beta1,
+        .beta2 = (float)rates.beta2,
+        .weight_decay = (float)rates.decay,
+        .bias_correction_1 = (float)(1 - rates.product1),
+        .bias_correction_2 = (float)(1 - rates.product2),
         .clip_factor = (float)adamw->clip,
         .noise = 0x9d2c5680u * (uint32_t)(step + 1),
     };
@@ -81,19 +106,23 @@ static double rounded_like(double value, enum dtype dtype) {
 
 static void reference_adamw(struct adamw_context *adamw) {
     const struct adamw_args *args = &adamw->args;
+    struct rates rates[STEPS];
+    for (int step = 0; step < STEPS; step++) {
+        rates[step] = rates_of(step);
+    }
     for (int64_t i = 0; i < args->count; i++) {
         double weight = adamw->master.exact[i];
         double m = adamw->m.exact[i];
         double v = adamw->v.exact[i];
         for (int step = 0; step < STEPS; step++) {
             double gradient = adamw->gradients[step].exact[i] * adamw->clip;
-            m = args->beta1 * m + (1 - args->beta1) * gradient;
-            v = args->beta2 * v + (1 - args->beta2) * gradient * gradient;
-            double root = sqrt(v / (1 - pow(args->beta2, step + 1)));
-            double decay = i < args->decayed ? (double)args->weight_decay : 0;
+            m = rates[step].beta1 * m + (1 - rates[step].beta1) * gradient;
+            v = rates[step].beta2 * v + (1 - rates[step].beta2) * gradient * gradient;
+            double root = sqrt(v / (1 - rates[step].product2));
+            double decay = i < args->decayed ? rates[step].decay : 0;
             weight -= adamw->rate * decay * weight;
-            weight -= adamw->rate * (m / (1 - pow(args->beta1, step + 1))) /
-                      (root + (double)args->epsilon);
+            weight -=
+                adamw->rate * (m / (1 - rates[step].product1)) / (root + (double)args->epsilon);
             m = rounded_like(m, args->dtype_moments);
             v = rounded_like(v, args->dtype_moments);
         }
@@ -109,10 +138,7 @@ static struct adamw_context adamw_of(int64_t count, enum dtype moments, enum dty
     struct adamw_context adamw = {
         .args = {.count = count,
                  .decayed = count,
-                 .beta1 = 0.9,
-                 .beta2 = 0.999,
                  .epsilon = 1e-8f,
-                 .weight_decay = 0.125f,
                  .dtype_moments = moments,
                  .dtype_params = params},
         .rate = 0x1p-10,
@@ -182,17 +208,17 @@ static void expect_roundings(struct adamw_context *adamw, int step, int64_t i) {
     const struct adamw_args *args = &adamw->args;
     struct step_scalars scalars = step_of(adamw, step);
     double rate = (double)scalars.learning_rate;
-    double keep = i < args->decayed ? (double)once(1 - rate * (double)args->weight_decay) : 1;
+    double keep = i < args->decayed ? (double)once(1 - rate * (double)scalars.weight_decay) : 1;
     double root_scale = (double)once(1 / sqrt((double)scalars.bias_correction_2));
     double length = (double)once(rate / (double)scalars.bias_correction_1);
-    double blend_m = (double)once(1 - args->beta1);
-    double blend_v = (double)once(1 - args->beta2);
+    double blend_m = (double)once(1 - (double)scalars.beta1);
+    double blend_v = (double)once(1 - (double)scalars.beta2);
     double gradient = (double)once(adamw->gradients[step].exact[i] * (double)scalars.clip_factor);
     double m = adamw->m.exact[i];
     double v = adamw->v.exact[i];
     m = (double)once(m + (double)once(blend_m * (double)once(gradient - m)));
     double square = (double)once((double)once(blend_v * gradient) * gradient);
-    v = (double)once((double)once((double)once(args->beta2) * v) + square);
+    v = (double)once((double)once((double)scalars.beta2 * v) + square);
     double root = (double)once((double)once(sqrt(v)) * root_scale);
     double ratio = (double)once(m / (double)once(root + (double)args->epsilon));
     double weight = (double)once(keep * adamw->master.exact[i]);

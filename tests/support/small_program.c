@@ -123,10 +123,7 @@ static void draw_options(struct small_program *small, struct draw *draw) {
                                   .recompute = recompute,
                                   .offload = (unsigned)between(draw, 0, 3), /* enum offload */
                                   .clip_norm = 1,
-                                  .beta1 = 0.9f,
-                                  .beta2 = 0.95f,
                                   .epsilon = 1e-8f,
-                                  .weight_decay = 0.1f,
                                   .staging_bytes = (uint64_t)between(draw, 1, 64) * 256};
     small->options.prefill = between(draw, 1, small->options.context);
     small->options.rounding = (enum rounding)between(draw, 0, 1);
@@ -265,6 +262,9 @@ static void run_step(const struct runner *runner, uint64_t number) {
     int64_t tokens = small->options.microbatch * small->options.sequence;
     memset(scalars, 0, sizeof *scalars);
     scalars->learning_rate = 1e-2f;
+    scalars->beta1 = 0.9f;
+    scalars->beta2 = 0.95f;
+    scalars->weight_decay = 0.1f;
     scalars->bias_correction_1 = 1 - powf(0.9f, (float)(number + 1));
     scalars->bias_correction_2 = 1 - powf(0.95f, (float)(number + 1));
     scalars->loss_scale = 1 / (float)(tokens * small->options.accumulation);

@@ -246,10 +246,11 @@ DEVICE adamw_shared shared_of(const adamw_params &p) {
     double rate = (double)p.scalars->learning_rate;
     adamw_shared own;
     own.clip = p.scalars->clip_factor;
-    own.keep = (float)(1 - rate * (double)p.weight_decay); /* computed exactly, then rounded */
-    own.blend_m = (float)(1 - p.beta1);
-    own.beta2 = (float)p.beta2;
-    own.blend_v = (float)(1 - p.beta2);
+    /* computed exactly, then rounded */
+    own.keep = (float)(1 - rate * (double)p.scalars->weight_decay);
+    own.blend_m = (float)(1 - (double)p.scalars->beta1);
+    own.beta2 = p.scalars->beta2;
+    own.blend_v = (float)(1 - (double)p.scalars->beta2);
     own.root_scale = (float)(1 / sqrt_exact((double)p.scalars->bias_correction_2));
     own.epsilon = p.epsilon;
     own.step = (float)(rate / (double)p.scalars->bias_correction_1);

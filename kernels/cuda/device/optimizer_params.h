@@ -49,11 +49,10 @@ struct adamw_params {
     float *master;          /* f32 master weights */
     void *m, *v, *params;   /* params may be NULL */
     int64_t count, decayed; /* number of elements; the first `decayed` of them have weight decay */
-    double beta1, beta2;    /* decay rates of the moments */
-    float epsilon, weight_decay;       /* as in struct adamw_args */
-    int64_t position;                  /* index of element 0 in its whole tensor */
-    uint32_t stream;                   /* number of the noise stream of this tensor */
-    int32_t stochastic;                /* 1: moments are bf16, rounded stochastically */
+    float epsilon;          /* as in struct adamw_args */
+    int64_t position;       /* index of element 0 in its whole tensor */
+    uint32_t stream;        /* number of the noise stream of this tensor */
+    int32_t stochastic;     /* 1: moments are bf16, rounded stochastically */
     int32_t moments_bf16, params_bf16; /* 1: bf16; 0: f32 */
     int32_t aligned;                   /* 1: all buffers are aligned to 16 bytes */
 };

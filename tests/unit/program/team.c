@@ -55,10 +55,7 @@ static struct schedule_options options_of(struct team *team) {
         .recompute = recompute,
         .offload = team->of.offload,
         .clip_norm = 1,
-        .beta1 = 0.9f,
-        .beta2 = 0.95f,
         .epsilon = 1e-8f,
-        .weight_decay = 0.1f,
         .staging_bytes = 1 << 16,
         .sharding = team->world > 1 ? team->sharding : (struct sharding){0}};
 }
@@ -254,6 +251,9 @@ static void take_step(struct team_member *member, int step) {
     struct step_scalars *scalars = program_scalars(bound);
     memset(scalars, 0, sizeof *scalars);
     scalars->learning_rate = 1e-3f;
+    scalars->beta1 = 0.9f;
+    scalars->beta2 = 0.95f;
+    scalars->weight_decay = 0.1f;
     scalars->bias_correction_1 = 1 - powf(0.9f, (float)(step + 1));
     scalars->bias_correction_2 = 1 - powf(0.95f, (float)(step + 1));
     scalars->noise = (uint32_t)step;

@@ -52,10 +52,7 @@ static struct schedule_options options_for(enum dtype dtype, const enum recomput
                                      .moments = DTYPE_F32,
                                      .recompute = recompute,
                                      .clip_norm = 1,
-                                     .beta1 = 0.9f,
-                                     .beta2 = 0.95f,
                                      .epsilon = 1e-8f,
-                                     .weight_decay = 0.1f,
                                      .staging_bytes = 1 << 16};
 }
 
@@ -146,6 +143,9 @@ static void reset_scalars(struct rig *rig) {
     struct step_scalars *scalars = program_scalars(&rig->bound);
     memset(scalars, 0, sizeof *scalars);
     scalars->learning_rate = 1e-2f;
+    scalars->beta1 = 0.9f;
+    scalars->beta2 = 0.95f;
+    scalars->weight_decay = 0.1f;
     scalars->bias_correction_1 = 0.1f;
     scalars->bias_correction_2 = 0.05f;
     scalars->loss_scale = (float)(1.0 / (double)rig->valid);

@@ -85,7 +85,6 @@ static struct schedule_options options_of(struct rig *rig) {
                                      .moments = DTYPE_F32,
                                      .recompute = recompute,
                                      .offload = rig->of.offload,
-                                     .weight_decay = 0.1F,
                                      .staging_bytes = 1024,
                                      .sharding = rig->sharding,
                                      .resident = rig->of.resident,

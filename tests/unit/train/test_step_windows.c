@@ -91,8 +91,7 @@ static enum status take_windows(struct bench *bench, int64_t step, int64_t *curs
         .data = &bench->data,
         .windows = windows,
         .count = ROWS,
-        .schedule = {.learning_rate = settings_learning_rate(&bench->session.settings, step),
-                     .updates = step},
+        .schedule = step_schedule_at(&bench->session, step),
         .limits = bench->session.bound.ranks.index[AXIS_WORLD] == 0 && step == 1 ? &limits : NULL};
     enum status status = step_on_windows(&bench->session, &wanted, result, fault);
     if (status == STATUS_STOPPED && stops_at > 0) { /* once more, as if nothing had been */

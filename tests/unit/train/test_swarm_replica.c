@@ -116,12 +116,10 @@ static void a_step_on_windows_is_the_step_from_data(void **state) {
     first_windows(&stream, windows);
     struct step_source source = {.data = &stream.data, .seed = 9};
     for (int step = 0; step < 2; step++) {
-        struct step_windows mine = {
-            .data = &chosen.data,
-            .windows = windows + 6 * step,
-            .count = 6,
-            .schedule = {.learning_rate = settings_learning_rate(&stream.session.settings, step),
-                         .updates = step}};
+        struct step_windows mine = {.data = &chosen.data,
+                                    .windows = windows + 6 * step,
+                                    .count = 6,
+                                    .schedule = step_schedule_at(&stream.session, step)};
         expect_ok(&stream,
                   step_from_data(&stream.session, &source, step, &cursor, &one, &stream.fault));
         expect_ok(&chosen, step_on_windows(&chosen.session, &mine, &other, &chosen.fault));

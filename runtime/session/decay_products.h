@@ -1,0 +1,27 @@
+/* decay_products: the products of AdamW's decay rates over all updates of the moments, from which
+ * the bias corrections follow. The rates may change from update to update.
+ *
+ * Updates with equal rates are counted and not multiplied one by one. Therefore, as long as the
+ * rates are constant, the product is pow(rate, updates) bit by bit. */
+#ifndef SKEP_SESSION_DECAY_PRODUCTS_H
+#define SKEP_SESSION_DECAY_PRODUCTS_H
+
+#include "runtime/settings/settings.h"
+
+struct decay_products {
+    struct number_pair rates;   /* rates of the last `updates` updates */
+    struct number_pair earlier; /* product of the rates of all updates before these */
+    int64_t updates;
+};
+
+/* decay_products_of: the products after `updates` updates with the same rates. */
+struct decay_products decay_products_of(struct number_pair rates, int64_t updates);
+
+/* decay_products_add: *products with one more update, with `rates`. */
+struct decay_products decay_products_add(const struct decay_products *products,
+                                         struct number_pair rates);
+
+/* decay_products_values: the products themselves. */
+struct number_pair decay_products_values(const struct decay_products *products);
+
+#endif
