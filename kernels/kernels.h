@@ -9,7 +9,7 @@
  *
  * public   attention.h codec.h cpu_level.h elementwise.h embedding.h generation.h head_loss.h
  *          head_loss_chunk.h items.h matmul.h norm.h optimizer.h outer.h scalars.h sketch.h
- *          tally.h */
+ *          sparse.h tally.h */
 #ifndef SKEP_KERNELS_KERNELS_H
 #define SKEP_KERNELS_KERNELS_H
 

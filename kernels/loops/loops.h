@@ -9,7 +9,7 @@
  * public   attention.h attention_lanes.h codec.h codec_lanes.h element.h elementwise.h
  *          elementwise_lanes.h embedding.h head_loss.h head_loss_lanes.h matmul.h matmul_tiles.h
  *          norm.h norm_lanes.h optimizer.h optimizer_lanes.h outer.h outer_lanes.h
- *          sketch.h sketch_lanes.h */
+ *          sketch.h sketch_lanes.h sparse.h */
 #ifndef SKEP_KERNELS_LOOPS_LOOPS_H
 #define SKEP_KERNELS_LOOPS_LOOPS_H
 
@@ -23,5 +23,6 @@
 #include "kernels/loops/optimizer.h"
 #include "kernels/loops/outer.h"
 #include "kernels/loops/sketch.h"
+#include "kernels/loops/sparse.h"
 
 #endif

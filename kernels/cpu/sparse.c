@@ -1,0 +1,135 @@
+/* sparse: sizes, decoding and sums of kernels/sparse.h. */
+#include "kernels/sparse.h"
+
+#include "base/check.h"
+#include "kernels/cpu/sparse_block.h"
+#include "kernels/items.h"
+
+static const int64_t COUNT_MAX = (int64_t)1 << 44;
+
+uint64_t sparse_block_bytes(struct sparse_shape shape) {
+    return (uint64_t)sparse_layout_of(shape).bytes;
+}
+
+uint64_t sparse_bytes(struct sparse_shape shape, int64_t count) {
+    ASSERT(count >= 0 && count <= COUNT_MAX);
+    return (uint64_t)items_count(count, SPARSE_BLOCK) * sparse_block_bytes(shape);
+}
+
+/* ---- decoding and sums ---- */
+
+struct add_work {
+    struct sparse_layout layout;
+    struct sparse_add_args args;
+    const uint8_t *bytes;
+    bool is_decode; /* store in sums, which are cleared before, instead of adding */
+};
+
+static void add_block(const struct add_work *work, int64_t first, int length) {
+    const struct sparse_add_args *args = &work->args;
+    const uint8_t *bytes = work->bytes + first / SPARSE_BLOCK * work->layout.bytes;
+    struct sparse_elements elements;
+    float magnitudes[SPARSE_LEVELS_MAX];
+    float *sums = args->sums + first;
+    const int sign = 1 << (work->layout.value_bits - 1);
+    float values[SPARSE_CODES_MAX];
+    (void)sparse_unpack(&work->layout, bytes, length, &elements);
+    sparse_magnitudes(&work->layout, bytes, magnitudes);
+    for (int m = 0; m < sign; m++) {
+        values[m] = args->factor * magnitudes[m];
+        values[sign + m] = args->factor * -magnitudes[m];
+    }
+    if (work->is_decode) {
+        memset(sums, 0, (size_t)length * sizeof *sums);
+    }
+    for (int i = 0; i < elements.count; i++) {
+        sums[elements.indices[i]] += values[elements.codes[i]];
+    }
+    for (int i = 0; args->weights != NULL && i < elements.count; i++) {
+        args->weights[first + elements.indices[i]] += args->weight;
+    }
+}
+
+static void add_item(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct add_work *work = context;
+    int64_t begin = item * ITEM_ELEMENTS;
+    int64_t end = begin + item_length(work->args.count, ITEM_ELEMENTS, item);
+    for (int64_t first = begin; first < end; first += SPARSE_BLOCK) {
+        add_block(work, first, (int)(end - first < SPARSE_BLOCK ? end - first : SPARSE_BLOCK));
+    }
+}
+
+static void run_add(const struct compute *compute, struct add_work *work) {
+    ASSERT(work->args.count >= 0 && work->args.count <= COUNT_MAX);
+    work->layout = sparse_layout_of(work->args.shape);
+    pool_run(compute->pool, add_item, work, items_count(work->args.count, ITEM_ELEMENTS));
+}
+
+void sparse_decode(const struct compute *compute, struct sparse_shape shape, int64_t count,
+                   const uint8_t *bytes, float *values) {
+    struct add_work work = {
+        .args = {.shape = shape, .count = count, .factor = 1, .sums = values},
+        .bytes = bytes,
+        .is_decode = true,
+    };
+    run_add(compute, &work);
+}
+
+void sparse_add(const struct compute *compute, const struct sparse_add_args *args,
+                const uint8_t *bytes) {
+    struct add_work work = {.args = *args, .bytes = bytes};
+    run_add(compute, &work);
+}
+
+struct mean_work {
+    int64_t count;
+    const float *weights;
+    float *sums;
+};
+
+static void mean_item(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct mean_work *work = context;
+    int64_t begin = item * ITEM_ELEMENTS;
+    int64_t end = begin + item_length(work->count, ITEM_ELEMENTS, item);
+    for (int64_t i = begin; i < end; i++) {
+        float quotient = work->sums[i] / work->weights[i];
+        work->sums[i] = work->weights[i] == 0 ? 0 : quotient;
+    }
+}
+
+void sparse_mean(const struct compute *compute, int64_t count, const float *weights, float *sums) {
+    ASSERT(count >= 0 && count <= COUNT_MAX);
+    struct mean_work work = {.count = count, .weights = weights, .sums = sums};
+    pool_run(compute->pool, mean_item, &work, items_count(count, ITEM_ELEMENTS));
+}
+
+/* ---- energy ---- */
+
+static double block_energy(const struct sparse_layout *layout, const uint8_t *bytes, int length) {
+    struct sparse_elements elements;
+    float magnitudes[SPARSE_LEVELS_MAX];
+    int counts[SPARSE_LEVELS_MAX] = {0};
+    const int level_count = 1 << (layout->value_bits - 1);
+    double energy = 0;
+    (void)sparse_unpack(layout, bytes, length, &elements);
+    sparse_magnitudes(layout, bytes, magnitudes);
+    for (int i = 0; i < elements.count; i++) {
+        counts[elements.codes[i] & (level_count - 1)]++;
+    }
+    for (int m = 0; m < level_count; m++) {
+        energy += counts[m] * ((double)magnitudes[m] * (double)magnitudes[m]);
+    }
+    return energy;
+}
+
+double sparse_energy(struct sparse_shape shape, int64_t count, const uint8_t *bytes) {
+    const struct sparse_layout layout = sparse_layout_of(shape);
+    double energy = 0;
+    for (int64_t block = 0; block < items_count(count, SPARSE_BLOCK); block++) {
+        energy += block_energy(&layout, bytes + block * layout.bytes,
+                               (int)item_length(count, SPARSE_BLOCK, block));
+    }
+    return energy;
+}

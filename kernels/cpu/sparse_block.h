@@ -1,0 +1,60 @@
+/* sparse_block: the fields of one encoded block of kernels/sparse.h, for its encoder, decoder and
+ * check. */
+#ifndef SKEP_KERNELS_CPU_SPARSE_BLOCK_H
+#define SKEP_KERNELS_CPU_SPARSE_BLOCK_H
+
+#include "base/dtype.h"
+#include "kernels/sparse.h"
+
+enum { SPARSE_CODES_MAX = 16, SPARSE_LEVELS_MAX = SPARSE_CODES_MAX / 2 };
+
+struct sparse_layout {
+    int keep, value_bits, remainder_bits;
+    int values_at, remainders_at, quotients_at; /* offsets of the fields */
+    int bytes;                                  /* of the block */
+};
+
+struct sparse_layout sparse_layout_of(struct sparse_shape shape);
+
+/* The elements that a block sends. */
+struct sparse_elements {
+    int count;
+    uint16_t indices[SPARSE_KEEP_MAX]; /* ascending */
+    uint8_t codes[SPARSE_KEEP_MAX];
+};
+
+/* sparse_unpack: read the elements of a block of `length` values. Returns false, with the elements
+ * before it, at one that is too many or lies behind the end of the block. */
+bool sparse_unpack(const struct sparse_layout *layout, const uint8_t *bytes, int length,
+                   struct sparse_elements *elements);
+
+/* sparse_magnitudes: the magnitudes of the 2^(value_bits - 1) levels of a block. */
+void sparse_magnitudes(const struct sparse_layout *layout, const uint8_t *bytes,
+                       float magnitudes[static SPARSE_LEVELS_MAX]);
+
+/* The levels of a block as bf16. */
+struct sparse_levels {
+    uint16_t low, high; /* low is 0 with 1 bit a value, and where all magnitudes are equal */
+};
+
+static inline struct sparse_levels sparse_load_levels(const struct sparse_layout *layout,
+                                                      const uint8_t *bytes) {
+    struct sparse_levels levels = {0};
+    if (layout->value_bits > 1) {
+        memcpy(&levels.low, bytes, sizeof levels.low);
+        bytes += sizeof levels.low;
+    }
+    memcpy(&levels.high, bytes, sizeof levels.high);
+    return levels;
+}
+
+static inline void sparse_store_levels(const struct sparse_layout *layout,
+                                       struct sparse_levels levels, uint8_t *bytes) {
+    if (layout->value_bits > 1) {
+        memcpy(bytes, &levels.low, sizeof levels.low);
+        bytes += sizeof levels.low;
+    }
+    memcpy(bytes, &levels.high, sizeof levels.high);
+}
+
+#endif
