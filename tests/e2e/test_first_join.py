@@ -209,7 +209,14 @@ class Waiting(JoinTest):
                       anna.log(), "word of the others")
         bert = self.member("bert").start()
         self.wait_for(lambda: min(anna.last(), bert.last()) >= 1, "a round")
-        self.assertEqual(anna.log().count("waiting for"), 1, anna.log())
+        alone = anna.log().partition("round 1 ")[0]
+        lines = re.findall(r"waiting for (.+?)(?: for (\d+):(\d\d))?\n", alone)
+        self.assertEqual(len(set(lines)), len(lines), anna.log())  # each change has one line
+        lasted = {}
+        for what, minutes, seconds in lines:  # and a wait another one after 10 s
+            now = 60 * int(minutes) + int(seconds) if seconds else 0
+            self.assertGreaterEqual(now, lasted.get(what, -10) + 10, anna.log())
+            lasted[what] = now
 
     def test_the_others_are_told_who_left_when_they_wait(self):
         self.swarm(swarm__members_min=2, steps=1000000)
