@@ -46,7 +46,8 @@ def functions(text):
     code = DIRECTIVE.sub(blank, without_comments_and_strings(text))
     code = ATTRIBUTE.sub(blank, code)
     depth, head_begin, open_at, head = 0, 0, 0, None
-    for position, character in enumerate(code):
+    for match in re.finditer("[{};]", code):
+        position, character = match.start(), match.group()
         if character == "{":
             if depth == 0:
                 candidate = code[head_begin:position]

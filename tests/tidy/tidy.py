@@ -103,8 +103,9 @@ def check_guard(source):
 def check_calls(source):
     if not source.is_c:
         return
+    called = set(re.findall(r"\w+(?=\s*\()", source.code))
     for advice, names, places in rules.FORBIDDEN_CALLS:
-        if any(lies_in(source.path, place) for place in places):
+        if called.isdisjoint(names.split()) or any(lies_in(source.path, place) for place in places):
             continue
         # Not a member, and not the format attribute's archetype.
         pattern = rf"(?<![\w.>])({'|'.join(names.split())})\s*\("
