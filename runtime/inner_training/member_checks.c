@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "runtime/inner_training/member_run_state.h"
 #include "runtime/swarm/ledger/norms.h"
+#include "runtime/swarm/replica/opposition.h"
 #include "runtime/swarm/replica/sum_check.h"
 
 #include <stdatomic.h>
@@ -106,11 +107,15 @@ static struct message_refusal recheck_slice(const struct replica *replica,
                : (struct message_refusal){.reason = REFUSAL_SUM, .suspect = slice->owner};
 }
 
-static void log_recheck(const struct member_job *job, const struct message_refusal *refusal) {
+static void name_seat(const struct entry *entry, uint32_t seat, char id[static HASH_HEX_BYTES]) {
     struct hash key;
-    char id[HASH_HEX_BYTES];
-    memcpy(key.bytes, job->entry->seats[refusal->suspect].id.bytes, sizeof key.bytes);
+    memcpy(key.bytes, entry->seats[seat].id.bytes, sizeof key.bytes);
     hash_hex(&key, id);
+}
+
+static void log_recheck(const struct member_job *job, const struct message_refusal *refusal) {
+    char id[HASH_HEX_BYTES];
+    name_seat(job->entry, refusal->suspect, id);
     if (refusal->reason == REFUSAL_NONE) {
         log_line(LOG_INFO,
                  "round %u, slice %u: compared with the contributions to it: it is correct",
@@ -120,6 +125,24 @@ static void log_recheck(const struct member_job *job, const struct message_refus
                  "round %u, slice %u: %s of member %.12s is wrong; this member votes against it",
                  job->entry->round, job->slice,
                  refusal->reason == REFUSAL_SUM ? "the sum" : "the sketch", id);
+    }
+}
+
+/* The log is all that follows: honest members whose data differ can be opposed to the others. */
+static void log_opposition(const struct member_job *job) {
+    const struct entry *entry = job->entry;
+    const struct opposition_round round = {entry, job->sketches, job->silent};
+    struct opposition_measure measures[SWARM_MEMBERS_MAX];
+    const uint64_t opposed = opposition_find(&round, measures);
+    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
+        const bool is_opposed = (opposed >> seat & 1) != 0;
+        char id[HASH_HEX_BYTES];
+        name_seat(entry, seat, id);
+        log_line(is_opposed ? LOG_INFO : LOG_DEBUG,
+                 "round %u: contribution of member %.12s%s: cosine with the others %.3f, "
+                 "standard deviation %.3f",
+                 entry->round, id, is_opposed ? " is opposed to the others" : "",
+                 measures[seat].cosine, measures[seat].deviation);
     }
 }
 
@@ -137,6 +160,9 @@ void member_check_execute(struct member_run *member, const struct member_job *jo
         pool_run(replica->compute->pool, check_slice, &work,
                  (int64_t)replica->shape.slices.count - job->slice);
         event.slice = atomic_load(&work.first_failed);
+        if (event.slice == replica->shape.slices.count) {
+            log_opposition(job);
+        }
         break;
     default:
         event.kind = EVENT_RECHECKED;

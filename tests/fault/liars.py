@@ -22,6 +22,7 @@ ledgers verify.
     claims  the member owns at most twice its fair share of slices; no deadline is longer than twice
             that of the run without it
     values  the member is named within three rounds; the final loss is at most 1 % higher
+    unlike  the member, which is honest, is not named
 """
 import argparse
 import concurrent.futures
@@ -54,8 +55,8 @@ QUICK_WORKERS = 4  # most of a run waits
 NOT_WITHSTOOD = {
     "swap": "is named by audits, of which there are none below five voters",
     "sum-int4": "is named by audits",
-    "flip": "is not named",
-    "copy": "is not named",
+    "flip": "is not named: honest members with unlike data oppose the others as much",
+    "copy": "is not named: repeats parts of contributions that only their owners have seen",
 }
 
 
@@ -74,7 +75,7 @@ def arguments():
     chosen = parser.parse_args()
     if chosen.quick:
         vars(chosen).update(QUICK, lie=[lie.name for lie in LIES if lie.name not in NOT_WITHSTOOD
-                                        and lie.is_of_program])
+                                        and lie.is_of_program and lie.group != "unlike"])
     elif "all" in chosen.lie:
         chosen.lie = [lie.name for lie in LIES]
     chosen.seconds = 60 * chosen.minutes
@@ -136,7 +137,8 @@ class Row:
         return [*self.missed_by_all(), *{
             "sums": self.missed_sums, "swaps": self.missed_naming, "stalls": self.missed_stalls,
             "claims": self.missed_claims, "values": self.missed_values,
-            "slow": self.missed_stalls, "control": self.missed_stalls}[self.lie.group]()]
+            "unlike": self.missed_unlike, "slow": self.missed_stalls,
+            "control": self.missed_stalls}[self.lie.group]()]
 
     def missed_by_all(self):
         ratio, least = self.ratio(), RATE_MIN.get(self.lie.group, RATE_MIN_OTHERS)
@@ -180,6 +182,11 @@ class Row:
         if lying is not None and lying > LOSS_MAX * clean:
             yield f"loss {lying / clean - 1:+.1%}"
         yield from self.missed_naming()
+
+    def missed_unlike(self):
+        named = sum(bool(set(run.named) & set(run.liars)) for run in self.lying)
+        if named:
+            yield f"named in {named} of {len(self.lying)} runs"
 
     def missed_naming(self):
         late = [rounds for rounds in self.named()

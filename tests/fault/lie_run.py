@@ -27,7 +27,7 @@ START_S = 30
 class Lie:
     """What the members of a run are started with."""
     name: str
-    group: str  # control, sums, swaps, stalls, claims, values, slow: by what it is judged
+    group: str  # control, sums, swaps, stalls, claims, values, unlike, slow: how it is judged
     is_of_program: bool = True  # liar --lie NAME; otherwise only the settings below differ
     delay_rounds: int = 0  # from the member's first round to the first one that can hold the lie
     slow_uplink: int = 1  # the part of the others' uplink that it has: 1 / slow_uplink
@@ -71,6 +71,8 @@ LIES = [
     Lie("nan", "values"), Lie("huge", "values"), Lie("x1000", "values"), Lie("flip", "values"),
     Lie("replay", "values", delay_rounds=1), Lie("copy", "values", delay_rounds=1),
     Lie("zeros", "values"),
+    # Honest members whose training data are unlike those of the others.
+    Lie("mirrored-text", "unlike"), Lie("constant-text", "unlike"),
     # With half a second for each of four steps, a round is not all exchange.
     Lie("slow-up-20", "slow", False, slow_uplink=20, step_ms=500),
     Lie("slow-up-5", "slow", False, slow_uplink=5, step_ms=500),

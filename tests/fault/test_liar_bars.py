@@ -24,8 +24,9 @@ def missed(name, **more):
 
 class Bars(unittest.TestCase):
     def test_a_good_outcome_misses_no_bar(self):
-        for name in KINDS:
-            self.assertEqual(missed(name), [], name)
+        for name, lie in KINDS.items():
+            more = {"named": {}} if lie.group == "unlike" else {}
+            self.assertEqual(missed(name, **more), [], name)
 
     def check(self, name, text, **more):
         found = missed(name, **more)
@@ -52,6 +53,9 @@ class Bars(unittest.TestCase):
     def test_no_honest_member_is_named_or_ends(self):
         self.check("hold", "honest m1 is named", named={"m1": [9, "results"]})
         self.check("hold", "m3: 1", ended=["m3: 1"])
+
+    def test_an_honest_member_with_unlike_data_is_not_named(self):
+        self.check("constant-text", "named in 1 of 1 runs")
 
     def test_ledgers_verify_and_lies_take_effect(self):
         self.check("hold", "the ledger of m1", ledger_faults=["the ledger of m1: line 3"])

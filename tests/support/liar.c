@@ -50,6 +50,9 @@ static const struct lie LIES[] = {
     {.name = "replay", .change_contribution = lie_replay},
     {.name = "copy", .change_contribution = lie_copy, .sum = lie_copy_addends},
     {.name = "zeros", .change_contribution = lie_zeros},
+    /* honest members whose data are unlike those of the others */
+    {.name = "mirrored-text", .change_row = lie_mirrored_text},
+    {.name = "constant-text", .change_row = lie_constant_text},
 };
 
 static const struct lie *chosen = &NONE;

@@ -10,6 +10,7 @@
 #ifndef SKEP_TESTS_SUPPORT_LIAR_H
 #define SKEP_TESTS_SUPPORT_LIAR_H
 
+#include "runtime/data/data.h"
 #include "runtime/swarm/protocol/protocol.h"
 #include "runtime/swarm/replica/replica.h"
 
@@ -30,6 +31,7 @@ struct lie {
     __typeof__(replica_sum) *sum;                         /* NULL: the real sum */
     /* The encoded values of which a slice of its own contribution gets the sketch. */
     const uint8_t *(*find_sketched)(const struct replica *replica, uint32_t slice); /* or NULL */
+    void (*change_row)(const struct token_row *row, int64_t count); /* of training data; or NULL */
     bool sends_slowly; /* slices are sent at a few KiB/s to each member */
 };
 
@@ -75,6 +77,8 @@ void lie_replay(struct replica *replica);
 void lie_copy(struct replica *replica);
 void lie_negate(struct replica *replica);
 __typeof__(replica_sum) lie_sum, lie_sum_one, lie_contributors, lie_copy_addends, lie_swap;
+void lie_mirrored_text(const struct token_row *row, int64_t count);
+void lie_constant_text(const struct token_row *row, int64_t count);
 const uint8_t *lie_wrong_sketch(const struct replica *replica, uint32_t slice);
 const uint8_t *lie_swapped(const struct replica *replica, uint32_t slice);
 

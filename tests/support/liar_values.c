@@ -17,6 +17,7 @@ WRAPPED(replica_declare_contribution);
 WRAPPED(replica_sum);
 WRAPPED(sum_check_sketch);
 WRAPPED(lockstep_execute_within);
+WRAPPED(data_read_window);
 
 static const double SUM_ERROR = 0.1; /* of a slice's norm */
 static const float HUGE_VALUE = 1e38F;
@@ -263,6 +264,33 @@ void __wrap_sum_check_sketch(const struct replica *replica, uint32_t slice, cons
     __real_sum_check_sketch(
         replica, slice, seed,
         is_own && lie->find_sketched != NULL ? lie->find_sketched(replica, slice) : bytes, sketch);
+}
+
+/* ---- data ---- */
+
+/* No byte of a text in ASCII is a byte of its mirrored text. */
+void lie_mirrored_text(const struct token_row *row, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        row->ids[i] = UINT8_MAX - row->ids[i];
+        row->labels[i] = row->labels[i] < 0 ? row->labels[i] : UINT8_MAX - row->labels[i];
+    }
+}
+
+void lie_constant_text(const struct token_row *row, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        row->ids[i] = 'a';
+        row->labels[i] = row->labels[i] < 0 ? row->labels[i] : 'a';
+    }
+}
+
+enum status __wrap_data_read_window(const struct token_data *data, int64_t window, void *raw,
+                                    const struct token_row *row, struct fault *fault) {
+    enum status status = __real_data_read_window(data, window, raw, row, fault);
+    if (status == OK && lie_chosen()->change_row != NULL) {
+        lie_chosen()->change_row(row, data->sequence);
+        lie_log_use();
+    }
+    return status;
 }
 
 /* ---- steps ---- */

@@ -12,7 +12,7 @@
  *
  * Each leaf therefore advances by a round's results independently of the others.
  *
- * public   leaf_fetch.h replica_cuda.h result_file.h state_file.h sum_check.h */
+ * public   leaf_fetch.h replica_cuda.h opposition.h result_file.h state_file.h sum_check.h */
 #ifndef SKEP_SWARM_REPLICA_REPLICA_H
 #define SKEP_SWARM_REPLICA_REPLICA_H
 

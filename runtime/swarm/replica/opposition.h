@@ -1,0 +1,50 @@
+/* opposition: which members of a commit contributed the opposite of what the others did, as the
+ * sketches of whole contributions show it (kernels/sketch.h).
+ *
+ *     c_i   contribution of member i           r_i   sum of those of the others, with their shares
+ *     a_i   cosine of c_i and r_i, estimated from 64 numbers a slice
+ *     m_i   lower median of a_j over the other voters j
+ *
+ * A member is opposed if all of this holds:
+ *     m_i >= 0.3            the others agree although its contribution is part of what each of them
+ *                           is compared with
+ *     a_i <= -0.75 m_i      it points nearly as far away from the others as they agree
+ *     a_i <= -4 sigma       that is no error of the estimate
+ *     <c_i, c_j> < 0        with more than half of the other voters
+ *
+ * Honest members whose data differ do oppose each other: when training has converged, the
+ * contributions add up to zero, and each is the opposite of the sum of the others. Then all a_i are
+ * negative and no one is opposed. The last condition lets no minority of members make another one
+ * seem opposed, with whatever contributions. Before that, an honest member whose data differ much
+ * can be opposed (docs/BENCHMARKS.md), so this is an observation and no proof of a lie. */
+#ifndef SKEP_SWARM_REPLICA_OPPOSITION_H
+#define SKEP_SWARM_REPLICA_OPPOSITION_H
+
+#include "runtime/swarm/ledger/entry.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { OPPOSITION_VOTERS_MIN = 4 }; /* with fewer, the others may be one honest member and a liar */
+
+/* What a voter knows of the contributions to a proposed commit. */
+struct opposition_round {
+    const struct entry *entry; /* with its slices */
+    /* By seat: [entry->slice_count][SKETCH_BYTES], encoded; read where the slice lists the seat. */
+    const uint8_t *const *sketches;
+    uint64_t silent; /* seats whose sketches are missing */
+};
+
+/* The cosine of one contribution and the sum of the others, and its standard deviation. */
+struct opposition_measure {
+    double cosine, deviation;
+};
+
+/* opposition_find: the seats of opposed members, in O(members x slices) and O(members x slices) for
+ * each seat that seems opposed. Equal sketches give equal bits.
+ * measures  [SWARM_MEMBERS_MAX], by seat; {0, 0} for seats without a weight or sketches; may be
+ *           NULL
+ * errors    none; a sketch that cannot be read leaves out its member in this slice */
+uint64_t opposition_find(const struct opposition_round *round, struct opposition_measure *measures);
+
+#endif
