@@ -52,6 +52,7 @@ void tracker_begin_exchange(struct tracker *tracker, int64_t now_ms) {
     exchange->table_ms = now_ms;
     exchange->expected_seats = 0;
     exchange->late_seats = 0;
+    exchange->lost_seats = 0;
     exchange->failed_owners = 0;
     exchange->wrong_owners = 0;
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
@@ -407,8 +408,7 @@ static void send_proposal(struct tracker *tracker, const struct recovery *recove
     }
 }
 
-/* At most a third of the live voters report the result: all of these reports may be false, and the
- * others may be unable to fetch it. */
+/* At most a third of the live voters report the result: all these reports may be false. */
 static bool has_few_holders(uint64_t holders, uint64_t voters) {
     uint32_t count = seats_count(holders);
     return holders != voters && (count <= 1 || 3 * count <= seats_count(voters));
@@ -484,7 +484,8 @@ void tracker_advance_exchange(struct tracker *tracker, int64_t now_ms, struct ac
     struct recovery recovery = {.live = tracker_live_seats(tracker),
                                 .voters = tracker_live_voters(tracker)};
     ASSERT(tracker->stage.kind >= STAGE_EXCHANGE);
-    ASSERT((recovery.live & ~roster_seats(&tracker->record.head)) == 0);
+    const bool is_waiting = tracker->stage.kind == STAGE_EXCHANGE;
+    exchange->lost_seats |= is_waiting ? exchange->expected_seats & ~recovery.live : 0;
     recovery.has_answers = exchange->is_poll_open && have_all_answered(tracker, recovery.voters);
     tracker_find_links(tracker, recovery.live, &recovery.links);
     const struct recovery_outcome outcome = recover_results(tracker, &recovery, now_ms);
@@ -493,8 +494,7 @@ void tracker_advance_exchange(struct tracker *tracker, int64_t now_ms, struct ac
         tracker_write_draft(tracker, RECORD_PLANS, actions);
     } else if (outcome.needs_answers && !exchange->is_poll_open) {
         send_poll(tracker, recovery.voters, actions);
-    } else if (outcome.missing == 0 && recovery.voters != 0 &&
-               tracker->stage.kind == STAGE_EXCHANGE) {
+    } else if (outcome.missing == 0 && recovery.voters != 0 && is_waiting) {
         send_proposal(tracker, &recovery, now_ms, actions);
     }
 }

@@ -11,6 +11,9 @@ enum {
     RETRY_ROUNDS_MIN = 8,    /* rounds until owners wait for a slow member again; doubles */
     RETRY_ROUNDS_MAX = 512,  /* most of these rounds */
     RETRY_FACTOR = 4,        /* so much longer, if it delivers less than half of a full share */
+    OWNER_CLEAN_ROUNDS = 64, /* exchanges in time that halve an owner's next term without slices */
+    LOSS_ROUNDS = 8,         /* a member that is lost twice in so many is not reliable */
+    LOSS_PART = 8,           /* of the slices: what it contributes to when it returns */
     OWNER_MEDIAN = 1000,     /* value of SPEED_OWNER of an owner with the median time */
     RATE_MIN_HEARTBEATS = 4, /* a shorter transfer does not measure an upload rate */
     AGED_EXCHANGES_MAX = 16, /* the times are then 18 hours at least: above all maxima */
@@ -175,13 +178,14 @@ uint64_t tracker_awaited_seats(const struct tracker *tracker, uint64_t seats) {
 
 /* The exchange of n members takes (n - 1) / n of the time in which one can send all results and
  * contributions: it is longer by 1 / (n (n - 2)) than that of n - 1 members. A member that takes
- * more than twice the usual time for a sample, and adds less to the work of the others than that,
- * is like one with a slow uplink. */
+ * more than twice the usual time for a sample, by more than the slack, and adds less to the work of
+ * the others than that, is like one with a slow uplink. */
 static bool is_slow_trainer(const struct tracker *tracker, uint32_t row) {
     uint64_t seats = tracker->record.head.seat_count;
     uint64_t own_ms = recent_value(&tracker->speeds[row].times[SPEED_TRAIN]);
-    uint64_t usual_ms = tracker->deadlines.times.train_ms;
-    return seats > 2 && own_ms > 2 * usual_ms &&
+    uint32_t usual_ms = tracker->deadlines.times.train_ms;
+    return seats > 2 && own_ms > UINT64_C(2) * usual_ms &&
+           own_ms > usual_limit_ms(tracker, usual_ms) &&
            own_ms * (seats - 1) > usual_ms * seats * (seats - 2);
 }
 
@@ -199,15 +203,19 @@ bool tracker_is_known_fast(const struct tracker *tracker, uint32_t row) {
     return !speed->is_slow && speed->times[SPEED_CONTRIBUTION].count >= JUDGED_ROUNDS;
 }
 
-/* A slow owner delays every slice that it owns, so it owns none, and none on trial. Owners are
- * compared in each round: a contributor that delays all of them makes none of them slow. */
-bool tracker_may_own(const struct tracker *tracker, uint32_t row) {
-    const struct tracker_speed *speed = &tracker->speeds[row];
+/* Owners are compared in each round: a contributor that delays all of them makes none slow. */
+static bool is_owner_in_time(const struct tracker *tracker, const struct tracker_speed *speed) {
     const struct speed_history *times = &speed->times[SPEED_OWNER];
     uint32_t usual_ms = tracker->deadlines.times.result_ms;
     uint64_t own_ms = (uint64_t)recent_value(times) * usual_ms / OWNER_MEDIAN;
-    bool is_in_time = times->count < JUDGED_ROUNDS || own_ms <= usual_limit_ms(tracker, usual_ms);
-    return tracker_is_fast_enough(tracker, row) && !speed->is_retried && is_in_time;
+    return times->count < JUDGED_ROUNDS || own_ms <= usual_limit_ms(tracker, usual_ms);
+}
+
+/* A slow owner delays every slice that it owns, so it owns none, and none on trial. */
+bool tracker_may_own(const struct tracker *tracker, uint32_t row) {
+    const struct tracker_speed *speed = &tracker->speeds[row];
+    return tracker_is_fast_enough(tracker, row) && !speed->is_retried &&
+           is_owner_in_time(tracker, speed);
 }
 
 uint32_t tracker_upload_rate(const struct tracker *tracker, uint32_t row) {
@@ -263,16 +271,31 @@ static uint64_t find_excused_owners(const struct tracker_exchange *exchange) {
     return owners;
 }
 
+/* The term without slices doubles each time that the owner was slow again, since each trial costs
+ * the others a close, and is halved after many exchanges in time. */
+static void judge_owner(struct tracker_speed *speed, bool is_in_time) {
+    uint32_t *term = &speed->owner_term;
+    speed->owner_rounds_in_time = is_in_time ? speed->owner_rounds_in_time + 1 : 0;
+    if (!is_in_time) {
+        *term = *term == 0 ? RETRY_ROUNDS_MIN : *term < RETRY_ROUNDS_MAX ? 2 * *term : *term;
+    } else if (speed->owner_rounds_in_time >= OWNER_CLEAN_ROUNDS) {
+        speed->owner_rounds_in_time = 0;
+        *term = *term > RETRY_ROUNDS_MIN ? *term / 2 : *term;
+    }
+}
+
 /* A member that has owned nothing for some rounds may own slices again. If it was slow, its next
  * time decides alone: the history is one bad and one good value. */
-static void add_owner_time(struct tracker_speed *speed, uint32_t result_ms, uint32_t median_ms) {
+static void add_owner_time(const struct tracker *tracker, struct tracker_speed *speed,
+                           uint32_t result_ms, uint32_t median_ms) {
     struct speed_history *times = &speed->times[SPEED_OWNER];
     if (result_ms > 0) {
         uint64_t relative = (uint64_t)result_ms * OWNER_MEDIAN / median_ms;
         add_value(&speed->times[SPEED_RESULT], result_ms);
         add_value(times, relative < UINT32_MAX ? (uint32_t)relative : UINT32_MAX);
         speed->rounds_without_slices = 0;
-    } else if (++speed->rounds_without_slices >= OWNER_RETRY_ROUNDS &&
+        judge_owner(speed, is_owner_in_time(tracker, speed));
+    } else if (++speed->rounds_without_slices >= max_u64(speed->owner_term, RETRY_ROUNDS_MIN) &&
                times->count >= JUDGED_ROUNDS) {
         *times = (struct speed_history){.count = 2, .values = {UINT32_MAX, 0}};
     }
@@ -295,7 +318,7 @@ static void add_exchange(struct tracker *tracker, uint32_t seat,
         add_value(&speed->times[SPEED_CONTRIBUTION], time_ms);
     }
     if (!seats_contain(find_excused_owners(exchange), seat)) {
-        add_owner_time(speed, exchange->result_ms[seat], owner_median_ms(exchange));
+        add_owner_time(tracker, speed, exchange->result_ms[seat], owner_median_ms(exchange));
     }
 }
 
@@ -381,6 +404,25 @@ static void forget_exchanges(struct tracker *tracker) {
     }
 }
 
+/* A member that was lost in two of a few exchanges, each of which waited for its silence to end, is
+ * not waited for until it has delivered in time. */
+static void observe_losses(struct tracker *tracker) {
+    const struct entry *commit = &tracker->record.head;
+    SEATS_EACH(seat, tracker->exchange.lost_seats & roster_seats(commit)) {
+        uint32_t row = tracker_find_row(tracker, &commit->seats[seat].id);
+        if (row == ROW_NONE) {
+            continue;
+        }
+        struct tracker_speed *speed = &tracker->speeds[row];
+        bool is_repeated =
+            speed->lost_round > 0 && commit->round <= speed->lost_round + LOSS_ROUNDS;
+        if (is_repeated) {
+            slow_down(tracker, speed, SHARE_FULL / LOSS_PART);
+        }
+        speed->lost_round = commit->round;
+    }
+}
+
 void tracker_observe_exchange(struct tracker *tracker) {
     ASSERT(tracker->record.head.kind == ENTRY_COMMIT);
     if (tracker->deadlines.aged_exchanges > 0) {
@@ -398,6 +440,7 @@ void tracker_observe_exchange(struct tracker *tracker) {
     SEATS_EACH(seat, seats) {
         update_share(tracker, (uint32_t)seat, &tracker->exchange.deliveries[seat]);
     }
+    observe_losses(tracker);
 }
 
 /* ---- applying ---- */

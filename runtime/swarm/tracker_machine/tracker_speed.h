@@ -9,7 +9,6 @@ enum {
     SPEED_ROUNDS = 5,        /* number of rounds that a recent time is the median of */
     SPEED_RATE_MS = 1 << 20, /* an upload rate is in contributions per so many milliseconds */
     SHARE_FULL = 1024,       /* share of a member that contributes to all slices */
-    OWNER_RETRY_ROUNDS = 8,  /* rounds after which a slow owner may own slices again */
 };
 
 enum speed_kind {
@@ -49,6 +48,9 @@ struct tracker_speed { /* tracker_speed.c */
     struct speed_history times[SPEED_KINDS];
     uint32_t share;                 /* of a slow member: share of the slices, of SHARE_FULL */
     uint32_t rounds_without_slices; /* exchanges since the member last owned slices */
+    uint32_t owner_term;            /* after so many, it may own slices again if it was slow */
+    uint32_t owner_rounds_in_time;  /* exchanges in which it owned slices since it was slow */
+    uint32_t lost_round;            /* last round in which it was lost in the exchange; 0: none */
     uint32_t slow_rounds;           /* exchanges since the member became slow */
     uint32_t retry_rounds;          /* after this many, owners wait for the member again */
     bool is_slow;                   /* owners do not wait for the member's contributions */

@@ -82,6 +82,7 @@ struct tracker_exchange {    /* tracker_exchange.c */
     uint64_t undeclared_seats; /* seats that had time for training, and did not declare */
     uint64_t late_seats;       /* seats that more than a third of the owners stopped waiting for */
     uint64_t failed_owners;    /* owners that were replaced because their results did not come */
+    uint64_t lost_seats;       /* seats that were silent while owners waited for them */
     uint64_t wrong_owners;     /* owners that are replaced because a result is wrong */
     /* By seat: the reason for which the table gives no weight to a seat that trained. */
     enum suspension_reason exclusions[SWARM_MEMBERS_MAX];
