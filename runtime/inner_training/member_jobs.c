@@ -58,6 +58,17 @@ static void execute_store_job(struct member_run *member, const struct member_job
     mailbox_post_answer(member_loop_mailbox(member->loop), &event);
 }
 
+static void execute_resign_job(struct member_run *member, const struct member_job *job) {
+    struct event event = {.kind = EVENT_RESIGNED, .job = job->job};
+    struct fault rejected;
+    if (member_store_write_lease(&member->outer.store, &member->swarm.manifest.hash, &job->lease,
+                                 &rejected) != OK) {
+        report_failed_job(member, job, EVENT_RESIGNED, &rejected);
+        return;
+    }
+    mailbox_post_answer(member_loop_mailbox(member->loop), &event);
+}
+
 /* ---- apply ---- */
 
 static uint32_t count_contributors(const struct entry *entry) {
@@ -247,6 +258,9 @@ enum status member_job_execute(struct member_run *member, const struct member_jo
         return execute_root_job(member, job, fault);
     case ACTION_STORE:
         execute_store_job(member, job);
+        return OK;
+    case ACTION_RESIGN:
+        execute_resign_job(member, job);
         return OK;
     case ACTION_SKETCH:
     case ACTION_CHECK:

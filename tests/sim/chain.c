@@ -168,6 +168,8 @@ const struct message *chain_receive(struct world *world, uint32_t index, struct 
                         !ledger_follower_is_synced(&chain->follower);
     bool is_held_back = (message->kind == MESSAGE_ENTRY &&
                          !ledger_follower_may_deliver(&chain->follower, message)) ||
+                        (message->kind == MESSAGE_GOODBYE &&
+                         !ledger_follower_may_resign(&chain->follower, message)) ||
                         (message->kind == MESSAGE_PROPOSE &&
                          !ledger_follower_has_state(&chain->follower, message->entry));
     return is_untrusted || is_held_back ? NULL : deliver(chain, message);

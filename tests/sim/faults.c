@@ -35,7 +35,7 @@ static const uint8_t SHARES[FAULT_KINDS] = {
     [FAULT_ROSTER] = 4,
 };
 
-enum { FAULTS_MOST = 9, MOVES_MOST = 6, SOON_MS = 100, CLOCK_MS = 3600000 };
+enum { FAULTS_MOST = 9, MOVES_MOST = 6, LEAVES_MOST = 6, SOON_MS = 100, CLOCK_MS = 3600000 };
 
 static uint32_t any_member(struct world *world) {
     return TRACKERS + (uint32_t)world_draw(world, world->member_count);
@@ -160,9 +160,27 @@ void faults_copy(struct world *world) {
             plan_move(world, n, (int64_t)world_draw(world, 500));
         }
     }
+    for (uint64_t leaves = world_draw(world, LEAVES_MOST); leaves > 0 && world->needs_leases;
+         leaves--) {
+        const int64_t at = (int64_t)world_draw(world, FAULTS_MS);
+        world_add(world, HAPPEN_FAULT, any_member(world), at)->fault = FAULT_LEAVE;
+    }
     for (uint64_t moves = world_draw(world, MOVES_MOST); moves > 0; moves--) {
         plan_move(world, any_member(world), (int64_t)world_draw(world, FAULTS_MS));
     }
+}
+
+void faults_return(struct world *world, uint32_t index) {
+    struct node *node = &world->nodes[index];
+    if (!world->needs_leases || world->copied_count == 0 || world_draw(world, 4) == 0) {
+        return;
+    }
+    node->has_left = 0;
+    if (world_draw(world, 2) == 0) {
+        node->store = 1 - node->store;
+        node->has_moved = true;
+    }
+    plan_start(world, index, 20 + (int64_t)world_draw(world, 500));
 }
 
 static void close_excluded(struct world *world, uint32_t tracker) {

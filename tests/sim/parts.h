@@ -12,6 +12,9 @@ void faults_happen(struct world *world, const struct happening *happening);
 void faults_heal(struct world *world);
 /* faults_copy: node 1 starts on a copy of the store. Members move to it, and some back. */
 void faults_copy(struct world *world);
+/* faults_return: a member has left. Where a store is copied and members give leases, most come back
+ * soon, half of them to the other tracker: what they promised must bind them there. */
+void faults_return(struct world *world, uint32_t index);
 
 /* Messages (post.c).
  * post_send    Send the message of an action through the network.

@@ -204,6 +204,15 @@ static void store(struct world *world, uint32_t index, const struct action *acti
     }
 }
 
+static void resign(struct world *world, uint32_t index, const struct action *action) {
+    struct node *node = &world->nodes[index];
+    struct happening *done = add_done(world, index, action, EVENT_RESIGNED);
+    done->event.write_outcome = is_full(world, node) ? WRITE_FAILED : WRITE_OK;
+    if (done->event.write_outcome == WRITE_OK) {
+        node->lease = *action->lease;
+    }
+}
+
 static void next_leaf(struct world *world, uint32_t index) {
     struct happening *leaf =
         world_add(world, HAPPEN_LEAF, index, 1 + (int64_t)world_draw(world, LEAF_MS));
@@ -318,6 +327,9 @@ void plane_act(struct world *world, uint32_t node, const struct actions *actions
             break;
         case ACTION_STORE:
             store(world, node, action);
+            break;
+        case ACTION_RESIGN:
+            resign(world, node, action);
             break;
         case ACTION_SKETCH:
         case ACTION_CHECK:

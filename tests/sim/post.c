@@ -110,7 +110,7 @@ static void add_evidence(struct node *node, struct message *vote) {
 static bool complete_message(struct world *world, uint32_t from, struct parcel *parcel) {
     struct node *node = &world->nodes[from];
     struct message *message = &parcel->message;
-    if (message->kind == MESSAGE_DECLARE) {
+    if (message->kind == MESSAGE_DECLARE || message->kind == MESSAGE_RESIGN) {
         post_sign_message(world, &message->from, message);
     } else if (message->kind == MESSAGE_VOTE) {
         add_evidence(node, message);

@@ -260,6 +260,7 @@ static const char *const KIND_NAMES[MESSAGE_KINDS] = {
     [MESSAGE_FETCH_RESULT] = "FETCH_RESULT",
     [MESSAGE_FETCH_SKETCHES] = "FETCH_SKETCHES",
     [MESSAGE_SKETCHES] = "SKETCHES",
+    [MESSAGE_RESIGN] = "RESIGN",
 };
 
 /* In this order: degraded members, lies, false fields. */

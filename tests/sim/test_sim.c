@@ -9,6 +9,7 @@
  *      test_sim --lie NAME FIRST:COUNT  just these schedules in which the tracker shows members
  *                                    different messages: open, table, propose, abort, withhold
  *      test_sim --catch NAME FIRST   until an oracle sees the mistake in this build's machines
+ *      test_sim --catch-fork NAME FIRST  the same, with a copied store and leases
  *      test_sim --rate CASE [MEMBERS FAULTY ROUNDS [FIRST:COUNT]]
  *                                    a steady swarm with and without FAULTY members of this case
  *                                    (see rate.h; "all", "fields") */
@@ -43,6 +44,7 @@ enum {
     OPEN_PART = 2,
     COPIED_PART = 5,
     FORK_SEEDS = 50,
+    LEASE_SEEDS = 600, /* of --catch-fork */
     LIE_PART = 10,
     LIE_SEEDS = 200
 };
@@ -136,6 +138,20 @@ static int catch_fork(struct world *world, bool may_fork, const char *expected) 
         }
     }
     printf("copied store: not caught in %d seeds\n", FORK_SEEDS);
+    return 0;
+}
+
+/* A mistake in the rules of leases lets both copies of a store commit. */
+static int catch_lease_mistake(struct world *world, const char *name, uint64_t first) {
+    world->needs_leases = true;
+    for (uint64_t seed = first; seed < first + LEASE_SEEDS; seed++) {
+        if (!world_run_copied(world, seed, false)) {
+            printf("mistake \"%s\": caught by seed %" PRIu64 ": %s\n", name, seed, world->failure);
+            return strncmp(world->failure, "fork: ", strlen("fork: ")) == 0 ||
+                   strncmp(world->failure, "two states: ", strlen("two states: ")) == 0;
+        }
+    }
+    printf("mistake \"%s\": not caught in %d seeds\n", name, LEASE_SEEDS);
     return 0;
 }
 
@@ -305,6 +321,8 @@ int main(int argc, char **argv) {
         is_good = run_named_lie(world, argv[2], first, count);
     } else if (argc == 4 && strcmp(argv[1], "--catch") == 0) {
         is_good = catch_mistake(world, MISTAKE_NONE, argv[2], strtoull(argv[3], NULL, 10));
+    } else if (argc == 4 && strcmp(argv[1], "--catch-fork") == 0) {
+        is_good = catch_lease_mistake(world, argv[2], strtoull(argv[3], NULL, 10));
     } else if (argc >= 3 && strcmp(argv[1], "--rate") == 0) {
         is_good = run_rates(world, argc - 2, argv + 2);
     } else {

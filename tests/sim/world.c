@@ -207,6 +207,7 @@ void world_step(struct world *world, uint32_t index, const struct event *event,
     plane_act(world, index, &actions, parcel);
     if (node->has_left && node->machine != NULL) {
         world_stop(world, index);
+        faults_return(world, index);
     }
 }
 

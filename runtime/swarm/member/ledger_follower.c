@@ -388,6 +388,14 @@ bool ledger_follower_has_state(const struct ledger_follower *follower, const str
     return hash_equal(&entry->prev, &follower->chain.head) && hash_equal(&entry->chain, &state);
 }
 
+bool ledger_follower_may_resign(const struct ledger_follower *follower,
+                                const struct message *goodbye) {
+    const struct ledger_chain *chain = &follower->chain;
+    return hash_is_zero(&goodbye->hash) ||
+           (chain->needs_leases == 1 && goodbye->round == chain->electors.round &&
+            hash_equal(&goodbye->hash, &chain->electors.state));
+}
+
 const struct hash *ledger_follower_base_root(const struct ledger_follower *follower,
                                              const struct entry *entry) {
     return hash_equal(&entry->hash, &follower->commit) ? &follower->base : NULL;

@@ -98,6 +98,11 @@ void ledger_follower_on_requested(struct ledger_follower *follower, int64_t now_
  * state. A vote for another one would let a tracker show a wrong state to joiners. */
 bool ledger_follower_has_state(const struct ledger_follower *follower, const struct entry *entry);
 
+/* ledger_follower_may_resign: whether the state machine may get this GOODBYE: it names no state
+ * entry, or the newest one of the chain. A member resigns from no other. */
+bool ledger_follower_may_resign(const struct ledger_follower *follower,
+                                const struct message *goodbye);
+
 /* ledger_follower_base_root: the root of the state that `entry` applies to if it is the newest
  * commit, else NULL. */
 const struct hash *ledger_follower_base_root(const struct ledger_follower *follower,

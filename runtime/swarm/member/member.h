@@ -108,7 +108,7 @@ struct member_job {
     const struct entry *entry; /* all but TRAIN, SUM and LEFT: valid until the answer */
     struct hash seed;          /* SKETCH, CHECK, RECHECK: seed of the sketches */
     uint64_t silent;           /* CHECK, RECHECK: seats whose sketches are missing */
-    struct lease lease;        /* STORE: to be made durable; all zero: none */
+    struct lease lease;        /* STORE, RESIGN: to be made durable; all zero: none */
     uint8_t *own_sketches;     /* SKETCH: receives the sketches of all slices */
     /* CHECK, RECHECK: by seat: encoded sketches of all slices */
     const uint8_t *sketches[SWARM_MEMBERS_MAX];

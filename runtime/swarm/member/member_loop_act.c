@@ -213,6 +213,12 @@ static void carry_out_action(struct member_loop *loop, const struct action *acti
     case ACTION_RECHECK:
         post_check(loop, action);
         break;
+    case ACTION_RESIGN:
+        mailbox_post_job(&loop->mailbox, &(struct member_job){.kind = ACTION_RESIGN,
+                                                              .job = action->job,
+                                                              .seat = -1,
+                                                              .lease = *action->lease});
+        break;
     case ACTION_ADOPT:
         start_state_fetch(loop, action);
         break;

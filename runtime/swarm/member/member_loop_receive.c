@@ -56,6 +56,8 @@ static bool should_deliver(struct member_loop *loop, struct message *message) {
         return ledger_follower_may_deliver(&loop->ledger, message);
     case MESSAGE_PROPOSE:
         return ledger_follower_has_state(&loop->ledger, message->entry);
+    case MESSAGE_GOODBYE:
+        return ledger_follower_may_resign(&loop->ledger, message);
     case MESSAGE_TABLE:
         uplink_on_table(&loop->uplink, message->round);
         return true;

@@ -109,6 +109,9 @@ static void handle_job_end(struct member *member, const struct event *event,
     case EVENT_RECHECKED:
         member_handle_rechecked(member, &event->refusal, actions);
         break;
+    case EVENT_RESIGNED:
+        member_handle_resigned(member, actions);
+        break;
     default:
         ASSERT(event->kind == EVENT_APPLIED);
         member_handle_applied(member, &event->root, actions);

@@ -266,6 +266,7 @@ void member_handle_applied(struct member *member, const struct hash *root,
     ASSERT(member->commit.entry.round >= member->outer.round);
     member->outer = (struct member_outer){
         .root = *root, .durable_root = *root, .round = member->commit.entry.round};
+    member_lease_on_state(&member->lease, &member->commit.entry);
     commit_clear(&member->commit);
     member_end_round(member);
     member_send_report(member, actions);

@@ -2,14 +2,14 @@
 #include "runtime/swarm/member_machine/member_state.h"
 
 static const enum action_kind ACTION_OF_JOB[] = {
-    [JOB_SUM] = ACTION_SUM,     [JOB_ROOT] = ACTION_ROOT,      [JOB_STORE] = ACTION_STORE,
-    [JOB_APPLY] = ACTION_APPLY, [JOB_ADOPT] = ACTION_ADOPT,    [JOB_SKETCH] = ACTION_SKETCH,
-    [JOB_CHECK] = ACTION_CHECK, [JOB_RECHECK] = ACTION_RECHECK};
+    [JOB_SUM] = ACTION_SUM,     [JOB_ROOT] = ACTION_ROOT,       [JOB_STORE] = ACTION_STORE,
+    [JOB_APPLY] = ACTION_APPLY, [JOB_ADOPT] = ACTION_ADOPT,     [JOB_SKETCH] = ACTION_SKETCH,
+    [JOB_CHECK] = ACTION_CHECK, [JOB_RECHECK] = ACTION_RECHECK, [JOB_RESIGN] = ACTION_RESIGN};
 
 static const enum event_kind EVENT_OF_JOB[] = {
     [JOB_SUM] = EVENT_SUMMED,    [JOB_ROOT] = EVENT_ROOT_COMPUTED, [JOB_STORE] = EVENT_STORED,
     [JOB_APPLY] = EVENT_APPLIED, [JOB_ADOPT] = EVENT_APPLIED,      [JOB_SKETCH] = EVENT_SKETCHED,
-    [JOB_CHECK] = EVENT_CHECKED, [JOB_RECHECK] = EVENT_RECHECKED};
+    [JOB_CHECK] = EVENT_CHECKED, [JOB_RECHECK] = EVENT_RECHECKED,  [JOB_RESIGN] = EVENT_RESIGNED};
 
 struct action *job_start(struct member_job *job, enum job_kind kind, struct actions *actions) {
     ASSERT(job->kind == JOB_NONE && kind != JOB_NONE);
@@ -44,7 +44,8 @@ void job_abandon(struct member_job *job) {
 
 void job_end(struct member_job *job, enum event_kind event, bool has_failed) {
     ASSERT(job->kind != JOB_NONE && EVENT_OF_JOB[job->kind] == event);
-    ASSERT(!has_failed || event == EVENT_STORED || event == EVENT_APPLIED);
+    ASSERT(!has_failed || event == EVENT_STORED || event == EVENT_APPLIED ||
+           event == EVENT_RESIGNED);
     job->kind = JOB_NONE;
     job->is_backing_off = has_failed;
 }

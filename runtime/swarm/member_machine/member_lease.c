@@ -5,6 +5,7 @@
 void member_lease_init(struct member_lease *lease, const struct lease *held) {
     lease->held = *held;
     lease->newest = held->start;
+    lease->is_durable = held->is_resignation;
 }
 
 /* Two starts that count the same incarnation are copies of one tracker. */
@@ -25,6 +26,15 @@ static const struct hash *scope_of(const struct entry *open) {
     return open->leases.order.count > 0 ? &open->hash : &open->leases.state;
 }
 
+/* Whether the start that proposes may end the open round. An order names one start. Another one,
+ * which a copied store with this round makes, could commit it although the named one has aborted it
+ * and opened another. */
+static bool is_start_allowed(const struct entry *open, const struct tracker_start *start) {
+    const struct tracker_start ordered = {open->incarnation, open->leases.start};
+    return start->number != 0 &&
+           (open->leases.order.count == 0 || tracker_start_equal(start, &ordered));
+}
+
 bool member_give_lease(struct member *member, const struct hash *vote) {
     struct member_lease *lease = &member->lease;
     const struct entry *open = &member->round.open;
@@ -36,13 +46,46 @@ bool member_give_lease(struct member *member, const struct hash *vote) {
                                 .round = open->round,
                                 .start = member->proposal.start,
                                 .vote = *vote};
-    if (asked.start.number == 0 ||
+    if (!is_start_allowed(open, &asked.start) ||
         !lease_allows(&lease->held, &asked.state, &asked.start, &asked.vote)) {
         lease->conflict = lease->conflict == LEASE_COPIED ? LEASE_COPIED : LEASE_HELD;
         return false;
     }
     lease->held = lease_renew(&lease->held, &asked);
+    lease->is_durable = false;
     return true;
+}
+
+/* From here on it votes for nothing after this state entry. */
+void member_resign(struct member *member, const struct message *goodbye, struct actions *actions) {
+    struct member_lease *lease = &member->lease;
+    const struct hash *state = &goodbye->hash;
+    const bool is_held = lease->held.is_resignation && hash_equal(&lease->held.state, state);
+    if (member->job.kind != JOB_NONE || member->job.is_backing_off ||
+        !lease_may_resign(&lease->held, state) || (is_held && lease->is_durable)) {
+        return; /* the tracker asks again */
+    }
+    lease->held = (struct lease){.state = *state, .round = goodbye->round, .is_resignation = true};
+    lease->is_durable = false;
+    job_start(&member->job, JOB_RESIGN, actions)->lease = &lease->held;
+}
+
+void member_handle_resigned(struct member *member, struct actions *actions) {
+    ASSERT(member->lease.held.is_resignation);
+    member->lease.is_durable = true;
+    member_send_resignation(member, actions);
+}
+
+void member_send_resignation(const struct member *member, struct actions *actions) {
+    const struct member_lease *lease = &member->lease;
+    if (lease->is_durable) {
+        member_send(member, NULL,
+                    (struct message){.kind = MESSAGE_RESIGN, .hash = lease->held.state}, actions);
+    }
+}
+
+void member_lease_on_state(struct member_lease *lease, const struct entry *entry) {
+    lease->is_durable = lease->is_durable && entry->round <= lease->held.round;
 }
 
 void member_lease_begin_round(struct member_lease *lease, const struct entry *open) {

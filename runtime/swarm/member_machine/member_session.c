@@ -67,6 +67,7 @@ void member_session_tick(struct member *member, struct actions *actions) {
     if (session->is_leaving) {
         member_send(member, NULL, (struct message){.kind = MESSAGE_LEAVE}, actions);
     }
+    member_send_resignation(member, actions);
     member_repeat_declaration(member, actions);
     member_send_vote(member, actions);
     member_send_report(member, actions);
@@ -102,6 +103,15 @@ static void handle_poll(struct member *member, const struct message *message,
     }
 }
 
+static void handle_goodbye(struct member *member, const struct message *message,
+                           struct actions *actions) {
+    if (hash_is_zero(&message->hash)) {
+        actions_add(actions, ACTION_LEFT);
+    } else if (member->session.is_leaving) {
+        member_resign(member, message, actions);
+    }
+}
+
 void member_handle_tracker(struct member *member, const struct message *message,
                            struct actions *actions) {
     struct member_session *session = &member->session;
@@ -132,7 +142,7 @@ void member_handle_tracker(struct member *member, const struct message *message,
             member_handle_table(member, message->table, message->version);
         }
     } else if (message->kind == MESSAGE_GOODBYE) {
-        actions_add(actions, ACTION_LEFT);
+        handle_goodbye(member, message, actions);
     } else if (message->kind == MESSAGE_POLL) {
         handle_poll(member, message, actions);
     } else if (message->kind == MESSAGE_CONFIRM) {

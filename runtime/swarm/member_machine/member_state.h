@@ -21,6 +21,7 @@ enum job_kind {
     JOB_SKETCH,  /* sketch this member's contribution */
     JOB_CHECK,   /* check the sums of a proposal by sketches */
     JOB_RECHECK, /* compute one sum again */
+    JOB_RESIGN,  /* make a resignation durable */
 };
 
 struct member_job {                   /* member_job.c */
@@ -113,6 +114,7 @@ struct member_lease {             /* member_lease.c */
     struct tracker_start newest;  /* the last start of the tracker; number 0: unknown */
     enum lease_conflict conflict; /* what it found out about two starts */
     enum lease_conflict taken;    /* what its host knows of that */
+    bool is_durable; /* a resignation is durable, and is sent while no later state entry is known */
 };
 
 /* Members whose sketches this one waited for in vain, in the newest proposal that needed them. */
@@ -219,12 +221,20 @@ bool member_is_self(const struct member *member, const struct identity *id);
  * member_give_lease       Give a lease with a vote for the proposal, which has this hash. Returns
  *                         false if the member must not vote for it.
  * member_lease_begin_round, member_lease_end_round
- *                         The round of this OPEN begins, or has ended with this ABORT. */
+ *                         The round of this OPEN begins, or has ended with this ABORT.
+ * member_lease_on_state   The state of this entry is current.
+ * member_resign           Resign, as the tracker asks a leaving member to.
+ * member_handle_resigned  The resignation is durable.
+ * member_send_resignation Send the resignation, if the tracker may still need it. */
 void member_lease_init(struct member_lease *lease, const struct lease *held);
 void member_lease_observe(struct member_lease *lease, uint32_t incarnation, uint64_t number);
 bool member_give_lease(struct member *member, const struct hash *vote);
 void member_lease_begin_round(struct member_lease *lease, const struct entry *open);
 void member_lease_end_round(struct member_lease *lease, const struct entry *entry);
+void member_lease_on_state(struct member_lease *lease, const struct entry *entry);
+void member_resign(struct member *member, const struct message *goodbye, struct actions *actions);
+void member_handle_resigned(struct member *member, struct actions *actions);
+void member_send_resignation(const struct member *member, struct actions *actions);
 
 /* The compute thread's job (member_job.c).
  * job_start        Start the next job; no job may be in progress.

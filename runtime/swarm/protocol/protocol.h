@@ -97,8 +97,9 @@ enum message_kind {
     /* From the tracker, to request a report and a declaration at once: round, poll, ends_training
      * (1: a member that still trains declares what it has after its current step). */
     MESSAGE_POLL, /* Request for a report. */
-    /* From the tracker: the member may exit. Sent to a leaving member that no other member needs,
-     * and to all members at the end of the run. */
+    /* From the tracker: round, hash. Zero: the member may exit. Sent to a leaving member that no
+     * other member needs, and to all members at the end of the run. Else the state entry from which
+     * a leaving member resigns first. */
     MESSAGE_GOODBYE, /* Permission to exit. */
     /* From the tracker: round, number, seed (random bytes that were drawn after all results were
      * reported), start, recheck, entry (without root, hash and signatures), holders. */
@@ -125,7 +126,10 @@ enum message_kind {
     MESSAGE_SKETCHES, /* Sketches of contributions. */
     /* From the tracker: number (of the newest report that it has; 0: none since its start). */
     MESSAGE_CONFIRM, /* Confirmation of a report. */
-    MESSAGE_KINDS    /* number of message kinds */
+    /* From a member: session, hash (of a state entry), signature. The member takes no part in the
+     * choice of what follows that entry (leases.h). It repeats this until it knows a later one. */
+    MESSAGE_RESIGN, /* Resignation of an elector. */
+    MESSAGE_KINDS   /* number of message kinds */
 };
 
 struct message_poll {
@@ -226,6 +230,13 @@ struct message {
     const struct slice_proof *proof; /* What the contribution declares of a slice. */
 };
 
+/* The electors that have resigned from a state entry. */
+struct record_resignations {
+    struct hash state;                              /* hash of the entry; zero: none */
+    uint64_t electors;                              /* set of indices in struct electors */
+    struct signature signatures[SWARM_MEMBERS_MAX]; /* of these electors; zero for others */
+};
+
 /* All promises of the tracker. A promise is durable before a message that depends on it is sent. */
 struct tracker_record {
     uint32_t incarnation;
@@ -237,11 +248,12 @@ struct tracker_record {
         uint32_t misses; /* Last rounds in which others waited for it; bit set: it missed a part. */
         uint32_t share;  /* Part of the slices that a slow member contributes to; 0: not slow. */
     } members[SWARM_MEMBERS_MAX];
-    struct entry head;        /* Newest entry of any kind. */
-    struct entry commit;      /* Newest GENESIS, COMMIT or ROLLBACK, whose root is current. */
-    struct hash base_root;    /* Root that was current before `commit`. */
-    struct hash chain;        /* Hash of the chain's state after `head` (ledger.h). */
-    struct round_table table; /* Assignment of the open round. */
+    struct entry head;     /* Newest entry of any kind. */
+    struct entry commit;   /* Newest GENESIS, COMMIT or ROLLBACK, whose root is current. */
+    struct hash base_root; /* Root that was current before `commit`. */
+    struct hash chain;     /* Hash of the chain's state after `head` (ledger.h). */
+    struct record_resignations resignations; /* from a state entry, possibly an earlier one */
+    struct round_table table;                /* Assignment of the open round. */
 };
 
 enum event_kind {
@@ -260,6 +272,7 @@ enum event_kind {
     EVENT_SKETCHED,      /* Member: ACTION_SKETCH has ended. job. */
     EVENT_CHECKED,       /* Member: ACTION_CHECK has ended. job, slice. */
     EVENT_RECHECKED,     /* Member: ACTION_RECHECK has ended. job, refusal. */
+    EVENT_RESIGNED,      /* Member: ACTION_RESIGN has ended. job, write_outcome. */
     /* Member: ACTION_APPLY or ACTION_ADOPT has ended. job, write_outcome, root (the new current
      * root). A failed action has changed nothing and is retried. */
     EVENT_APPLIED, /* Member: a commit was applied, or a state adopted. */
@@ -289,7 +302,8 @@ enum record_part {
     RECORD_SESSIONS = 1, /* Fields next_session and members. */
     RECORD_HEAD = 2,  /* Field head; also commit and base_root if head is a COMMIT or a ROLLBACK. */
     RECORD_PLANS = 4, /* Fields round, version and slices of table. */
-    RECORD_DECLARED = 8, /* Fields declared_seats, members, signatures and roots of table. */
+    RECORD_DECLARED = 8,      /* Fields declared_seats, members, signatures and roots of table. */
+    RECORD_RESIGNATIONS = 16, /* Field resignations. */
 };
 
 enum action_kind {
@@ -328,6 +342,7 @@ enum action_kind {
      * of each seat, with their sketches. If these are all contributors, also compute the result
      * again. `seat` is this member's. */
     ACTION_RECHECK, /* Member: compute one sum again. */
+    ACTION_RESIGN,  /* Member: make `lease`, a resignation, durable. */
     /* Apply the results of `entry` to the outer state durably, and reset the inner weights to it.
      * The error feedback advances in the slices that list `seat`. */
     ACTION_APPLY, /* Member: apply the results of a commit. */
@@ -363,7 +378,7 @@ struct action {
     const struct entry *entry;
     const struct round_table *table;
     const struct tracker_record *record; /* WRITE: the record to make durable. */
-    const struct lease *lease;           /* STORE: what the vote promises */
+    const struct lease *lease;           /* STORE, RESIGN: what the member promises */
     uint32_t range_count;                /* TRAIN: number of `ranges`. */
     const struct sample_range *ranges;   /* TRAIN: samples to train on. */
 };

@@ -22,24 +22,28 @@
  *              shares {4}
  *     table    format, round, version, and unless that is 0: declared, tokens {8}, weights {8},
  *              samples {8}, norms {8, fp64}, roots {32} and signatures {64} of each declared seat,
- *              ascending, slice_count, owners {1}, epochs {2}, expected {8}, optional {8} */
+ *              ascending, slice_count, owners {1}, epochs {2}, expected {8}, optional {8}
+ *     resignations  format, state, electors, signatures {64} of these electors, ascending */
 
 enum {
     RECORD_FIELDS_MAX = 16, /* Number of fields of either map. */
     RECORD_FIXED_BYTES_MAX = PACKER_MAP_BYTES_MAX + RECORD_FIELDS_MAX * PACKER_FIELD_BYTES_MAX,
     RECORD_MEMBERS_MAX = RECORD_FIXED_BYTES_MAX + SWARM_MEMBERS_MAX * (SWARM_IDENTITY_BYTES + 9),
+    RECORD_RESIGNATIONS_MAX =
+        RECORD_FIXED_BYTES_MAX + HASH_BYTES + SWARM_MEMBERS_MAX * SWARM_SIGNATURE_BYTES,
 };
 
 /* record_table_bytes_max: size of the longest stored table with this number of slices. */
 size_t record_table_bytes_max(uint32_t slice_count);
 
-/* record_write_members, record_write_table: write one part of the record into `bytes`, which has
- * room for the longest form. Return the length. */
+/* record_write_members, ...: write one part of the record into `bytes`, which has room for the
+ * longest form. Return the length. */
 size_t record_write_members(const struct tracker_record *record, uint8_t *bytes);
 size_t record_write_table(const struct tracker_record *record, uint32_t slice_count,
                           uint8_t *bytes);
+size_t record_write_resignations(const struct tracker_record *record, uint8_t *bytes);
 
-/* record_read_members, record_read_table: read one part of the record.
+/* record_read_members, ...: read one part of the record.
  * memory  record->table.slices has room for slice_count; members and signatures of seats without a
  *         declaration become zero
  * errors  describe the error (truncated, too long, an unknown version, a count above its limit, a
@@ -49,6 +53,8 @@ MUST_CHECK const char *record_read_members(const uint8_t *bytes, size_t count,
                                            struct tracker_record *record);
 MUST_CHECK const char *record_read_table(const uint8_t *bytes, size_t count, uint32_t slice_count,
                                          struct tracker_record *record);
+MUST_CHECK const char *record_read_resignations(const uint8_t *bytes, size_t count,
+                                                struct tracker_record *record);
 
 /* The name of the durable record that contains the members and their sessions. */
 #define TRACKER_MEMBERS "members"
@@ -69,7 +75,7 @@ struct tracker_durable {
     struct ledger_chain chain; /* state of the ledger after its last entry */
     /* Newest checkpoint of the chain. It follows from the entries, so it is not stored. */
     struct ledger_checkpoint checkpoint;
-    struct durable_part members, table; /* the two encoded parts of the record */
+    struct durable_part members, table, resignations; /* the encoded parts of the record */
     /* By row of the members: number of the entry with its last suspension; 0: none. */
     uint64_t suspended_at[SWARM_MEMBERS_MAX];
 };

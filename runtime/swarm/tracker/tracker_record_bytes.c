@@ -94,6 +94,17 @@ static void pack_table(struct packer *packer, void *object) {
     }
 }
 
+static void pack_resignations(struct packer *packer, void *object) {
+    struct tracker_record *record = ((const struct packed_record *)object)->record;
+    struct record_resignations *resignations = &record->resignations;
+    struct packer_rows signatures = {resignations->signatures, sizeof resignations->signatures[0],
+                                     SWARM_MEMBERS_MAX, &resignations->electors};
+    pack_expected(packer, "format", FORMAT_VERSION, "has an unknown version");
+    pack_bytes(packer, "state", resignations->state.bytes, HASH_BYTES);
+    pack_u64(packer, "electors", &resignations->electors);
+    pack_bytes_column(packer, "signatures", signatures, 0, SWARM_SIGNATURE_BYTES);
+}
+
 size_t record_table_bytes_max(uint32_t slice_count) {
     return RECORD_FIXED_BYTES_MAX + (size_t)SWARM_MEMBERS_MAX * DECLARATION_BYTES +
            (size_t)slice_count * SLICE_PLAN_BYTES;
@@ -115,6 +126,19 @@ size_t record_write_table(const struct tracker_record *record, uint32_t slice_co
     struct packed_record packed = cast_away_const(record, slice_count);
     return packer_write((struct packed_object){pack_table, &packed}, bytes,
                         record_table_bytes_max(slice_count));
+}
+
+size_t record_write_resignations(const struct tracker_record *record, uint8_t *bytes) {
+    struct packed_record packed = cast_away_const(record, 0);
+    return packer_write((struct packed_object){pack_resignations, &packed}, bytes,
+                        RECORD_RESIGNATIONS_MAX);
+}
+
+const char *record_read_resignations(const uint8_t *bytes, size_t count,
+                                     struct tracker_record *record) {
+    struct packed_record packed = {record, 0};
+    memset(record->resignations.signatures, 0, sizeof record->resignations.signatures);
+    return packer_read((struct packed_object){pack_resignations, &packed}, bytes, count);
 }
 
 const char *record_read_members(const uint8_t *bytes, size_t count, struct tracker_record *record) {

@@ -92,6 +92,9 @@ static void handle_written(struct tracker *tracker, const struct event *event, i
         tracker_send(tracker, row, welcome, actions);
         return;
     }
+    if (parts == RECORD_RESIGNATIONS) {
+        return;
+    }
     if ((parts & RECORD_HEAD) != 0) {
         enter_stage_of_head(tracker, now_ms);
     } else {

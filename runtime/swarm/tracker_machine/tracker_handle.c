@@ -217,18 +217,23 @@ static void reject_session(const struct tracker *tracker, uint32_t row,
 static void handle_leave(struct tracker *tracker, uint32_t row, struct actions *actions) {
     tracker_mark_leaving(&tracker->members[row]);
     uint32_t staying = 0;
-    uint32_t ready = 0;
+    uint64_t ready = 0;
     for (uint32_t other = 0; other < tracker->record.member_count; other++) {
         const struct tracker_member *member = &tracker->members[other];
         bool is_voter = !tracker_is_guest(tracker, other);
         staying += is_voter && !member->is_silent && !member->is_leaving;
-        ready += is_voter && tracker_is_ready(tracker, other);
+        ready |= (uint64_t)(is_voter && tracker_is_ready(tracker, other)) << other;
     }
-    ASSERT(ready <= staying);
+    ASSERT(seats_count(ready) <= staying);
     bool is_seated =
         tracker->record.head.kind == ENTRY_OPEN && tracker->seats.seat_of_row[row] != NO_SEAT;
-    if (tracker->writer.parts == 0 && !is_seated && (ready > 0 || staying == 0)) {
-        tracker_send(tracker, row, (struct message){.kind = MESSAGE_GOODBYE}, actions);
+    if (tracker->writer.parts == 0 && !is_seated && (ready != 0 || staying == 0)) {
+        struct message goodbye = {.kind = MESSAGE_GOODBYE};
+        if (tracker_must_resign(tracker, row, ready)) {
+            goodbye.round = tracker->leases.electors.round;
+            goodbye.hash = tracker->leases.electors.state;
+        }
+        tracker_send(tracker, row, goodbye, actions);
     }
 }
 
@@ -290,6 +295,9 @@ void tracker_handle_message(struct tracker *tracker, const struct message *messa
         break;
     case MESSAGE_LEAVE:
         handle_leave(tracker, row, actions);
+        break;
+    case MESSAGE_RESIGN:
+        tracker_handle_resignation(tracker, row, message, actions);
         break;
     default:
         break; /* for members only; the caller has counted it as a violation */

@@ -14,6 +14,24 @@ void tracker_use_leases(struct tracker *tracker, uint64_t start, const struct le
     leases->roster = chain->roster_epoch;
 }
 
+/* The electors of the newest state entry that have resigned, as a set of indices. */
+static uint64_t find_resigned(const struct tracker *tracker) {
+    const struct record_resignations *resignations = &tracker->record.resignations;
+    return tracker->leases.start != 0 &&
+                   hash_equal(&resignations->state, &tracker->leases.electors.state)
+               ? resignations->electors
+               : 0;
+}
+
+/* The index of an elector, or SWARM_MEMBERS_MAX. */
+static uint32_t find_elector(const struct electors *electors, const struct identity *id) {
+    uint32_t i = 0;
+    while (i < electors->count && memcmp(&electors->ids[i], id, sizeof *id) != 0) {
+        i++;
+    }
+    return i < electors->count ? i : SWARM_MEMBERS_MAX;
+}
+
 void leases_draft(const struct tracker *tracker, struct entry *entry) {
     const struct tracker_leases *leases = &tracker->leases;
     memset(&entry->leases, 0, sizeof entry->leases);
@@ -21,8 +39,14 @@ void leases_draft(const struct tracker *tracker, struct entry *entry) {
         entry->leases.start = leases->start;
         entry->leases.state = leases->electors.state;
     }
-    if (leases->start != 0 && entry->kind == ENTRY_OPEN) {
-        entry->leases.order = leases->order;
+    if (leases->start == 0 || entry->kind != ENTRY_OPEN) {
+        return;
+    }
+    entry->leases.order = leases->order;
+    if (leases->order.count == 0 && find_resigned(tracker) != 0) {
+        entry->leases.resigned = find_resigned(tracker);
+        memcpy(entry->leases.signatures, tracker->record.resignations.signatures,
+               sizeof entry->leases.signatures);
     }
 }
 
@@ -55,9 +79,11 @@ static const struct roster_epoch *next_roster(const struct tracker *tracker) {
 struct elector_count tracker_count_electors(const struct tracker *tracker, uint64_t rows) {
     const struct electors *electors = &tracker->leases.electors;
     const struct roster_epoch *roster = next_roster(tracker);
+    const uint64_t resigned = find_resigned(tracker);
     struct elector_count count = {0};
     for (uint32_t i = 0; i < electors->count && tracker->leases.start != 0; i++) {
-        if (roster->serial != 0 && !roster_epoch_has(roster, electors->ids[i].bytes)) {
+        if ((resigned >> i & 1) != 0 ||
+            (roster->serial != 0 && !roster_epoch_has(roster, electors->ids[i].bytes))) {
             continue;
         }
         const uint32_t row = tracker_find_row(tracker, &electors->ids[i]);
@@ -67,21 +93,60 @@ struct elector_count tracker_count_electors(const struct tracker *tracker, uint6
     return count;
 }
 
-uint64_t tracker_ordered_rows(const struct tracker *tracker) {
+uint64_t tracker_allowed_rows(const struct tracker *tracker) {
     const struct tracker_record *record = &tracker->record;
     const struct continue_order *order = &tracker->leases.order;
     uint64_t rows = 0;
     for (uint32_t row = 0; row < record->member_count; row++) {
-        const bool is_named =
-            order->count == 0 || continue_order_has(order, record->members[row].id.bytes);
-        rows |= (uint64_t)is_named << row;
+        const bool is_allowed = order->count == 0
+                                    ? !tracker_has_resigned(tracker, row)
+                                    : continue_order_has(order, record->members[row].id.bytes);
+        rows |= (uint64_t)is_allowed << row;
     }
     return rows;
 }
 
+bool tracker_has_resigned(const struct tracker *tracker, uint32_t row) {
+    const struct identity *id = &tracker->record.members[row].id;
+    const uint32_t elector = find_elector(&tracker->leases.electors, id);
+    return elector < SWARM_MEMBERS_MAX && (find_resigned(tracker) >> elector & 1) != 0;
+}
+
+/* Without stayers that can continue, a resignation would only keep the member from continuing when
+ * it returns. */
+bool tracker_must_resign(const struct tracker *tracker, uint32_t row, uint64_t stayers) {
+    const struct electors *electors = &tracker->leases.electors;
+    const bool is_elector =
+        find_elector(electors, &tracker->record.members[row].id) < SWARM_MEMBERS_MAX;
+    return tracker->leases.start != 0 && is_elector && !tracker_has_resigned(tracker, row) &&
+           seats_count(stayers) > 0 && seats_count(stayers) >= tracker->settings.members_min &&
+           tracker_count_electors(tracker, stayers).here > 0;
+}
+
+void tracker_handle_resignation(struct tracker *tracker, uint32_t row,
+                                const struct message *message, struct actions *actions) {
+    const struct electors *electors = &tracker->leases.electors;
+    const uint32_t elector = find_elector(electors, &tracker->record.members[row].id);
+    if (tracker->leases.start == 0 || !writer_can_write(&tracker->writer) ||
+        !hash_equal(&message->hash, &electors->state) || elector == SWARM_MEMBERS_MAX ||
+        tracker_has_resigned(tracker, row)) {
+        return; /* the member repeats it */
+    }
+    tracker_begin_draft(tracker);
+    struct record_resignations *next = &tracker->writer.next.resignations;
+    if (!hash_equal(&next->state, &electors->state)) {
+        next->state = electors->state;
+        next->electors = 0;
+        memset(next->signatures, 0, sizeof next->signatures);
+    }
+    next->electors |= UINT64_C(1) << elector;
+    next->signatures[elector] = message->signature;
+    tracker_write_draft(tracker, RECORD_RESIGNATIONS, actions);
+}
+
 bool tracker_electors_allow(const struct tracker *tracker, uint64_t rows) {
     if (tracker->leases.order.count > 0) {
-        const uint64_t ordered = rows & tracker_ordered_rows(tracker);
+        const uint64_t ordered = rows & tracker_allowed_rows(tracker);
         return 2 * seats_count(ordered) > tracker->leases.order.count;
     }
     const struct elector_count count = tracker_count_electors(tracker, rows);
@@ -146,8 +211,16 @@ void tracker_order_continue(struct tracker *tracker, const struct continue_order
     tracker->leases.order = *order;
 }
 
+/* Whether the open round was ordered for another start, with which only that one may end it. */
+static bool is_order_of_other_start(const struct tracker *tracker) {
+    const struct entry *head = &tracker->record.head;
+    return head->leases.order.count > 0 && (head->incarnation != tracker->record.incarnation ||
+                                            head->leases.start != tracker->leases.start);
+}
+
 bool tracker_is_round_overruled(const struct tracker *tracker) {
     const struct entry *head = &tracker->record.head;
-    return head->kind == ENTRY_OPEN && tracker->leases.order.count > 0 &&
-           head->leases.order.count == 0;
+    return head->kind == ENTRY_OPEN &&
+           ((tracker->leases.order.count > 0 && head->leases.order.count == 0) ||
+            is_order_of_other_start(tracker));
 }

@@ -14,14 +14,18 @@ static uint64_t find_seatable_rows(const struct tracker *tracker) {
         seatable |= (uint64_t)(is_ready && !tracker_is_suspended(tracker, row)) << row;
     }
     return (tracker_electors_allow(tracker, seatable) ? seatable : ready) &
-           tracker_ordered_rows(tracker);
+           tracker_allowed_rows(tracker);
 }
 
 /* Counts the voting seats of the last round whose members stay for the next one. */
 static uint32_t count_staying_voters(const struct tracker *tracker) {
     uint32_t staying = 0;
     SEATS_EACH(seat, entry_voting_seats(&tracker->record.head)) {
+        const uint32_t known = tracker_find_row(tracker, &tracker->record.head.seats[seat].id);
         int row = tracker->seats.row_of_seat[seat];
+        if (known != ROW_NONE && tracker_has_resigned(tracker, known)) {
+            continue;
+        }
         staying += row == NO_SEAT || !(tracker->members[row].is_leaving ||
                                        tracker_is_suspended(tracker, (uint32_t)row));
     }
@@ -250,6 +254,17 @@ static uint64_t current_voters(const struct tracker *tracker) {
     return current;
 }
 
+/* The seats of members that do not vote in the open round, because they have resigned. */
+static uint64_t resigned_seats(const struct tracker *tracker) {
+    const uint64_t allowed = tracker_allowed_rows(tracker);
+    uint64_t resigned = 0;
+    SEATS_EACH(seat, roster_seats(&tracker->record.head)) {
+        const int row = tracker->seats.row_of_seat[seat];
+        resigned |= row != NO_SEAT && (allowed >> row & 1) == 0 ? seat_bit(seat) : 0;
+    }
+    return resigned;
+}
+
 /* Whether these voters can commit the open round. */
 static bool can_commit(const struct tracker *tracker, uint64_t voters) {
     return seats_count(voters) >= entry_votes_needed(&tracker->record.head) &&
@@ -267,7 +282,7 @@ static bool is_round_lost(struct tracker *tracker, int64_t now_ms) {
     const struct tracker_settings *settings = &tracker->settings;
     const struct tracker_stage *stage = &tracker->stage;
     ASSERT(stage->kind != STAGE_READY);
-    if (!can_commit(tracker, current_voters(tracker))) {
+    if (!can_commit(tracker, current_voters(tracker) & ~resigned_seats(tracker))) {
         return true;
     }
     if (can_commit(tracker, tracker_live_voters(tracker))) {

@@ -340,11 +340,17 @@ bool tracker_has_many_pairs(const struct tracker *tracker, uint32_t row);
  * leases_draft              Fill in the leases of a draft's entry.
  * leases_advance            This entry is durable.
  * tracker_has_needed_seats  Whether the members in these seats of the newest OPEN can commit it.
- * tracker_count_electors    The electors that the operator has not excluded, and those of them in
- *                           `rows`; none without leases.
+ * tracker_count_electors    The electors that have not resigned and that the operator has not
+ *                           excluded, and those of them in `rows`; none without leases.
  * tracker_electors_allow    Whether a round of these rows can be committed.
- * tracker_ordered_rows      The rows that the operator's order names; without one, all.
- * tracker_is_round_overruled  Whether there is an order, and the open round does not follow it.
+ * tracker_has_resigned      Whether the row is an elector that has resigned.
+ * tracker_must_resign       Whether a row resigns before it leaves: the voters in `stayers` may
+ *                           otherwise wait for it.
+ * tracker_handle_resignation  Make the resignation of a row durable.
+ * tracker_allowed_rows      The rows that the operator's order names; without one, all that have
+ *                           not resigned.
+ * tracker_is_round_overruled  Whether there is an order that the open round does not follow, or the
+ *                           round follows an order for another start.
  * tracker_watch_electors    Record whether half of them or more are missing. */
 struct elector_count {
     uint32_t all, here;
@@ -354,7 +360,11 @@ void leases_advance(struct tracker_leases *leases, const struct entry *head);
 bool tracker_has_needed_seats(const struct tracker *tracker, uint64_t seats);
 struct elector_count tracker_count_electors(const struct tracker *tracker, uint64_t rows);
 bool tracker_electors_allow(const struct tracker *tracker, uint64_t rows);
-uint64_t tracker_ordered_rows(const struct tracker *tracker);
+bool tracker_has_resigned(const struct tracker *tracker, uint32_t row);
+bool tracker_must_resign(const struct tracker *tracker, uint32_t row, uint64_t stayers);
+void tracker_handle_resignation(struct tracker *tracker, uint32_t row,
+                                const struct message *message, struct actions *actions);
+uint64_t tracker_allowed_rows(const struct tracker *tracker);
 bool tracker_is_round_overruled(const struct tracker *tracker);
 void tracker_watch_electors(struct tracker *tracker, int64_t now_ms);
 

@@ -85,6 +85,8 @@ void wire_sign(const struct wire_shape *shape, const struct key_pairs *keys,
     } else if (message->kind == MESSAGE_SKETCHES) {
         const struct statement statement = statement_of(shape, message, STATEMENT_SKETCHES);
         statement_sign(STATEMENT_SKETCHES, &statement, keys, &message->signature);
+    } else if (message->kind == MESSAGE_RESIGN) {
+        resignation_sign(keys, &shape->swarm, &message->hash, message->signature.bytes);
     }
 }
 
@@ -172,6 +174,9 @@ bool wire_is_verified(const struct wire_shape *shape, const uint8_t tracker_key[
         return is_signed_by(&message->from, DECLARATION, &hash, &message->signature);
     case MESSAGE_VOTE:
         return is_vote_verified(shape, message);
+    case MESSAGE_RESIGN:
+        return resignation_is_signed(message->from.bytes, &shape->swarm, &message->hash,
+                                     message->signature.bytes);
     case MESSAGE_ENTRY:
         return is_entry_verified(tracker_key, message->entry);
     case MESSAGE_TABLE:

@@ -125,7 +125,7 @@ static void numbers_that_no_sender_has_are_refused(void **state) {
         {MESSAGE_PROPOSE, "root", BIN, 1},
         {MESSAGE_PROPOSE, NULL, 8, 77},                  /* round */
         {MESSAGE_ENTRY, NULL, 8, 77},                    /* round */
-        {MESSAGE_GOODBYE, NULL, 8, 77},                  /* round */
+        {MESSAGE_RESIGN, NULL, 8, 77},                   /* round */
         {MESSAGE_DECLARE, NULL, 6, 1},                   /* epoch */
         {MESSAGE_DECLARE, NULL, 12, 1},                  /* slice */
         {MESSAGE_FETCH_CONTRIBUTION, NULL, 16, 1},       /* offset */

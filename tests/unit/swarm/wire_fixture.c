@@ -219,10 +219,10 @@ static void make_numbers(struct wire_fixture *fixture, enum wire_fill fill) {
     const enum message_kind kind = message->kind;
     uint64_t value = number(fixture, fill);
     bool rules = (kind >= MESSAGE_WELCOME && kind <= MESSAGE_PROPOSE) || kind == MESSAGE_CONFIRM;
-    bool exchanges = kind >= MESSAGE_CONTRIBUTION && kind != MESSAGE_CONFIRM;
+    bool exchanges = kind >= MESSAGE_CONTRIBUTION && kind < MESSAGE_CONFIRM;
     bool numbered = kind <= MESSAGE_VOTE && kind != MESSAGE_DECLARE;
     bool rounds = kind == MESSAGE_REPORT || kind == MESSAGE_DECLARE || kind == MESSAGE_VOTE ||
-                  kind == MESSAGE_POLL || exchanges;
+                  kind == MESSAGE_POLL || kind == MESSAGE_GOODBYE || exchanges;
     message->session = kind == MESSAGE_HELLO ? 0 : (uint32_t)value;
     message->incarnation = rules ? (uint32_t)(value >> 5) : 0;
     message->round = rounds ? (uint32_t)(value >> 7) : 0;
@@ -312,6 +312,8 @@ void wire_fixture_make(struct wire_fixture *fixture, enum message_kind kind, enu
         if (kind == MESSAGE_CONTRIBUTION) {
             make_proof(fixture, fill);
         }
+    } else if (kind == MESSAGE_RESIGN || (kind == MESSAGE_GOODBYE && is_there(fixture, fill))) {
+        fixture->message.hash = draw_hash(fixture);
     } else if (kind == MESSAGE_FETCH_RESULT && is_there(fixture, fill)) {
         fixture->message.hash = draw_hash(fixture);
     }
