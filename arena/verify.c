@@ -154,15 +154,15 @@ static enum status check_recorded_peaks(const struct plan *plan, enum space spac
     space_subject(space, subject);
     if (plan->peak_bytes[space] != measured_peak->peak_bytes) {
         return fault_set(fault, STATUS_FAILED, subject, REMEDY,
-                         "the plan records a peak of %llu bytes; actual: %llu",
+                         "the plan records a peak of %llu bytes, but the offsets give %llu",
                          (unsigned long long)plan->peak_bytes[space],
                          (unsigned long long)measured_peak->peak_bytes);
     }
     if (plan->bound_bytes[space] != measured_peak->bound_bytes ||
         plan->peak_step[space] != measured_peak->peak_step) {
         return fault_set(fault, STATUS_FAILED, subject, REMEDY,
-                         "the plan records a bound of %llu bytes, first reached at step %u; "
-                         "actual: %llu bytes, first at step %u",
+                         "the plan records a bound of %llu bytes, first reached at step %u, but "
+                         "the lives give %llu bytes, first at step %u",
                          (unsigned long long)plan->bound_bytes[space], plan->peak_step[space],
                          (unsigned long long)measured_peak->bound_bytes, measured_peak->peak_step);
     }

@@ -105,7 +105,7 @@ void walk_round(struct walk *walk, uint64_t target_bytes, struct effort *effort,
     ASSERT(placed && walk->current.peak_bytes >= walk->cluster->bound_bytes);
     if (walk->current.peak_bytes < layout->peak_bytes) {
         layout_copy(walk->cluster->count, &walk->current, layout);
-        layout->heuristic = "random walk over sequences";
+        layout->heuristic = "random walk over orders of placement";
         memcpy(walk->best_sequence, walk->sequence, sequence_bytes);
         walk->rounds_left = ROUNDS_BEFORE_RESTART;
     }

@@ -194,8 +194,8 @@ static enum status check_complete(const struct snapshot_writer *writer, size_t j
         return snapshot_check_sizes(writer->complete_path, snapshot, fault);
     }
     file_join(writer->complete_path, SNAPSHOT_JSON_NAME, path, sizeof path);
-    return fault_set(fault, STATUS_FAILED, path, "check the disk",
-                     "its bytes differ from the bytes that were written");
+    return fault_set(fault, STATUS_FAILED, path, "check the disk for errors",
+                     "the disk returned bytes that differ from the bytes that were written");
 }
 
 static void add_retained(struct snapshot_writer *writer, const struct snapshot *snapshot) {

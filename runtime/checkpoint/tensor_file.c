@@ -20,7 +20,7 @@ static int find_tensor(const struct tensor_set *set, const char *name, int start
             return tensor;
         }
     }
-    ASSERT(!"the set has no tensor with the name of this piece");
+    ASSERT(!"the list contains a tensor with the name of this piece");
     return -1;
 }
 
@@ -178,7 +178,7 @@ enum status tensor_file_write(const struct tensor_file *file, const char *folder
     return status;
 }
 
-static const char OTHER_RUN[] = "it was saved by a run with a different model or precision";
+static const char OTHER_RUN[] = "it was saved by a run with another model or precision";
 
 static enum status check_entry(const struct safetensors *found,
                                const struct safetensors_entry *expected, struct fault *fault) {

@@ -151,7 +151,7 @@ static void check_guard_bytes(const struct trial *trial, struct comm_verdict *ve
                     to[-1 - i] == GUARD_VALUE;
         if (!good && verdict->wrong++ == 0) {
             snprintf(verdict->first, sizeof verdict->first,
-                     "rank %d, %lld elements per slot: the call wrote outside its buffers",
+                     "rank %d, %lld elements per slot: the collective wrote outside its buffers",
                      trial->comm->rank, (long long)trial->elements);
         }
     }

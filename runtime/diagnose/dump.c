@@ -228,5 +228,6 @@ enum status dump_check(const struct session *session, const struct dump_request 
         return OK;
     }
     return fault_set(fault, STATUS_USAGE, "--gradients", "set strategy.reduce_at=microbatch",
-                     "strategy.reduce_at is step: gradients are not summed over ranks before it");
+                     "strategy.reduce_at is step, so the gradients are only summed over ranks at "
+                     "the end of a step");
 }

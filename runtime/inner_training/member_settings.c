@@ -72,7 +72,7 @@ static void log_next_attempt(const char *address, int64_t began_ms, int64_t wait
     activity_add_time(&line, 1e-3 * (double)(clock_monotonic_ms() - began_ms));
     text_add(&line, wait_ms > 0 ? "; next attempt in %lld s" : "; next attempt now",
              (long long)(wait_ms + 999) / 1000);
-    log_line(LOG_INFO, "%s: no answer for %s", address, buffer);
+    log_line(LOG_INFO, "%s: still no answer for %s", address, buffer);
 }
 
 /* Retries until the tracker answers, because it may start much later. */

@@ -181,7 +181,7 @@ struct verification {
 
 static enum status reject_wait(uint32_t index, uint32_t event, struct fault *fault) {
     return fault_set(fault, STATUS_FAILED, "schedule", "this is a bug; please report it",
-                     "instruction %u waits for event %u, which no earlier instruction signals",
+                     "instruction %u waits for lane event %u, which no earlier instruction signals",
                      index, event);
 }
 

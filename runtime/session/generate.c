@@ -11,14 +11,15 @@ static enum status check_prompt(const struct session *session, const struct gene
     if (generation->prompt_tokens < 1 || generation->prompt_tokens >= context) {
         return fault_set(
             fault, STATUS_INPUT, "prompt", "raise generate.context or shorten the prompt",
-            "has %lld tokens, but must have 1 to %lld in a context of %lld",
+            "has %lld tokens, but a prompt must have 1 to %lld in a context of %lld",
             (long long)generation->prompt_tokens, (long long)context - 1, (long long)context);
     }
     for (int64_t i = 0; i < generation->prompt_tokens; i++) {
         if (generation->prompt[i] < 0 || generation->prompt[i] >= vocab) {
-            return fault_set(fault, STATUS_INPUT, "prompt", "use this model's tokenizer",
-                             "token %lld has id %d, but the vocabulary has only %lld ids",
-                             (long long)i, generation->prompt[i], (long long)vocab);
+            return fault_set(
+                fault, STATUS_INPUT, "prompt", "use this model's tokenizer",
+                "token %lld of the prompt has id %d, but the vocabulary has only %lld ids",
+                (long long)i, generation->prompt[i], (long long)vocab);
         }
     }
     return OK;

@@ -154,7 +154,7 @@ enum status wrap_params(const struct blueprint *blueprint, const char *policy, c
         int64_t elements_min;
         if (!text_parse_i64(policy + strlen("size:"), &elements_min) || elements_min < 1) {
             return fault_set(fault, STATUS_INPUT, subject, "write size:N, such as size:10000000",
-                             "\"%s\" does not give a number of parameters above 0", policy);
+                             "\"%s\" does not give a number of parameters greater than 0", policy);
         }
         *wrapping = wrap_by_size(blueprint, elements_min, region);
         return OK;

@@ -74,7 +74,7 @@ static enum status set_changed_item_fault(const char *subject, struct fault *fau
                                           const char *item) {
     return fault_set(fault, STATUS_INPUT, subject,
                      "restore it, or create a new swarm in a different --state folder",
-                     "%s has changed since the swarm was created", item);
+                     "%s has changed since the swarm was created from it", item);
 }
 
 static int shown_line_length(const char *line) {

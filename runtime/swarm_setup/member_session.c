@@ -58,7 +58,7 @@ static void count_swarm_bytes_once(struct session *session, uint64_t bytes) {
     struct target_space *device = &share->spaces[SPACE_DEVICE];
     device->capacity_bytes += bytes / ranks * (ranks - 1);
     device->capacity_source =
-        region_format(region, "%.200s, adjusted because only rank 0 stores the outer state",
+        region_format(region, "%.200s, reduced because only rank 0 stores the outer state",
                       device->capacity_source);
     session->target = share;
 }

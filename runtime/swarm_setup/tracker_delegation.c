@@ -55,8 +55,7 @@ enum status tracker_setup_read_operator_key(const struct tracker_setup *setup,
     TRY(operator_key_read(path, key, fault));
     if (!public_keys_equal(&key->keys.public_keys, &setup->manifest.join.operator_keys)) {
         return fault_set(fault, STATUS_INPUT, path, "pass the operator's key with --operator-key",
-                         "is not the operator's key that the manifest of %s names",
-                         setup->manifest.name);
+                         "is not the operator's key in the manifest of %s", setup->manifest.name);
     }
     return key->has_secrets
                ? OK

@@ -63,7 +63,7 @@ static enum status resume_from(struct training *training, const struct snapshot 
     TRY(session_load_compute_copies(session, snapshot, fault));
     if (!snapshot_find_value(snapshot, "cursor", &cursor) || cursor > DATA_CURSOR_MAX) {
         return fault_set(fault, STATUS_INPUT, snapshot->path, "start a new run with --fresh",
-                         "the snapshot has no usable data cursor");
+                         "the snapshot has no usable position in the data");
     }
     training->step = training->saved_step = snapshot->step;
     training->cursor = (int64_t)cursor;

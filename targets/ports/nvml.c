@@ -61,7 +61,7 @@ static void read_throttling(const struct nvml *nvml, void *device, struct nvml_h
                    {0x20 | 0x40, "heat"},
                    {0x8, "hardware slowdown"},
                    {0x80, "power brake"},
-                   {0x2, "configured clock limits"}};
+                   {0x2, "clock limits set by the user"}};
     unsigned long long reasons = 0;
     struct text text = text_over(health->throttle_reasons, sizeof health->throttle_reasons);
     if (nvml->throttle == NULL || nvml->throttle(device, &reasons) != 0) {

@@ -143,22 +143,23 @@ static const struct target_declared_use *detected_uses(const struct machine *mac
     struct target_declared_use *lines = region_alloc(region, 2, sizeof *lines);
     uint64_t system = machine->memory_total_bytes / 16;
     system = system < 256 * MIB ? 256 * MIB : system > 2048 * MIB ? 2048 * MIB : system;
-    lines[0] =
-        (struct target_declared_use){.name = "program, libraries and thread stacks",
-                                     .bytes = 64 * MIB,
-                                     .source = "estimate: code, heap allocated before the arena is "
-                                               "sealed, 64 KiB of stack per thread"};
-    lines[1] =
-        (struct target_declared_use){.name = "operating system and other programs",
-                                     .bytes = system,
-                                     .source = "estimate: a sixteenth, from 256 MiB to 2 GiB"};
+    lines[0] = (struct target_declared_use){.name = "program, libraries and thread stacks",
+                                            .bytes = 64 * MIB,
+                                            .source = "estimate: code, memory allocated before the "
+                                                      "arena is sealed, 64 KiB of stack a thread"};
+    lines[1] = (struct target_declared_use){
+        .name = "operating system and other programs",
+        .bytes = system,
+        .source = "estimate: a sixteenth of the memory, at least 256 MiB and at most 2 GiB"};
     *count = machine->is_memory_limited ? 1 : 2; /* a cgroup limit excludes other programs */
     return lines;
 }
 
 const struct target *target_detect(struct region *region) {
-    static const char ASSUMED[] = "assumed from clock and instruction set; skep probe measures it";
-    static const char SHARE[] = "estimate; the times of skep plan depend on it, layouts do not";
+    static const char ASSUMED[] =
+        "estimated from clock and instruction set; skep probe measures it";
+    static const char SHARE[] =
+        "estimate; it changes the times that skep plan prints, but not the layouts";
     struct machine machine;
     machine_read("", &machine);
     double clock_hz = machine.clock_hz > 0 ? machine.clock_hz : 2e9;
@@ -176,16 +177,21 @@ const struct target *target_detect(struct region *region) {
         .f32_flops = {flops, ASSUMED},
         .bf16_flops = {strcmp(machine.isa, "avx512_bf16") == 0 ? 2 * flops : flops, ASSUMED},
         .memory_bandwidth = {bandwidth, ASSUMED},
-        .host_link_bandwidth = {bandwidth / 2, "a copy reads and writes the same memory"},
-        .peer_link_bandwidth = {bandwidth / 2, "a copy reads and writes the same memory"},
+        .host_link_bandwidth =
+            {bandwidth / 2,
+             "a copy reads and writes the same memory, so its rate is half of the bandwidth"},
+        .peer_link_bandwidth =
+            {bandwidth / 2,
+             "a copy reads and writes the same memory, so its rate is half of the bandwidth"},
         .matmul_efficiency = {0.7, SHARE},
         .memory_efficiency = {0.8, SHARE},
         .link_efficiency = {0.8, SHARE},
         .isa = machine.isa};
     struct target_space *device = &target->spaces[SPACE_DEVICE];
     device->capacity_bytes = machine.memory_total_bytes;
-    device->capacity_source =
-        machine.is_memory_limited ? "the lowest cgroup memory limit" : "MemTotal of /proc/meminfo";
+    device->capacity_source = machine.is_memory_limited
+                                  ? "the lowest memory limit of the process's cgroups"
+                                  : "MemTotal of /proc/meminfo";
     device->declared = detected_uses(&machine, region, &device->declared_use_count);
     target->spaces[SPACE_PINNED].capacity_source = "";
     target->spaces[SPACE_HOST].capacity_source = "";

@@ -10,7 +10,7 @@
 enum { MIB = 1 << 20, DECLARED_USES_MAX = 4 };
 
 static const char ESTIMATE[] = "estimate until skep probe measures it";
-static const char ASSUMED[] = "assumed from clock and multiprocessors; skep probe measures it";
+static const char ASSUMED[] = "estimated from clock and multiprocessors; skep probe measures it";
 
 /* Operations per clock of one multiprocessor, an FMA counted as two. A device uses the newest row
  * that is not newer than itself. Where one architecture has several variants, the slower one
@@ -69,7 +69,8 @@ static void set_host_spaces(struct target *target, struct region *region) {
 }
 
 const struct target *target_detect_cuda(struct region *region) {
-    static const char SHARE[] = "estimate; the times of skep plan depend on it, layouts do not";
+    static const char SHARE[] =
+        "estimate; it changes the times that skep plan prints, but not the layouts";
     struct cuda_device device;
     struct fault fault;
     if (cuda_device_query(&device, &fault) != OK) {

@@ -169,15 +169,16 @@ static struct probe_line make_memory_use_line(const struct target *target, const
 
 static int add_memory_use_lines(const struct target *target, const struct probe_gpu *result,
                                 struct probe_line *lines) {
-    lines[0] = make_memory_use_line(target, "used outside the arena", PER_PROCESS,
+    lines[0] = make_memory_use_line(target, "device memory used outside the arena", PER_PROCESS,
                                     result->context_bytes + result->kernels_bytes +
                                         result->products_bytes);
     if (result->nccl.ranks == 0) {
         return 1;
     }
-    lines[1] = make_memory_use_line(target, "used by NCCL", PER_SITE, result->nccl.bytes);
-    lines[2] = make_memory_use_line(target, "used by each further NCCL group", PER_GROUP,
-                                    result->nccl.group_bytes);
+    lines[1] =
+        make_memory_use_line(target, "device memory used by NCCL", PER_SITE, result->nccl.bytes);
+    lines[2] = make_memory_use_line(target, "device memory used by each further NCCL group",
+                                    PER_GROUP, result->nccl.group_bytes);
     return 3;
 }
 

@@ -17,7 +17,8 @@ static enum status set_library_fault(const char *reason, const char *detail, str
     return fault_set(
         fault, STATUS_INPUT, LIBRARY,
         "install NCCL 2.19 or newer, add its folder to LD_LIBRARY_PATH, or use one rank",
-        "several ranks on GPUs need NCCL, %s%s%s", reason, detail[0] != '\0' ? ": " : "", detail);
+        "several ranks on GPUs communicate through NCCL, %s%s%s", reason,
+        detail[0] != '\0' ? ": " : "", detail);
 }
 
 /* 21805 is 2.18.5. */

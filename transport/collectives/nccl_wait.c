@@ -55,8 +55,8 @@ static enum status set_nccl_fault(struct nccl *nccl, const struct ncclComm *comm
     const char *detail = nccl->library.ncclGetLastError((struct ncclComm *)(uintptr_t)comm);
     bool has_detail = detail != NULL && detail[0] != '\0';
     (void)fault_set(&fault, STATUS_FAILED, "NCCL",
-                    "restart the run; it resumes from its last snapshot. NCCL_DEBUG=WARN gives "
-                    "details",
+                    "restart the run, which resumes from its last snapshot; with NCCL_DEBUG=WARN, "
+                    "NCCL logs details",
                     "cannot %s: %s%s%s", action, nccl->library.ncclGetErrorString(result),
                     has_detail ? ": " : "", has_detail ? detail : "");
     return store_failure(nccl, &fault);

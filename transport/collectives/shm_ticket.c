@@ -29,7 +29,8 @@ static enum status check_memory_file(int fd, const char *subject, uint64_t bytes
     }
     int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
-        return set_memory_fault(subject, "is not sealed against shrinking", fault);
+        return set_memory_fault(subject,
+                                "is not sealed: a rank could shrink it while others use it", fault);
     }
     if (stat->st_size < 0 || (uint64_t)stat->st_size < bytes) {
         return fault_set(fault, STATUS_FAILED, subject, NULL, "has %lld bytes instead of %llu",

@@ -98,7 +98,8 @@ enum status identity_load(const char *path, struct key_pairs *keys, struct fault
     TRY(file_open_read(path, &fd, &bytes, fault));
     enum status status = check_mode(fd, path, fault);
     if (status == OK && bytes != FILE_BYTES) {
-        status = set_damaged_fault(path, "it has the wrong length", fault);
+        status = set_damaged_fault(
+            path, "its key has a different length than the file format requires", fault);
     }
     if (status == OK) {
         status = file_read_at(fd, path, line, FILE_BYTES, 0, fault);

@@ -42,7 +42,8 @@ static struct counted_host *find_counted(struct accept_policy *policy, const str
     *oldest = (struct counted_host){.host = *host};
     return oldest;
 }
-_Static_assert(ACCEPT_BLOCKED_MAX < ACCEPT_COUNTED_MAX, "a blocked host keeps its row");
+_Static_assert(ACCEPT_BLOCKED_MAX < ACCEPT_COUNTED_MAX,
+               "a blocked host is never evicted from the table of counted hosts");
 
 bool accept_policy_count(struct accept_policy *policy, const struct source *host, int64_t now_ms) {
     accept_policy_unblock(policy, now_ms);

@@ -313,7 +313,7 @@ static enum status fail_gathering(const struct gathering *gathering, int join_ti
                         strerror(gathering->accept_errno));
     } else {
         (void)fault_set(
-            fault, STATUS_FAILED, "site", "start all ranks, within a minute of each other",
+            fault, STATUS_FAILED, "site", "start all ranks within a minute of each other",
             "%s %s of %d did not connect within %.3g s%s%s", absent == 1 ? "rank" : "ranks", names,
             site->launch.world, join_timeout_ms / 1000.0,
             gathering->last_rejection[0] != '\0' ? "; rejected: " : "", gathering->last_rejection);

@@ -55,7 +55,7 @@ static enum status check_answer(struct attempt *attempt, struct site_join_answer
     }
     if (answer->outcome == SITE_JOIN_ABANDONED) {
         return fault_set(fault, STATUS_FAILED, "site",
-                         "start all ranks, within a minute of each other", "%s", answer->text);
+                         "start all ranks within a minute of each other", "%s", answer->text);
     }
     return fault_set(fault, STATUS_INPUT, self,
                      "start every rank once, with the same version and world size",
@@ -77,7 +77,7 @@ static enum status open_connection(struct attempt *attempt, enum site_link link,
     if (!site_receive_within(*fd, answer, sizeof *answer, attempt->answer_timeout_ms)) {
         return fault_set(fault, STATUS_FAILED, "rank 0",
                          "check the output of rank 0, and whether another program uses this port",
-                         "accepted the connection at %s, port %d, but did not answer",
+                         "the process at %s, port %d accepted the connection, but did not answer",
                          launch->address, launch->port);
     }
     return check_answer(attempt, answer, fault);

@@ -77,7 +77,7 @@ static enum status query_page(struct ledger_source *source, struct fault *fault)
     TRY(tracker_query(source->client, &args, &answer, fault));
     const char *error = wire_read_ledger_page(answer.bytes, answer.count, &source->page);
     if (error == NULL && source->page.count == 0 && source->index < source->page.entry_count) {
-        error = "cannot be read by the tracker";
+        error = "cannot be read by the tracker from its store";
     }
     return error == NULL ? OK : set_invalid_answer_fault(source, error, fault);
 }

@@ -109,11 +109,11 @@ bool continue_order_is_signed(const uint8_t operator_key[static KEY_BYTES],
 
 const char *continue_order_error(const struct continue_order *order) {
     if (order->count == 0 || order->count > ORDER_MEMBERS_MAX) {
-        return "names no members, or more than a roster has seats";
+        return "lists no members, or more than a roster has seats";
     }
     for (uint32_t i = 1; i < order->count; i++) {
         if (memcmp(order->members[i - 1], order->members[i], KEY_BYTES) >= 0) {
-            return "has keys that are not in ascending order";
+            return "lists keys that are not in ascending order";
         }
     }
     return NULL;

@@ -124,7 +124,7 @@ static enum status read_head(struct ledger_store *store, struct fault *fault) {
     TRY(query_number(store, "SELECT coalesce(max(number), -1) FROM entries", &last, fault));
     if (last != count - 1) {
         return fault_set(fault, STATUS_INPUT, store->path, DAMAGED,
-                         "%lld entries, but the last has the number %lld: some are missing",
+                         "has %lld entries, but the last has the number %lld: some are missing",
                          (long long)count, (long long)last);
     }
     store->entry_count = (uint64_t)count;
@@ -136,8 +136,8 @@ static enum status read_head(struct ledger_store *store, struct fault *fault) {
         sqlite3_column_bytes(store->select_entry, 1) == HASH_BYTES) {
         memcpy(store->head.bytes, sqlite3_column_blob(store->select_entry, 1), HASH_BYTES);
     } else {
-        status = fault_set(fault, STATUS_INPUT, store->path, NULL, "entry %lld has no hash",
-                           (long long)last);
+        status = fault_set(fault, STATUS_INPUT, store->path, NULL,
+                           "entry %lld, the last one, is missing or has no hash", (long long)last);
     }
     sqlite3_reset(store->select_entry);
     return status;
@@ -314,9 +314,9 @@ enum status ledger_store_read_promise(struct ledger_store *store, const char *na
         const void *stored = sqlite3_column_blob(store->select_promise, 0);
         found = (size_t)sqlite3_column_bytes(store->select_promise, 0);
         if (found > capacity) {
-            status =
-                fault_set(fault, STATUS_INPUT, store->path, NULL,
-                          "\"%s\" has %zu bytes; at most %zu are expected", name, found, capacity);
+            status = fault_set(fault, STATUS_INPUT, store->path, NULL,
+                               "the stored value \"%s\" has %zu bytes; at most %zu are expected",
+                               name, found, capacity);
         } else if (found > 0) {
             memcpy(bytes, stored, found);
         }
@@ -338,7 +338,7 @@ static enum status read_start_count(struct ledger_store *store, uint32_t *starts
     TRY(ledger_store_read_promise(store, INCARNATION, bytes, sizeof bytes, &count, fault));
     if (count != 0 && count != sizeof bytes) {
         return fault_set(fault, STATUS_INPUT, store->path, NULL,
-                         "the tracker's start counter is damaged or at its limit");
+                         "the counter of the tracker's starts is damaged or at its limit");
     }
     *starts = (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
               (uint32_t)bytes[3] << 24;
@@ -360,7 +360,7 @@ enum status ledger_store_count_start(struct ledger_store *store, uint32_t *incar
     TRY(read_start_count(store, &last, fault));
     if (last == UINT32_MAX) {
         return fault_set(fault, STATUS_INPUT, store->path, NULL,
-                         "the tracker's start counter is damaged or at its limit");
+                         "the counter of the tracker's starts is damaged or at its limit");
     }
     TRY(ledger_store_set_start_count(store, last + 1, fault));
     *incarnation = last + 1;

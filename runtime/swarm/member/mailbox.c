@@ -19,7 +19,8 @@ enum status mailbox_open(struct mailbox *mailbox, void *memory, uint32_t slice_c
                          struct fault *fault) {
     int wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (wake_fd < 0) {
-        return fault_set_errno(fault, STATUS_FAILED, "swarm", "cannot make an eventfd", errno);
+        return fault_set_errno(fault, STATUS_FAILED, "swarm",
+                               "cannot create the eventfd of the mailbox", errno);
     }
     memset(mailbox, 0, sizeof(*mailbox));
     mailbox->wake_fd = wake_fd;

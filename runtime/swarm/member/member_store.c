@@ -23,7 +23,7 @@ static enum status acquire_lock(struct member_store *store, struct fault *fault)
     TRY(file_lock(store->path, &fd, holder, fault));
     if (fd < 0) {
         return fault_set(fault, STATUS_INPUT, store->folder, "wait until it ends, or stop it",
-                         "a member already uses this folder, in process %s", holder);
+                         "another member, process %s, already uses this folder", holder);
     }
     store->lock_fd = fd;
     return OK;
@@ -53,7 +53,7 @@ static enum status read_swarm_hash(const struct member_store *store,
         hash_hex(ledger_swarm, recorded_hash);
     } else if (store->newest > 0 || !entry_journal_is_empty(&store->journal)) {
         return fault_set(fault, STATUS_INPUT, store->folder, USE_OTHER_FOLDER,
-                         "contains rounds of an unknown swarm");
+                         "contains rounds, but no record of the swarm that they belong to");
     }
     return OK;
 }

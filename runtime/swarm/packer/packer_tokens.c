@@ -134,7 +134,7 @@ size_t packer_tokens_parse(const uint8_t *bytes, size_t count,
     int result = token_parser_execute(&parser, (const char *)bytes, count, &used);
     if (result < 0) {
         *error = result == MSGPACK_UNPACK_NOMEM_ERROR
-                     ? "has more values, or deeper ones, than any message"
+                     ? "has more values, or more deeply nested ones, than any message"
                      : "is not MessagePack, or has a type that messages do not use";
         return 0;
     }

@@ -22,10 +22,10 @@ enum status slices_plan(int64_t parameter_count, enum codec codec, uint32_t memb
     elements = elements > max_elements ? max_elements : elements;
     int64_t count = div_ceil(parameter_count, elements);
     if (count > SWARM_SLICES_MAX) {
-        return fault_set(fault, STATUS_INPUT, "swarm.codec", "choose a codec with fewer bits",
-                         "%lld parameters in %s need %lld slices; a swarm has at most %d",
-                         (long long)parameter_count, codec_name(codec), (long long)count,
-                         (int)SWARM_SLICES_MAX);
+        return fault_set(
+            fault, STATUS_INPUT, "swarm.codec", "choose a codec with fewer bits per parameter",
+            "%lld parameters in %s need %lld slices; a swarm has at most %d",
+            (long long)parameter_count, codec_name(codec), (long long)count, (int)SWARM_SLICES_MAX);
     }
     int64_t longest = parameter_count < elements ? parameter_count : elements;
     *slices = (struct slices){.parameter_count = parameter_count,

@@ -92,7 +92,8 @@ enum status state_file_read_header(const char *path, int64_t parameter_count,
                    header->parameter_count == (uint64_t)parameter_count
                ? OK
                : fault_set(fault, STATUS_INPUT, path, NULL,
-                           "is not a complete state of a model of this size");
+                           "is not a complete state of a model of this size, or belongs to another "
+                           "model");
 }
 
 /* Opens a file that contains the state with this root. Returns -1 if there is none. */

@@ -69,7 +69,8 @@ static void pack_declarations(struct packer *packer, struct round_table *table) 
 }
 
 static void pack_plans(struct packer *packer, struct round_table *table, uint32_t slice_count) {
-    pack_expected(packer, "slice_count", slice_count, "has a different number of slices");
+    pack_expected(packer, "slice_count", slice_count,
+                  "has a number of slices other than the swarm's");
     struct packer_rows plans = {table->slices, sizeof table->slices[0], .count = slice_count};
     pack_u32_column(packer, "owners", plans, offsetof(struct slice_plan, owner), 1);
     pack_u32_column(packer, "epochs", plans, offsetof(struct slice_plan, epoch), 2);
@@ -77,7 +78,7 @@ static void pack_plans(struct packer *packer, struct round_table *table, uint32_
     pack_u64_column(packer, "optional", plans, offsetof(struct slice_plan, optional_seats));
     for (uint32_t s = 0; s < slice_count; s++) {
         if (table->slices[s].owner >= SWARM_MEMBERS_MAX) {
-            packer_fail(packer, "has an owner that is not a seat");
+            packer_fail(packer, "has an owner that is not a seat of the roster");
         }
     }
 }

@@ -74,7 +74,8 @@ static void write_awaited(const struct tracker_loop *loop, const struct tracker_
     bool is_over = loop->options.settings.commits_max > 0 &&
                    view->record->head.commits >= loop->options.settings.commits_max;
     if (view->is_fork_possible && !is_over) {
-        text_add(text, "electors: %u of %u are connected, more than half must be (a fork?)",
+        text_add(text,
+                 "electors: %u of %u are connected, but more than half must be (a possible fork)",
                  view->electors_here, view->electors);
         return;
     }

@@ -22,7 +22,7 @@ static void pack_attendance(struct packer *pack, void *object) {
     if (attendance->needed > SWARM_MEMBERS_MAX || attendance->others > SWARM_MEMBERS_MAX ||
         (attendance->needed > 0 && attendance->needed <= attendance->present) ||
         attendance->has_left > 1 || attendance->absent_ms > INT64_MAX / 2) {
-        packer_fail(pack, "has a number above its maximum");
+        packer_fail(pack, "has a number above the limit of its field");
     }
 }
 

@@ -132,7 +132,7 @@ const char *wire_read_leaf_hashes(const uint8_t *payload, size_t count, struct h
     *root = packed.root;
     *hashes = packed.bytes;
     *byte_count = packed.count;
-    return error == NULL && packed.count % HASH_BYTES != 0 ? "ends within a hash" : error;
+    return error == NULL && packed.count % HASH_BYTES != 0 ? "ends in the middle of a hash" : error;
 }
 
 /* ---- pages of the ledger ---- */
@@ -147,12 +147,12 @@ static void pack_ledger_page(struct packer *pack, void *object) {
 
 static const char *ledger_page_error(const struct wire_ledger_page *page) {
     if ((page->count == 0) != (page->bytes == 0)) {
-        return "has records, but counts none; or the reverse";
+        return "counts no records but has some, or counts some but has none";
     }
     return page->count == 0 || (page->first < page->entry_count &&
                                 page->count <= page->entry_count - page->first)
                ? NULL
-               : "has entries beyond the end of the ledger";
+               : "has entries after the end of the ledger";
 }
 
 static size_t records_bytes_max(uint32_t slice_count) {
@@ -220,5 +220,7 @@ const char *wire_next_ledger_entry(struct wire_ledger_page *page, struct entry_s
     page->records += used;
     page->bytes -= used;
     page->count--;
-    return (page->count == 0) == (page->bytes == 0) ? NULL : "is followed by unexpected bytes";
+    return (page->count == 0) == (page->bytes == 0)
+               ? NULL
+               : "is followed by bytes that belong to no entry";
 }
