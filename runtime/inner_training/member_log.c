@@ -13,6 +13,9 @@ enum { LINE_BYTES = 512 };
 static const int64_t ABSENT_NS = 5000000000;
 static const int64_t REASON_NS = 60 * NS_PER_SECOND; /* time between two logs of one reason */
 static const int64_t WAIT_NS = 10 * NS_PER_SECOND;   /* shorter waits are part of every round */
+/* The tracker counts the members each second. Until its next count, a member that has just ended a
+ * round may hold a count from before it. */
+static const int64_t LACK_NS = 2 * NS_PER_SECOND;
 
 /* ---- rounds ---- */
 
@@ -292,11 +295,11 @@ static bool is_wait_due(const struct last_logged *logged, const struct member_lo
         return false;
     }
     return last_ns != 0 ? now_ns - last_ns >= min_i64(max_i64(lasted_ns / 2, WAIT_NS), REASON_NS)
-                        : lacks_members || lasted_ns >= WAIT_NS;
+                        : lasted_ns >= (lacks_members ? LACK_NS : WAIT_NS);
 }
 
-/* Reports what this member waits for and since when: on a terminal at once, elsewhere when it
- * changes or lasts, and then at intervals that grow from 10 s to a minute. */
+/* Reports what this member waits for and since when: on a terminal at once, elsewhere when it has
+ * lasted, and then at intervals that grow from 10 s to a minute. */
 static void log_wait(struct member_run *member, const struct member_loop_view *view) {
     struct last_logged *logged = &member->logged;
     const int64_t now_ns = clock_monotonic_ns();

@@ -208,8 +208,9 @@ class Waiting(JoinTest):
         self.wait_for(lambda: "waiting for 1 more member: 1 of at least 2 have joined" in
                       anna.log(), "word of the others")
         bert = self.member("bert").start()
-        self.wait_for(lambda: min(anna.last(), bert.last()) >= 1, "a round")
-        alone = anna.log().partition("round 1 ")[0]
+        self.wait_for(lambda: min(anna.last(), bert.last()) >= 5, "rounds")
+        alone, _, together = anna.log().partition("round 1 ")
+        self.assertNotIn("waiting for 1 more member", together)
         lines = re.findall(r"waiting for (.+?)(?: for (\d+):(\d\d))?\n", alone)
         self.assertEqual(len(set(lines)), len(lines), anna.log())  # each change has one line
         lasted = {}
