@@ -278,7 +278,7 @@ class Addresses(WordsTest):
             port = free.getsockname()[1]
         self.start_tracker(f"tcp://127.0.0.1:{port}")
         self.assertNotEqual(self.join_string, before)
-        self.assertIn("members need the new join string", self.tracker.log())
+        self.wait_for(lambda: "members need the new join string" in self.tracker.log(), "advice")
         anna = self.member("anna").start()
         self.wait_for(lambda: anna.last() > reached, "rounds at the new address")
         self.assert_one_history()
