@@ -92,8 +92,9 @@ static enum status record_step(struct member_run *member, const struct step_sche
     position->loss_tokens += result->tokens;
     snprintf(step, sizeof step, "step %lld of round %u", (long long)position->inner_steps,
              position->round + 1);
-    return trainer_record_step(&member->trainer, result->skipped, step, member->swarm.manifest.name,
-                               "ask the swarm's operator for a lower optimizer.lr", fault);
+    return trainer_record_step(
+        &member->trainer, result->skipped, step, member->swarm.manifest.name,
+        "ask the swarm's operator to start a swarm with a lower optimizer.lr", fault);
 }
 
 /* Executes the step at *position. Sets *continues to false when no samples or no time remain. */
@@ -131,8 +132,8 @@ static enum status train_step(struct training_period *period, struct member_run 
 /* Discards weights that are not finite, and resets the moments, which caused them. */
 static enum status discard_weights(struct member_run *member, uint32_t round, struct fault *fault) {
     log_line(LOG_WARNING,
-             "round %u: the weights are not finite; they are discarded, and this member makes no "
-             "contribution",
+             "round %u: training gave weights that are not finite; they are discarded, and this "
+             "member contributes nothing to the round",
              round);
     TRY(inner_reset(member, fault));
     return inner_reset_moments(member, fault);

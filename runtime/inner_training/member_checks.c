@@ -118,7 +118,7 @@ static void log_recheck(const struct member_job *job, const struct message_refus
     name_seat(job->entry, refusal->suspect, id);
     if (refusal->reason == REFUSAL_NONE) {
         log_line(LOG_INFO,
-                 "round %u, slice %u: compared with the contributions to it: it is correct",
+                 "round %u, slice %u: the result is correct: it matches the contributions",
                  job->entry->round, job->slice);
     } else {
         log_line(LOG_WARNING,

@@ -41,7 +41,7 @@ static void add_given(struct text *line, const struct member_run *member,
     char up[24];
     char down[24];
     if (given->rounds > 0) {
-        text_add(line, "given %s tokens in %u round%s, ",
+        text_add(line, "was assigned %s tokens in %u round%s, ",
                  text_format_count((double)given->tokens, tokens), given->rounds,
                  given->rounds == 1 ? "" : "s");
     }
@@ -142,10 +142,10 @@ void member_log_round(struct member_run *member, const struct applied_round *rou
 static const char *describe_missed(const struct member_run *member, uint32_t round,
                                    const struct entry_member *row) {
     return member->position.encoded_round != round || row->tokens == 0
-               ? "training did not end in time for this member to contribute"
-           : row->weight == 0 ? "your contribution has no weight, because its norm is out of bounds"
-                                " or it repeats an earlier one"
-                              : "your contribution arrived too late";
+               ? "this member's training did not end in time to contribute"
+           : row->weight == 0 ? "this member's contribution has no weight: its norm is out of "
+                                "bounds, or it repeats an earlier contribution"
+                              : "this member's contribution arrived too late";
 }
 
 void member_log_missed(struct member_run *member, uint32_t round, const struct entry_member *row) {
@@ -158,7 +158,7 @@ void member_log_missed(struct member_run *member, uint32_t round, const struct e
         return;
     }
     if (logged->missed_rounds > 1) {
-        text_add(&text, "; %u rounds since the last such line", logged->missed_rounds);
+        text_add(&text, "; %u rounds in all since the last such message", logged->missed_rounds);
     }
     log_line(LOG_WARNING, "round %u: %s; its samples return to the swarm%s", round,
              describe_missed(member, round, row), others);
@@ -176,7 +176,7 @@ void member_log_disk(struct member_run *member, const struct fault *fault) {
         log_line(LOG_ERROR, "%s: %s%s%s; retrying", fault->subject, fault->reason,
                  fault->remedy[0] == '\0' ? "" : "; ", fault->remedy);
     } else if (fault == NULL && logged->disk_was_full) {
-        log_line(LOG_INFO, "%s: writing works again", member->outer.store.folder);
+        log_line(LOG_INFO, "%s: the disk can be written again", member->outer.store.folder);
     }
     logged->disk_was_full = fault != NULL;
 }
@@ -212,12 +212,13 @@ static void log_idle_reason(struct member_run *member, const struct member_loop_
     if (view->is_admitted) {
         log_line(LOG_WARNING, "%s", view->reason);
     } else if (strcmp(view->reason, WIRE_NOT_LISTED) == 0) {
-        log_line(LOG_WARNING,
-                 "not admitted to %s yet; Ctrl-C stops waiting; send the operator this key: %s",
-                 member->swarm.manifest.name,
-                 public_keys_write(&member->swarm.keys.public_keys, key));
+        log_line(
+            LOG_WARNING,
+            "this member is not yet admitted to %s; send the operator this key: %s; Ctrl-C stops "
+            "waiting",
+            member->swarm.manifest.name, public_keys_write(&member->swarm.keys.public_keys, key));
     } else {
-        log_line(LOG_WARNING, "not admitted to %s yet; retrying, Ctrl-C stops: %s",
+        log_line(LOG_WARNING, "this member is not yet admitted to %s: %s; retrying; Ctrl-C stops",
                  member->swarm.manifest.name, view->reason);
     }
 }

@@ -185,9 +185,10 @@ static void leave_if_requested(struct member_run *member) {
     struct member_loop_view view;
     if (stop_requested() && !member->is_leaving) {
         mailbox_read_view(member_loop_mailbox(member->loop), &view);
-        log_line(LOG_INFO, view.is_admitted || view.round > 0
-                               ? "leaving after this round; press Ctrl-C again to quit now"
-                               : "stopped waiting");
+        log_line(LOG_INFO,
+                 view.is_admitted || view.round > 0
+                     ? "leaving the swarm after this round; press Ctrl-C again to quit now"
+                     : "stopped waiting");
         mailbox_request_leave(member_loop_mailbox(member->loop));
         member->is_leaving = true;
     }
@@ -247,7 +248,7 @@ static enum status set_resume_remedy(const struct member_run *member, enum statu
     struct fault failure;
     if (program_failure(&member->trainer.session.bound, &failure) != OK) {
         snprintf(fault->remedy, sizeof fault->remedy,
-                 "start again: the member resumes from round %u", member->position.round);
+                 "start it again: the member resumes from round %u", member->position.round);
     }
     return status;
 }

@@ -40,13 +40,16 @@ void stored_states_write_due(struct member_run *member, enum action_kind ended_j
     const int64_t begin_ns = clock_monotonic_ns();
     if (state_store_add(&outer->states, position->round, position->commits, &outer->replica,
                         &fault) != OK) {
-        log_line(LOG_WARNING, "%s: %s; the state of round %u is not stored for a rollback%s",
+        log_line(LOG_WARNING,
+                 "%s: %s; the state of round %u is not stored, so the operator cannot order a "
+                 "rollback to it%s",
                  fault.subject, fault.reason, position->round,
                  ended_job == ACTION_TRAIN ? "" : "; retrying after the next training");
         return;
     }
     outer->state_is_due = false;
-    log_line(LOG_INFO, "stored the state of round %u for a rollback, in %.2f s", position->round,
-             clock_seconds_since(begin_ns));
+    log_line(LOG_INFO,
+             "stored the state of round %u in %.2f s; the operator can order a rollback to it",
+             position->round, clock_seconds_since(begin_ns));
     stored_states_publish(member);
 }

@@ -115,10 +115,12 @@ static enum status set_round_fault(const struct stored_chain *stored, uint32_t r
     char remedy[sizeof fault->remedy];
     struct text text = text_over(remedy, sizeof remedy);
     const uint32_t count = count_targets(stored);
-    text_add(&text,
-             count == 0 ? "wait until the swarm has more than %d commits"
-                        : "name one of the rounds with a stored state:",
-             STORED_STATE_COMMITS);
+    text_add(
+        &text,
+        count == 0
+            ? "wait until the swarm has more than %d commits, as the first state is stored then"
+            : "pass one of the rounds with a stored state:",
+        STORED_STATE_COMMITS);
     for (uint32_t i = 0; i < count; i++) {
         text_add(&text, "%s %u", i == 0 ? "" : ",", stored->states[i].state.round);
     }
@@ -162,8 +164,8 @@ enum status continue_setup_sign_order(const struct tracker_setup_args *args, str
     TRY(tracker_setup_open(args, region, setup, fault));
     if (!file_exists(setup->waiting_path)) {
         return fault_set(fault, STATUS_INPUT, "--continue",
-                         "wait until its log says that a fork is possible",
-                         "this tracker does not wait for an order");
+                         "wait until the tracker's log reports a possible fork",
+                         "this tracker is not waiting for the operator's order");
     }
     TRY(continue_file_read(setup->waiting_path, file, fault));
     if (!hash_equal(&file->swarm, &setup->manifest.hash)) {

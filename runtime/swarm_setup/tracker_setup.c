@@ -182,8 +182,8 @@ static enum status write_manifest_copy(const struct tracker_setup *setup, const 
                                        struct fault *fault) {
     char path[PATH_BYTES];
     if (!manifest_copy_path(setup, run_path, path)) {
-        log_line(LOG_INFO, "%s cannot be written, so the manifest is only in %s", path,
-                 setup->manifest_path);
+        log_line(LOG_INFO, "%s: this copy of the manifest cannot be written; the only copy is %s",
+                 path, setup->manifest_path);
         return OK;
     }
     return replace_text(path, setup->manifest_text, fault);
@@ -208,7 +208,7 @@ static enum status check_manifest_copy(const struct tracker_setup *setup, const 
     return !is_other
                ? OK
                : fault_set(fault, STATUS_INPUT, path, "move it away, or choose another swarm.name",
-                           "is the manifest of another swarm, and would be overwritten");
+                           "is the manifest of another swarm, which this one would overwrite");
 }
 
 static enum status read_earlier_manifest(struct tracker_setup *setup, struct region *region,
@@ -228,8 +228,8 @@ static enum status read_or_create_operator_key(const struct tracker_setup *setup
     TRY(operator_key_read_or_create(setup->operator_key_path, key, &is_created, fault));
     if (is_created) {
         log_line(LOG_INFO,
-                 "created the operator's key %s; it is needed only to sign new keys of the tracker "
-                 "and orders, so move it to a safe place",
+                 "created the operator's key %s; only signing new keys of the tracker and orders "
+                 "needs it, so move it to a safe place",
                  setup->operator_key_path);
     }
     return key->has_secrets
@@ -307,7 +307,9 @@ static enum status list_operator(const struct tracker_setup *setup, struct fault
     public_keys_write(&keys.public_keys, key);
     keys_wipe(&keys);
     TRY(allow_list_add(setup->allow_list_path, key, "operator", fault));
-    log_line(LOG_INFO, "created the allow-list %s with the key of %s, named operator",
+    log_line(LOG_INFO,
+             "created the allow-list %s with the key of the identity file %s, as the member named "
+             "operator",
              setup->allow_list_path, path);
     return OK;
 }
@@ -384,12 +386,12 @@ static enum status check_operator_key(const struct tracker_setup *setup,
     const bool is_same =
         public_keys_equal(&key.keys.public_keys, &setup->manifest.join.operator_keys);
     keys_wipe(&key.keys);
-    return is_same ? OK
-                   : fault_set(fault, STATUS_INPUT, setup->operator_key_path,
-                               "leave out --operator-key, or create a new swarm in a different "
-                               "--state folder",
-                               "is not the operator's key that the manifest of %s names",
-                               setup->manifest.name);
+    return is_same
+               ? OK
+               : fault_set(fault, STATUS_INPUT, setup->operator_key_path,
+                           "leave out --operator-key, or create a new swarm in a different "
+                           "--state folder",
+                           "is not the operator's key in the manifest of %s", setup->manifest.name);
 }
 
 static enum status check_earlier_manifest(struct tracker_setup *setup,

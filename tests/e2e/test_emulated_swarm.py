@@ -115,7 +115,7 @@ class EmulatedSwarm(SwarmTest):
             work *= 2
         words = fails.log().splitlines()[-1]
         self.assertIn("CUDA_ERROR_LAUNCH_FAILED", words)
-        self.assertRegex(words, r"start again: the member resumes from round \d+")
+        self.assertRegex(words, r"start it again: the member resumes from round \d+")
         self.assertTrue(stays.is_running(), stays.log())
         before = stays.last()
         self.start_gpu(fails, seed=2)

@@ -63,8 +63,8 @@ class Given(SwarmTest):
         key = self.join_string.partition("#")[2]
         for command in ("join", "status"):
             self.says("run.yaml: is a run file", command, "run.yaml")
-            self.says("is only a key; pass the whole join string, tcp://HOST:PORT#KEY", command,
-                      key)
+            self.says("is a key, without the tracker's address; pass the whole join string, "
+                      "in the form tcp://HOST:PORT#KEY", command, key)
 
     def test_an_edit_of_the_list_is_confirmed(self):
         key = self.site.run("keys", "--identity", "anna.identity").stdout.split()[-1]
@@ -110,7 +110,7 @@ class Given(SwarmTest):
         stranger.ask_to_stop()
         self.wait_for_end(stranger)
         self.assertIn("stopped waiting\n", stranger.log())
-        self.assertNotIn("leaving after this round", stranger.log())
+        self.assertNotIn("leaving the swarm after this round;", stranger.log())
 
 
 class Ports(SwarmTest):

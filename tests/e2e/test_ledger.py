@@ -96,7 +96,7 @@ class LedgerTest(RunTest):
         other = self.ledger_with_roster(serial=4)  # an older epoch
         for first, number, words in (
                 (from_checkpoint(other.lines, 8)[0], 2, "does not follow the previous entry"),
-                ({**checkpoint, "entry_count": 9}, 1, "another number of entries"),
+                ({**checkpoint, "entry_count": 9}, 1, "is the checkpoint of a different"),
                 ({**checkpoint, "state": checkpoint["state"][:-2]}, 1, "state"),
                 ({**checkpoint, "state": checkpoint["state"].replace("726f756e64", "726f756e65")},
                  1, "state"),
@@ -171,10 +171,11 @@ class LedgerTest(RunTest):
         self.refused(self.resigned(6, members=lines[2]["members"]), 7, "roster")
         self.refused(self.resigned(5, reference_norm=0.2), 6, "changes the reference norm")
         self.refused(self.resigned(6, reference_norm=0.2), 7, "does not follow from")
-        self.refused(self.resigned(6, reference_norm=-0.1), 7, "not valid")
+        self.refused(self.resigned(6, reference_norm=-0.1), 7,
+                     "is not a finite number of at least 0")
         members = copy.deepcopy(lines[6]["members"])
         members[0]["norm"] = 0.9
-        self.refused(self.resigned(6, members=members), 7, "outside the bounds")
+        self.refused(self.resigned(6, members=members), 7, "gives a weight to a member whose norm")
         members[0]["norm"] = -1.0
         self.refused(self.resigned(6, members=members), 7, "finite number")
         again = {**lines[5], "members": lines[1]["members"], "cursor": lines[3]["cursor"]}
@@ -183,13 +184,13 @@ class LedgerTest(RunTest):
         members[1]["ranges"] = members[0]["ranges"]
         self.refused(self.resigned(5, members=members), 6, "samples that were not free")
         kept = {"position": lines[4]["cursor"]["position"], "returned": []}
-        self.refused(self.resigned(4, cursor=kept), 5, "exactly the unused samples")
+        self.refused(self.resigned(4, cursor=kept), 5, "has a data cursor that does not")
         kept = {"position": lines[6]["cursor"]["position"], "returned": [[30, 80]]}
-        self.refused(self.resigned(6, cursor=kept), 7, "exactly the unused samples")
+        self.refused(self.resigned(6, cursor=kept), 7, "has a data cursor that does not")
         slices = copy.deepcopy(lines[6]["slices"])
         slices[1]["weight"] += 1
         self.refused(self.resigned(6, **results(lines[6]["members"], slices)), 7, "weight")
-        self.refused(self.resigned(6, slices=slices[:2]), 7, "lacks some")
+        self.refused(self.resigned(6, slices=slices[:2]), 7, "lists only some of its slices")
 
     def test_the_slices_of_a_commit_are_proven_by_its_root(self):
         lines = copy.deepcopy(self.small.lines)
@@ -199,22 +200,29 @@ class LedgerTest(RunTest):
         self.assert_exit(self.ledger(text, "--verify"), 0)
         slices = copy.deepcopy(lines := self.small.lines)[6]["slices"]
         slices[2]["hash"] = "00" * 32
-        self.refused([*lines[:6], {**lines[6], "slices": slices}], 7, "differ from their root")
+        self.refused([*lines[:6], {**lines[6], "slices": slices}], 7,
+                     "has a list of slices that does not")
         slices = copy.deepcopy(lines[6]["slices"])
         slices[1]["owner"] = 2
-        self.refused([*lines[:6], {**lines[6], "slices": slices}], 7, "what it counts")
+        self.refused([*lines[:6], {**lines[6], "slices": slices}], 7,
+                     "counts contributed or owned slices of")
         members = copy.deepcopy(lines[6]["members"])
         members[0]["contributed"] += 1
-        self.refused(self.resigned(6, members=members), 7, "what it counts")
+        self.refused(self.resigned(6, members=members), 7,
+                     "counts contributed or owned slices of")
         members[0]["contributed"] = 4
-        self.refused(self.resigned(6, members=members, slices=[]), 7, "more slices than there are")
+        self.refused(self.resigned(6, members=members, slices=[]), 7,
+                     "has a member that contributed to more")
         members[0] |= {"contributed": 3, "owned": 2}
-        self.refused(self.resigned(6, members=members, slices=[]), 7, "without an owner")
+        self.refused(self.resigned(6, members=members, slices=[]), 7,
+                     "counts owned slices of all members")
         self.refused(self.resigned(6, slice_count=0, slices=[]), 7, "more slices than")
 
     def test_a_commit_has_the_state_of_its_chain(self):
-        self.refused(self.resigned(6, chain="00" * 32), 7, "hash of the chain's state")
-        self.refused(self.resigned(6, chain=self.small.lines[2]["chain"]), 7, "chain's state")
+        self.refused(self.resigned(6, chain="00" * 32), 7,
+                     "has a hash of the chain state that")
+        self.refused(self.resigned(6, chain=self.small.lines[2]["chain"]), 7,
+                     "has a hash of the chain state that")
 
     def with_documents(self, change=None):
         """A ledger whose fourth entry, an OPEN, has a new tracker key and a roster epoch."""
@@ -252,10 +260,10 @@ class LedgerTest(RunTest):
         result = accepted(unsigned)
         self.assert_exit(result, 2)
         self.assertIn("the operator has not signed a roster epoch", result.stderr)
-        self.refused(self.with_documents(invent), 4, "roster does not name")
+        self.refused(self.with_documents(invent), 4, "roster epoch does not list")
         self.refused(self.with_documents(forge), 4, "operator did not sign")
         self.refused(self.with_documents(repeat), 4, "not newer")
-        self.refused(self.with_documents(keep_key), 4, "not signed by the tracker")
+        self.refused(self.with_documents(keep_key), 4, "does not have a valid signature of")
 
     def test_what_is_no_ledger(self):
         text = self.small.text()

@@ -136,8 +136,9 @@ class Join(SwarmTest):
         self.wait_for_end(anna)
         log = anna.log()
         self.assertRegex(log, TIME + "joined heather, which has 1 member")
-        self.assertRegex(log, r"given \d\S* tokens in [0-3] rounds?, \S+ \wi?B up, \S+ \wi?B down")
-        given = re.search(r"given (\S+) tokens in 3 rounds, .* since this start\n", log)
+        self.assertRegex(log, r"was assigned \d\S* tokens in [0-3] rounds?, "
+                              r"\S+ \wi?B up, \S+ \wi?B down")
+        given = re.search(r"assigned (\S+) tokens in 3 rounds, .* since this start\n", log)
         self.assertTrue(given, log)
         ledger = [json.loads(line) for line in anna.ledger().read_text().splitlines()]
         tokens = sum(entry["members"][0]["tokens"] for entry in ledger if entry["kind"] == "commit")
@@ -148,7 +149,8 @@ class Join(SwarmTest):
         self.swarm(steps=20)
         self.tracker.kill()
         anna = self.member("anna").start()
-        self.wait_for(lambda: re.search(r"no answer for 0:\d\d; next attempt (in \d+ s|now)\n",
+        self.wait_for(lambda: re.search(r"still no answer for 0:\d\d; "
+                                        r"next attempt (in \d+ s|now)\n",
                                         anna.log()), "word of the next attempt", 60)
         anna.ask_to_stop()
         self.wait_for_end(anna)

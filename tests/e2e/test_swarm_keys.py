@@ -115,8 +115,8 @@ class ReplacedKey(SwarmTest):
         self.assert_exit(signed, 0)
         document = json.loads(signed.stdout)
         self.assertAlmostEqual(document["expires_s"], time.time() + 86400, delta=60)
-        self.wait_for(lambda: f"serial {document['serial']} now" in self.tracker.log(),
-                      "word of the renewal", 10)
+        self.wait_for(lambda: f"delegation has serial {document['serial']}"
+                      in self.tracker.log(), "word of the renewal", 10)
         member = self.member("anna").start()
         self.wait_for(lambda: member.last() >= 2, "rounds")
         member.ask_to_stop()
@@ -139,7 +139,8 @@ class ReplacedKey(SwarmTest):
                                      (5, "warning",
                                       r"expires in [45] days, and then the tracker ends$")):
             serial = json.loads(self.delegate(own, "--days", str(days)).stdout)["serial"]
-            self.wait_for(lambda: f"serial {serial} now" in self.tracker.log(), "renewal", 10)
+            self.wait_for(lambda: f"delegation has serial {serial}"
+                          in self.tracker.log(), "renewal", 10)
             got = self.doctor(self.join_string)
             self.assertEqual(got[0], verdict)
             self.assertRegex(got[1], sentence + found)
@@ -211,8 +212,8 @@ class ReplacedKey(SwarmTest):
         self.assert_exit(refused, 2)
         self.assertIn("--delegate", refused.stderr)
         (self.state / "delegation.signed").write_bytes(b"none")
-        self.wait_for(lambda: "is not a document of an operator; it is ignored"
-                      in self.tracker.log(), "word of the damaged file", 10)
+        self.wait_for(lambda: "is not a delegation or a roster epoch of an operator; this "
+                      "delegation is ignored" in self.tracker.log(), "word of the damaged file", 10)
         self.assertTrue(self.tracker.is_running())
 
 
@@ -240,7 +241,7 @@ class SignedRoster(SwarmTest):
         self.wait_for(lambda: "the operator has not signed it" in self.tracker.log(),
                       "word of the unsigned list", 10)
         bert.start()
-        self.wait_for(lambda: "not admitted" in bert.log(), "refusal", 20)
+        self.wait_for(lambda: "is not yet admitted" in bert.log(), "refusal", 20)
         signed = self.site.run("roster", "sign", "--roster", self.roster, "--operator-key",
                                self.safe)
         self.assert_exit(signed, 0)
@@ -262,7 +263,7 @@ class SignedRoster(SwarmTest):
         self.site.run("keys", "--identity", other)
         refused = self.add(anna, "--operator-key", other)
         self.assert_exit(refused, 2)
-        self.assertIn("signed with another key", refused.stderr)
+        self.assertIn("is signed with a key other than", refused.stderr)
         refused = self.site.run("roster", "sign", "--roster", self.roster)
         self.assert_exit(refused, 2)
         self.assertIn("operator.key", refused.stderr)

@@ -65,7 +65,7 @@ class SwarmPlan(RunTest):
     def test_another_key_or_a_changed_manifest_is_no_swarm(self):
         key = self.site.run("keys", env=self.variables).stdout.strip()
         address = self.told["join"].split("#")[0]
-        self.refused(f"{address}#{key}", words=["signed with another key", "join string"])
+        self.refused(f"{address}#{key}", words=["is signed with a key other than", "join string"])
         self.refused(f"{address}", words=["join string", "#KEY"])
         path = self.site.path / "changed.skep"
         text = (self.site.path / self.manifest).read_text()

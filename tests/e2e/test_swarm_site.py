@@ -222,7 +222,8 @@ class SwarmSite(SwarmTest):
         self.tracker.kill()
         self.wait_for(lambda: "the tracker at" in member.log(), "word of the tracker's end")
         member.ask_to_stop()
-        self.wait_for(lambda: "leaving after this round" in member.log(), "word of leaving")
+        self.wait_for(lambda: "leaving the swarm after this round;" in member.log(),
+                      "word of leaving")
         time.sleep(0.5)  # what comes at once is the same wish
         member.ask_to_stop()
         self.assert_ends(member, 128 + signal.SIGTERM)

@@ -87,7 +87,7 @@ class BadInput(WordsTest):
         listen = self.join_string.partition("#")[0]
         other = self.site.run("keys", "--identity", "other").stdout.strip()
         for command in (["status"], ["ledger"], ["join", *DATA]):
-            self.say(2, [listen, "signed with another key than the operator's",
+            self.say(2, [listen, "is signed with a key other than",
                          "ask the swarm's operator for its current join string"],
                      command[0], f"{listen}#{other}", *command[1:])
 
@@ -133,11 +133,11 @@ class BadInput(WordsTest):
         self.write("changed.u16", bytes(data))
         join = ["join", self.join_string, "data.validation=valid.u16", "threads=1"]
         own = "data.train=train.u16"
-        self.say(2, ["changed.u16", "file 1", "its content differs from the operator's",
+        self.say(2, ["changed.u16", "file 1", "differs from that of the operator's file",
                      "get the file again from the operator"],
                  *join, "data.train=changed.u16")
         self.say(2, ["data.train", "none.u16 does not exist",
-                     "save the operator's file train.u16 (400", "bytes) there"],
+                     "save the operator's file train.u16 (400", "bytes) under this path"],
                  *join, "data.train=none.u16")
         self.say(2, ["--ranks", "2.5"], *join, own, "--ranks", "2.5")
         self.say(2, ["optimizer.lr is a shared setting", "0.01 in the swarm heather",

@@ -21,13 +21,13 @@ enum status swarm_reference_check(const char *swarm, struct fault *fault) {
     struct public_keys keys;
     if (has_suffix(swarm, ".yaml") || has_suffix(swarm, ".yml")) {
         return fault_set(fault, STATUS_INPUT, swarm,
-                         "name the manifest NAME.skep or the join string that `skep track` writes",
-                         "is a run file, which does not say where the tracker is");
+                         "pass the manifest NAME.skep, or the join string that `skep track` prints",
+                         "is a run file, which does not contain the tracker's address");
     }
     if (public_keys_read(swarm, &keys) == NULL) {
         return fault_set(fault, STATUS_INPUT, "the swarm",
-                         "pass the whole join string, tcp://HOST:PORT#KEY",
-                         "%.16s... is only a key", swarm);
+                         "pass the whole join string, in the form tcp://HOST:PORT#KEY",
+                         "%.16s... is a key, without the tracker's address", swarm);
     }
     return OK;
 }

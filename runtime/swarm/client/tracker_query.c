@@ -251,8 +251,8 @@ enum status manifest_check_delegation(const struct manifest *manifest,
                ? OK
                : fault_set(fault, STATUS_INPUT, tracker->address,
                            "ask the swarm's operator for the manifest and its join string",
-                           "the manifest of %s is not the one that the operator has delegated to "
-                           "this tracker",
+                           "the tracker sent a manifest of %s other than the one that the operator "
+                           "has delegated to it",
                            manifest->name);
 }
 

@@ -14,7 +14,7 @@ const char *delegation_open(const uint8_t *bytes, size_t count,
         return error;
     }
     if (!delegation_is_signed(operator_key, &read.swarm, &read.delegation)) {
-        return "is signed with another key than the operator's";
+        return "is signed with a key other than the operator's";
     }
     *known = read;
     return NULL;
@@ -37,10 +37,11 @@ enum status delegation_file_read(const char *path, const uint8_t operator_key[st
     size_t count = 0;
     TRY(operator_file_read(path, bytes, sizeof bytes, &count, fault));
     const char *error = delegation_open(bytes, count, operator_key, known);
-    return error == NULL ? OK
-                         : fault_set(fault, STATUS_INPUT, path,
-                                     "sign a new one with `skep track RUN.yaml --delegate KEY`",
-                                     "the delegation %s", error);
+    return error == NULL
+               ? OK
+               : fault_set(fault, STATUS_INPUT, path,
+                           "the operator signs a new one with `skep track RUN.yaml --delegate KEY`",
+                           "the delegation %s", error);
 }
 
 enum status delegation_file_write(const char *path, const struct known_delegation *known,

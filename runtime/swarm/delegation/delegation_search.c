@@ -63,7 +63,8 @@ void delegation_cache_store(const char *path, const struct known_delegation *kno
         status = delegation_file_write(path, known, &fault);
     }
     if (status != OK) {
-        log_line(LOG_WARNING, "%s: %s; continuing without a copy of the tracker's delegation",
+        log_line(LOG_WARNING,
+                 "%s: %s; continuing without a stored copy of the tracker's delegation",
                  fault.subject, fault.reason);
     }
 }
@@ -132,7 +133,7 @@ static enum status set_unknown_fault(const struct search *search, struct fault *
     if (search->error != NULL) {
         return fault_set(fault, STATUS_INPUT, address,
                          "ask the swarm's operator for its current join string",
-                         "the delegation that is served there %s", search->error);
+                         "the delegation that the tracker serves %s", search->error);
     }
     return fault_set(fault, STATUS_FAILED, address,
                      "check that the tracker is running, that its port and the port after it are "
@@ -142,12 +143,12 @@ static enum status set_unknown_fault(const struct search *search, struct fault *
 
 static void log_ignored(const struct search *search) {
     if (search->error != NULL) {
-        log_line(LOG_WARNING, "%s: the delegation that is served there %s; using the known one",
+        log_line(LOG_WARNING, "%s: the delegation that the tracker serves %s; using the known one",
                  search->join->address, search->error);
     } else if (search->received.delegation.serial != 0) {
         log_line(LOG_WARNING,
-                 "%s: the delegation that is served there is older than the newest known one, "
-                 "serial %llu, not %llu; using the known one",
+                 "%s: the delegation that the tracker serves is older than the newest known one: "
+                 "its serial is %llu, not %llu; using the known one",
                  search->join->address, (unsigned long long)search->received.delegation.serial,
                  (unsigned long long)search->known.delegation.serial);
     }
@@ -169,7 +170,8 @@ static enum status choose_contact(struct search *search, struct tracker_contact 
         return fault_set(fault, STATUS_FAILED, search->join->address,
                          "check this machine's clock; else the operator renews it with `skep track "
                          "RUN.yaml --delegate KEY`",
-                         "the operator's delegation to the tracker has expired");
+                         "the operator's delegation to the tracker, which permits it to lead the "
+                         "swarm, has expired");
     }
     *contact = (struct tracker_contact){.keys = chosen->delegation.tracker, .delegation = *chosen};
     memcpy(contact->address, search->join->address, sizeof contact->address);

@@ -32,9 +32,10 @@ uint64_t delegation_server_bytes(void) {
 }
 
 static enum status set_listen_fault(const char *address, int error, struct fault *fault) {
-    return fault_set(fault, STATUS_FAILED, address,
-                     "choose a port whose next one is free too: the delegation is served from it",
-                     "cannot listen on this address: %s", strerror(error));
+    return fault_set(
+        fault, STATUS_FAILED, address,
+        "choose a port number whose next one is free too: the tracker serves its delegation there",
+        "cannot listen on this address: %s", strerror(error));
 }
 
 /* Replaces a host of * by the IPv6 address of all interfaces, which accepts IPv4 too. */
@@ -71,15 +72,16 @@ static enum status open_listener(const char *listen, int *fd, struct fault *faul
     char next[MESSAGE_ADDRESS_BYTES], numeric[MESSAGE_ADDRESS_BYTES], bound[MESSAGE_ADDRESS_BYTES];
     union numeric_address number;
     if (!address_next_port(listen, next)) {
-        return fault_set(fault, STATUS_INPUT, listen, "choose a port below 65535",
-                         "there is no port after it, from which the delegation is served");
+        return fault_set(
+            fault, STATUS_INPUT, listen, "choose a port below 65535",
+            "is the last port number, but the tracker serves its delegation from the next one");
     }
     replace_wildcard(next, numeric);
     TRY(resolve_host(numeric, bound, fault));
     socklen_t length = numeric_address_parse(bound, &number);
     if (length == 0) {
         return fault_set(fault, STATUS_INPUT, next, "listen on an IP address",
-                         "has no numeric address");
+                         "has no IP address to listen on");
     }
     use_v4_if_needed(&number, &length);
     *fd = socket(number.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -21,7 +21,7 @@ enum status roster_file_read(const char *path, const uint8_t operator_key[static
     TRY(operator_file_read(path, bytes, sizeof bytes, &count, fault));
     const char *error = roster_epoch_read(bytes, count, &read.swarm, &read.epoch);
     if (error == NULL && !roster_epoch_is_signed(operator_key, &read.swarm, &read.epoch)) {
-        error = "is signed with another key than the operator's";
+        error = "is signed with a key other than the operator's";
     }
     if (error != NULL) {
         return fault_set(fault, STATUS_INPUT, path, REMEDY, "the roster epoch %s", error);

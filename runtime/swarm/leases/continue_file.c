@@ -54,7 +54,7 @@ static enum status read_members(const struct json_node *root, struct continue_or
     TRY(json_as_array(&members, fault));
     const size_t count = json_child_count(&members);
     if (count > ORDER_MEMBERS_MAX) {
-        return json_fault(&members, fault, NULL, "has more elements than its limit");
+        return json_fault(&members, fault, NULL, "has more keys than a roster has seats");
     }
     order->count = (uint32_t)count;
     for (size_t i = 0; i < count; i++) {
@@ -63,7 +63,8 @@ static enum status read_members(const struct json_node *root, struct continue_or
         TRY(json_as_text(&member, &text, fault));
         if (strlen(text) != (size_t)2 * KEY_BYTES ||
             !hex_read(text, KEY_BYTES, order->members[i])) {
-            return json_fault(&member, fault, NULL, "is not a key in lower-case hexadecimal");
+            return json_fault(&member, fault, NULL,
+                              "is not a public key in lower-case hexadecimal");
         }
     }
     const char *error = continue_order_error(order);
@@ -80,7 +81,8 @@ static enum status read_file(const struct json_node *root, struct continue_file 
     if (format != FORMAT || json_child_count(root) != FIELD_COUNT || incarnation < 0 ||
         incarnation > UINT32_MAX || number < 1) {
         return json_fault(root, fault, "write it with `skep track --continue` again",
-                          "is not an order of format %d to continue", FORMAT);
+                          "is not a file of format %d with the operator's order to continue",
+                          FORMAT);
     }
     file->start = (struct tracker_start){(uint32_t)incarnation, (uint64_t)number};
     TRY(read_hex(root, "swarm", &file->swarm, sizeof file->swarm, fault));

@@ -14,7 +14,7 @@ static const char REMEDY[] =
 enum { FORMAT = 1, MAGIC_BYTES = sizeof MAGIC - 1, CHECKSUM_BYTES = 24, BYTE_BITS = 8 };
 
 _Static_assert(MAGIC_BYTES + 4 * 4 + 8 + 3 * HASH_BYTES + CHECKSUM_BYTES == LEASE_FILE_BYTES,
-               "all fields fill the file");
+               "the fields of the file have no padding between them");
 
 static uint8_t *put_number(uint8_t *at, uint64_t value, uint32_t bytes) {
     for (uint32_t i = 0; i < bytes; i++) {
@@ -53,7 +53,7 @@ const char *lease_bytes_read(const uint8_t *bytes, size_t count, struct hash *sw
                              struct lease *lease) {
     const uint8_t *at = bytes + MAGIC_BYTES;
     if (count != LEASE_FILE_BYTES || memcmp(bytes, MAGIC, MAGIC_BYTES) != 0) {
-        return "is not the lease of a member";
+        return "is not in the format of a member's lease";
     }
     const struct hash checksum = hash_of(bytes, LEASE_FILE_BYTES - CHECKSUM_BYTES);
     if (memcmp(bytes + LEASE_FILE_BYTES - CHECKSUM_BYTES, checksum.bytes, CHECKSUM_BYTES) != 0) {
@@ -72,7 +72,7 @@ const char *lease_bytes_read(const uint8_t *bytes, size_t count, struct hash *sw
                    (!lease->is_resignation || lease->start.number == 0) &&
                    lease->is_resignation == hash_is_zero(&lease->vote)
                ? NULL
-               : "has an unknown format, or values that do not belong together";
+               : "has an unknown format, or fields that contradict each other";
 }
 
 enum status lease_file_write(const char *path, const struct hash *swarm, const struct lease *lease,

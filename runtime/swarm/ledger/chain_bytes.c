@@ -119,16 +119,18 @@ static bool has_rounds_in_order(const struct ledger_chain *chain) {
 static const char *chain_error(const struct ledger_chain *chain) {
     uint64_t least = 0;
     if (chain->entry_count == 0 || chain->history.count == 0) {
-        return "is the state of a chain without a genesis";
+        return "is a state of the ledger from before its genesis";
     }
     if (!norm_is_valid(chain->reference_norm) || !has_rounds_in_order(chain)) {
-        return "has numbers that no chain has";
+        return "has rounds that are out of order, or a reference norm that is not a finite number "
+               "of at least 0";
     }
     for (uint32_t i = 0; i < chain->cursor.returned_count; i++) {
         const struct sample_range *range = &chain->cursor.returned[i];
         if (range->begin < least || range->begin >= range->end ||
             range->end > chain->cursor.position) {
-            return "lists returned sample ranges that are out of order or above the cursor";
+            return "lists returned sample ranges that are out of order or above the cursor's "
+                   "position";
         }
         least = range->end + 1;
     }

@@ -191,20 +191,23 @@ static bool returns_unused_samples(const struct data_cursor *before, const struc
 const char *cursor_step_error(const struct data_cursor *before, const struct entry *entry) {
     switch (entry->kind) {
     case ENTRY_GENESIS:
-        return entry->cursor.position == 0 ? NULL : "is a genesis, but samples are in use already";
-    case ENTRY_OPEN:
-        return takes_exactly_its_ranges(before, entry)
+        return entry->cursor.position == 0
                    ? NULL
-                   : "assigns samples that were not free, or changes the data cursor otherwise";
+                   : "is a genesis, but its data cursor has samples in use already";
+    case ENTRY_OPEN:
+        return takes_exactly_its_ranges(before, entry) ? NULL
+                                                       : "assigns samples that were not free, or "
+                                                         "changes the data cursor in another way";
     case ENTRY_COMMIT:
     case ENTRY_ABORT:
         return returns_unused_samples(before, entry)
                    ? NULL
-                   : "has a data cursor that does not return exactly the unused samples";
+                   : "has a data cursor that does not return exactly the samples that no member "
+                     "trained on";
     case ENTRY_SUSPEND:
         return are_cursors_equal(before, &entry->cursor)
                    ? NULL
-                   : "changes the data cursor, but only suspends a member";
+                   : "only suspends a member, but also changes the data cursor";
     case ENTRY_ROLLBACK:
         break;
     }

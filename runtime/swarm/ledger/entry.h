@@ -42,11 +42,11 @@ enum {
 
 _Static_assert(SWARM_REQUESTS_MAX >=
                    SWARM_MEMBERS_MAX * (CONTRIBUTION_SLOTS_PER_MEMBER + RESULT_REQUESTS_MAX),
-               "one step can send all requests that the windows allow");
+               "one step can send all requests that the request windows allow");
 _Static_assert((int)ORDER_MEMBERS_MAX == (int)SWARM_MEMBERS_MAX,
-               "an order can name all members of a roster");
+               "an order to continue can list all members of a roster");
 _Static_assert(SWARM_RETURNED_RANGES_MAX >= 2 * SWARM_MEMBERS_MAX * SWARM_SEAT_RANGES_MAX,
-               "the cursor can store all ranges that two aborted rounds return");
+               "the cursor has room for all ranges that two aborted rounds return");
 
 enum entry_kind {
     /* Holds the hash of the manifest and the root of the genesis; round 0, `prev` all zero. */

@@ -26,7 +26,8 @@ static const char *cursor_error(const struct data_cursor *cursor) {
     for (uint32_t i = 0; i < cursor->returned_count; i++) {
         const struct sample_range *range = &cursor->returned[i];
         if (range->begin < min || range->begin >= range->end || range->end > cursor->position) {
-            return "lists returned sample ranges that are out of order or above the cursor";
+            return "lists returned sample ranges that are out of order or above the cursor's "
+                   "position";
         }
         min = range->end + 1; /* A gap is required, because adjacent ranges are merged into one. */
     }
@@ -41,7 +42,7 @@ static const char *seats_error(const struct entry *entry) {
     for (uint32_t i = 0; i < entry->seat_count; i++) {
         const struct entry_seat *seat = &entry->seats[i];
         if (seat->is_guest > 1) {
-            return "has a seat that is neither a voter's nor a guest's";
+            return "has a seat with a role other than voter and guest";
         }
         for (uint32_t k = 0; k < i; k++) {
             if (memcmp(&entry->seats[k].id, &seat->id, sizeof seat->id) == 0) {
@@ -54,8 +55,9 @@ static const char *seats_error(const struct entry *entry) {
             }
         }
     }
-    return entry->seat_count == 0 || entry_voting_seats(entry) != 0 ? NULL
-                                                                    : "has a roster of guests";
+    return entry->seat_count == 0 || entry_voting_seats(entry) != 0
+               ? NULL
+               : "has a roster that consists of guests only";
 }
 
 /* The sum of weights cannot overflow: each is at most 2^63 / SWARM_MEMBERS_MAX. */
@@ -75,14 +77,14 @@ static const char *slice_error(const struct entry *entry, uint32_t index) {
     }
     if (slice->owner >= entry->seat_count ||
         (entry->seat_count < 64 && slice->contributors >> entry->seat_count != 0)) {
-        return "has a slice whose owner or contributor is not in its roster";
+        return "has a slice whose owner or contributor has no seat in its roster";
     }
     if (slice->epoch > SWARM_EPOCH_MAX) {
-        return "has a slice with an epoch above the limit";
+        return "has a slice whose owner changed more often than the limit allows";
     }
     return slice->weight == sum_weights(entry, slice->contributors)
                ? NULL
-               : "has a slice whose weight differs from that of its contributors";
+               : "has a slice whose weight differs from the sum of its contributors' weights";
 }
 
 /* Checks the rows, and that the counts and the root of the commit follow from them. */
@@ -99,11 +101,14 @@ static const char *rows_error(const struct entry *entry) {
     for (uint32_t i = 0; i < entry->seat_count; i++) {
         if (entry->members[i].contributed != contributed[i] ||
             entry->members[i].owned != owned[i]) {
-            return "has slices that differ from what it counts for its members";
+            return "counts contributed or owned slices of a member that differ from its list of "
+                   "slices";
         }
     }
     const struct hash root = entry_results_root(entry);
-    return hash_equal(&root, &entry->results) ? NULL : "has slices that differ from their root";
+    return hash_equal(&root, &entry->results)
+               ? NULL
+               : "has a list of slices that does not match the root of its results";
 }
 
 static const char *member_error(const struct entry *entry, uint32_t index) {
@@ -114,16 +119,16 @@ static const char *member_error(const struct entry *entry, uint32_t index) {
         assigned += seat->ranges[k].end - seat->ranges[k].begin;
     }
     if (member->samples > assigned) {
-        return "has a member that trained on more samples than it was given";
+        return "has a member that trained on more samples than the round assigned to it";
     }
     if (member->tokens > NUMBER_MAX || member->weight > NUMBER_MAX / SWARM_MEMBERS_MAX) {
         return "has a weight or a number of tokens above the limit";
     }
     if (member->contributed > entry->result_count) {
-        return "has a member that contributed to more slices than there are";
+        return "has a member that contributed to more slices than the round has";
     }
     if (seat->is_guest == 1 && member->owned > 0) {
-        return "has a guest that owned slices";
+        return "has a guest that owned slices, which only voters may";
     }
     return norm_is_valid(member->norm)
                ? NULL
@@ -137,7 +142,7 @@ static const char *entry_results_error(const struct entry *entry) {
                        is_zero(&entry->results, sizeof entry->results) &&
                        is_zero(&entry->chain, sizeof entry->chain)
                    ? NULL
-                   : "has slices or the state of a chain, but is not a commit";
+                   : "has slices or the hash of a chain state, but is not a commit";
     }
     for (uint32_t i = 0; i < entry->seat_count; i++) {
         const char *error = member_error(entry, i);
@@ -150,11 +155,11 @@ static const char *entry_results_error(const struct entry *entry) {
         return "has no slices";
     }
     if (owned != entry->result_count) {
-        return "has slices without an owner, or with several";
+        return "counts owned slices of all members that differ in sum from its number of slices";
     }
     return entry->slice_count == 0 || entry->slice_count == entry->result_count
                ? rows_error(entry)
-               : "lacks some of its slices";
+               : "lists only some of its slices";
 }
 
 static const char *signatures_error(const struct entry *entry) {
@@ -186,23 +191,23 @@ static const char *suspension_error(const struct entry *entry) {
         return "suspends a member for an unknown reason";
     }
     if (suspension->until_round <= entry->round) {
-        return "suspends a member until a past round";
+        return "suspends a member until a round that has already ended";
     }
     const struct entry_evidence *evidence = &suspension->evidence;
     if (!entry_has_evidence(suspension)) {
         return is_zero(evidence, sizeof *evidence)
                    ? NULL
-                   : "has evidence, but a suspension for its reason has none";
+                   : "has evidence, but a suspension for its reason must not have any";
     }
     return evidence->slice < SWARM_SLICES_MAX && evidence->epoch <= SWARM_EPOCH_MAX
                ? NULL
-               : "has evidence about a slice or an epoch above the limit";
+               : "has evidence with a slice or an epoch above its limit";
 }
 
 static const char *unused_field_error(const struct entry *entry) {
     bool genesis = entry->kind == ENTRY_GENESIS;
     if (!norm_is_valid(entry->reference_norm) || (genesis && entry->reference_norm != 0)) {
-        return "has a reference norm that is not valid";
+        return "has a reference norm that is not a finite number of at least 0";
     }
     if (genesis &&
         (entry->round != 0 || entry->commits != 0 || !is_zero(&entry->prev, sizeof entry->prev))) {
@@ -213,16 +218,16 @@ static const char *unused_field_error(const struct entry *entry) {
     }
     bool has_order = !is_zero(&entry->order, sizeof entry->order);
     if (has_order && entry->kind != ENTRY_ROLLBACK) {
-        return "has an order to roll back, but is not a rollback";
+        return "has the operator's order to roll back, but is not a rollback";
     }
     if (has_order && is_zero(&entry->order.newest, sizeof entry->order.newest)) {
-        return "has an order that names no newest state";
+        return "has an order to roll back that does not give the newest state";
     }
     if (!genesis && !is_zero(&entry->manifest, sizeof entry->manifest)) {
-        return "has a manifest, but is not a genesis";
+        return "has the hash of a manifest, but is not a genesis";
     }
     if (entry->kind != ENTRY_OPEN && entry->deadline_ms != 0) {
-        return "has a deadline, but opens no round";
+        return "has a deadline, but does not open a round";
     }
     return NULL;
 }
@@ -236,12 +241,12 @@ static const char *documents_error(const struct entry *entry) {
     }
     if ((entry->kind == ENTRY_COMMIT || delegation->serial == 0) &&
         !is_zero(delegation, sizeof *delegation)) {
-        return "has a delegation without a serial, or is a commit";
+        return "has a delegation without a serial, or is a commit, which cannot have one";
     }
     if (entry->kind != ENTRY_OPEN || roster->serial == 0) {
         return is_zero(roster, sizeof *roster)
                    ? NULL
-                   : "has a roster epoch without a serial, or opens no round";
+                   : "has a roster epoch without a serial, or does not open a round";
     }
     return roster_epoch_error(roster);
 }
@@ -263,7 +268,7 @@ const char *entry_error(const struct entry *entry) {
         unused_field_error, documents_error,     suspension_error, seats_error,
         entry_leases_error, entry_results_error, signatures_error};
     if (!are_counts_valid(entry)) {
-        return "has a count above its limit";
+        return "has a list that is longer than its limit";
     }
     const char *error = cursor_error(&entry->cursor);
     for (size_t i = 0; i < ARRAY_COUNT(CHECKS) && error == NULL; i++) {

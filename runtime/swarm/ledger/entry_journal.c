@@ -45,7 +45,7 @@ static enum status check_magic(struct entry_journal *journal, int64_t size, stru
     }
     if (memcmp(found, FILE_MAGIC, some) != 0) {
         return fault_set(fault, STATUS_INPUT, journal->path, "use a different state folder",
-                         "is not a journal of this version of Skep");
+                         "is not a journal that this version of Skep can read");
     }
     if (size >= MAGIC_BYTES) {
         return OK;

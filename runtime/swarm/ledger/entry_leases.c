@@ -59,24 +59,27 @@ const char *entry_leases_error(const struct entry *entry) {
     const bool has_start =
         (entry->kind == ENTRY_OPEN || entry->kind == ENTRY_ABORT) && leases->start != 0;
     if (leases->are_needed > 1 || (leases->are_needed == 1 && entry->kind != ENTRY_GENESIS)) {
-        return "says whether leases are needed, but is not a genesis";
+        return "states whether the swarm uses leases, but is not a genesis";
     }
     if (!has_start) {
         return is_zero(leases, offsetof(struct entry_leases, are_needed))
                    ? NULL
-                   : "names electors, but no start of a tracker that opens or aborts a round";
+                   : "has fields of leases, but does not open or abort a round under the start of "
+                     "a tracker";
     }
     if (leases->start > INT64_MAX || has_unused_signatures(leases) ||
         (entry->kind == ENTRY_ABORT && (leases->resigned != 0 || leases->order.count != 0))) {
-        return "has a start above 2^63, or a signature of an elector that has not resigned";
+        return "has a tracker start above 2^63, a signature of an elector that has not resigned, "
+               "or resignations in an ABORT";
     }
     if (leases->order.count == 0) {
         return is_zero(&leases->order, sizeof leases->order)
                    ? NULL
-                   : "has an order to continue without members";
+                   : "has an order to continue without a list of members";
     }
-    return leases->resigned == 0 ? continue_order_error(&leases->order)
-                                 : "has resignations beside the operator's order to continue";
+    return leases->resigned == 0
+               ? continue_order_error(&leases->order)
+               : "has both resignations of electors and the operator's order to continue";
 }
 
 /* ---- electors ---- */
@@ -126,12 +129,12 @@ static const char *order_error(const struct entry *open) {
     const struct continue_order *order = &open->leases.order;
     for (uint32_t seat = 0; seat < open->seat_count; seat++) {
         if (!continue_order_has(order, open->seats[seat].id.bytes)) {
-            return "gives a seat to a member that the order to continue does not name";
+            return "gives a seat to a member that is not listed in the order to continue";
         }
     }
-    return 2 * open->seat_count > order->count
-               ? NULL
-               : "has seats for half of the members of the order to continue, or for fewer";
+    return 2 * open->seat_count > order->count ? NULL
+                                               : "gives seats to at most half of the members that "
+                                                 "are listed in the order to continue";
 }
 
 const char *electors_open_error(const struct electors *electors, const struct roster_epoch *roster,
@@ -139,18 +142,18 @@ const char *electors_open_error(const struct electors *electors, const struct ro
     const struct entry_leases *leases = &open->leases;
     ASSERT(open->kind == ENTRY_OPEN && leases->start != 0 && electors->count <= SWARM_MEMBERS_MAX);
     if (!hash_equal(&leases->state, &electors->state)) {
-        return "has leases for another state than the newest one";
+        return "has leases for a state other than the newest one";
     }
     if (leases->order.count > 0) {
         return order_error(open);
     }
     if (electors->count < SWARM_MEMBERS_MAX && leases->resigned >> electors->count != 0) {
-        return "has the resignation of a member that is no elector";
+        return "has the resignation of a member that is not an elector";
     }
     const struct needed_votes needed = electors_needed_votes(electors, roster, open);
     return electors->count == 0 || (needed.count > 0 && has_needed_votes(&needed, needed.seats))
                ? NULL
-               : "lacks seats of more than half of the electors that have not resigned";
+               : "gives no seats to more than half of the electors that have not resigned";
 }
 
 const char *electors_signatures_error(const struct electors *electors, const struct hash *swarm,

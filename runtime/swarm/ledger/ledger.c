@@ -55,7 +55,7 @@ static const char *round_error(const struct ledger_chain *chain, const struct en
     case ENTRY_SUSPEND:
         return !chain->is_round_open && entry->round == chain->last_ended_round
                    ? NULL
-                   : "suspends a member, but is not directly after the end of its round";
+                   : "suspends a member, but does not directly follow the end of its round";
     }
     return "has an unknown kind";
 }
@@ -95,7 +95,7 @@ static const char *position_error(const struct ledger_chain *chain, const struct
         return rollback_error(&chain->history, entry);
     }
     if (entry->kind == ENTRY_COMMIT && !has_state_of_chain(chain, entry)) {
-        return "has a hash of the chain's state that differs from the chain";
+        return "has a hash of the chain state that differs from the state of this chain";
     }
     const struct hash roster = hash_roster(entry);
     return ends && !hash_equal(&roster, &chain->roster)
@@ -109,10 +109,10 @@ const char *ledger_signatures_error(const uint8_t tracker_key[static KEY_BYTES],
         bool is_signed =
             entry->signature_count == 1 &&
             ledger_is_signed_by(tracker_key, &entry->hash, &entry->signatures[0].signature);
-        return is_signed ? NULL : "is not signed by the tracker";
+        return is_signed ? NULL : "does not have a valid signature of the tracker";
     }
     if (entry->signature_count < entry_votes_needed(entry)) {
-        return "has fewer signatures than a quorum of its roster";
+        return "has fewer signatures than a quorum of its roster requires";
     }
     for (uint32_t i = 0; i < entry->signature_count; i++) {
         const struct entry_signature *signature = &entry->signatures[i];
@@ -137,11 +137,11 @@ static const char *delegation_error(const struct ledger_chain *chain, const stru
     const struct hash *swarm = entry->kind == ENTRY_GENESIS ? &entry->manifest : &chain->swarm;
     if (delegation->serial == 0) {
         return chain->has_operator && entry->kind == ENTRY_GENESIS
-                   ? "is a genesis without the operator's delegation to a tracker"
+                   ? "is a genesis, but has no delegation of the operator to a tracker"
                    : NULL;
     }
     if (delegation->serial <= chain->delegation_serial) {
-        return "has a delegation that is not newer than the one before";
+        return "has a delegation that is not newer than the previous one";
     }
     return !chain->has_operator || delegation_is_signed(chain->operator_key, swarm, delegation)
                ? NULL
@@ -152,14 +152,14 @@ static const char *roster_error(const struct ledger_chain *chain, const struct e
     const struct roster_epoch *newer = &entry->documents.roster;
     const struct roster_epoch *roster = newer->serial != 0 ? newer : &chain->roster_epoch;
     if (newer->serial != 0 && newer->serial <= chain->roster_epoch.serial) {
-        return "has a roster epoch that is not newer than the one before";
+        return "has a roster epoch that is not newer than the previous one";
     }
     if (newer->serial != 0 && chain->has_operator &&
         !roster_epoch_is_signed(chain->operator_key, &chain->swarm, newer)) {
         return "has a roster epoch that the operator did not sign";
     }
     if (entry->kind == ENTRY_OPEN && chain->has_operator && roster->serial == 0) {
-        return "opens a round, but the operator has not signed a roster epoch";
+        return "opens a round, although the operator has not signed a roster epoch yet";
     }
     /* The OPEN of a checkpoint's commit is not known, so the commit's seats are checked. */
     const bool has_seats = entry->kind == ENTRY_OPEN || ledger_chain_is_unconfirmed(chain);
@@ -167,11 +167,11 @@ static const char *roster_error(const struct ledger_chain *chain, const struct e
         const struct entry_seat *seat = &entry->seats[i];
         const bool is_named = roster->serial == 0 || roster_epoch_has(roster, seat->id.bytes);
         if (!is_named && roster->is_open == 0) {
-            return "gives a seat to a member that the operator's roster does not name";
+            return "gives a seat to a member that the operator's roster epoch does not list";
         }
         if (is_named == (seat->is_guest == 1)) {
-            return is_named ? "makes a guest of a member that the operator's roster names"
-                            : "lets a member vote that the operator's roster does not name";
+            return is_named ? "treats a member as a guest that the operator's roster epoch lists"
+                            : "lets a member vote that the operator's roster epoch does not list";
         }
     }
     return NULL;
@@ -207,14 +207,16 @@ static const char *leases_error(const struct ledger_chain *chain, const struct e
     if (entry->kind == ENTRY_COMMIT) {
         return has_needed_votes(&chain->needed, seats_of_signers(entry))
                    ? NULL
-                   : "lacks the votes of more than half of the electors of the state before it";
+                   : "lacks the votes of more than half of the electors of the previous state";
     }
     if (entry->kind != ENTRY_OPEN && entry->kind != ENTRY_ABORT) {
         return NULL;
     }
     if ((entry->leases.start != 0) != (chain->needs_leases == 1)) {
-        return entry->leases.start != 0 ? "has a start of the tracker, but the genesis needs none"
-                                        : "lacks the start of the tracker, which the genesis needs";
+        return entry->leases.start != 0 ? "has the start of a tracker, although the genesis states "
+                                          "that the swarm uses no leases"
+                                        : "lacks the start of a tracker, although the genesis "
+                                          "states that the swarm uses leases";
     }
     if (entry->leases.start == 0 || entry->kind == ENTRY_ABORT) {
         return NULL;
@@ -349,7 +351,7 @@ static const char *begin_error(const struct ledger_chain *chain, const struct ha
         return "belongs to a different swarm than the manifest";
     }
     if (chain->is_round_open != 1) {
-        return "is not the state before a commit: no round is open";
+        return "is not the state of a chain before a commit: no round is open";
     }
     if (chain->delegation_serial == 0 || epoch->serial == 0) {
         return "has no roster epoch or no delegation of the operator";

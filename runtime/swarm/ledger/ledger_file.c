@@ -60,10 +60,10 @@ static enum status find_line(struct ledger_file *file, size_t *length, struct fa
     }
     if (end == NULL && file->parse_end > 0) {
         bool is_truncated = file->parse_end < file->line_max;
-        return fault_set(
-            fault, STATUS_INPUT, file->location,
-            is_truncated ? "remove the last line: its entry is incomplete" : NULL, "%s",
-            is_truncated ? "ends in the middle of an entry" : "is longer than any entry");
+        return fault_set(fault, STATUS_INPUT, file->location,
+                         is_truncated ? "remove the last line, which is incomplete" : NULL, "%s",
+                         is_truncated ? "ends in the middle of an entry"
+                                      : "is longer than any entry");
     }
     *length = end == NULL ? 0 : (size_t)(end - file->buffer) - file->parse_begin;
     return OK;
@@ -128,13 +128,14 @@ static enum status read_checkpoint(const struct json_node *root, uint8_t *bytes,
     TRY(json_get_text(root, "state", &state, NULL, fault));
     const size_t count = strlen(state) / 2;
     if (json_child_count(root) != CHECKPOINT_FIELDS || count > LEDGER_CHAIN_BYTES_MAX) {
-        return json_fault(root, fault, NULL, "has unknown fields, or a state that is too long");
+        return json_fault(root, fault, NULL,
+                          "has unknown fields, or a chain state that is longer than its limit");
     }
     TRY(line_read_hex(root, "state", bytes, count, fault));
     ledger_chain_clear(chain);
     const char *error = ledger_chain_read(bytes, count, chain);
     if (error == NULL && chain->entry_count != entry_count) {
-        error = "has another number of entries";
+        error = "is the checkpoint of a different number of entries";
     }
     return error == NULL ? OK : json_fault_member(root, "state", fault, "%s", error);
 }

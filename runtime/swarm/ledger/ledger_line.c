@@ -29,23 +29,21 @@ const char *ledger_suspension_name(uint32_t reason) {
 
 const char *ledger_suspension_cause(uint32_t reason) {
     static const char *const CAUSES[] = {
-        [SUSPENSION_NONE] = "it did nothing wrong",
-        [SUSPENSION_DECLARATION] =
-            "the second time in three rounds, it did not declare its training",
+        [SUSPENSION_NONE] = "it did not violate the protocol",
+        [SUSPENSION_DECLARATION] = "twice in three rounds, it did not declare its training",
         [SUSPENSION_CONTRIBUTIONS] =
-            "the second time in three rounds, its contributions or their sketches did not arrive",
-        [SUSPENSION_RESULTS] =
-            "the second time in three rounds, the results of its slices did not arrive",
+            "twice in three rounds, its contributions or their sketches did not arrive",
+        [SUSPENSION_RESULTS] = "twice in three rounds, the results of its slices did not arrive",
         [SUSPENSION_LARGE_NORM] =
-            "the second time in three rounds, its contribution was far larger than the others",
+            "twice in three rounds, its contribution was far larger than the others",
         [SUSPENSION_NO_EFFECT] =
-            "the second time in three rounds, its contribution was too small to have an effect",
+            "twice in three rounds, its contribution was too small to have an effect",
         [SUSPENSION_REPETITION] =
-            "the second time in three rounds, its contribution was one of an earlier round",
-        [SUSPENSION_WRONG_SUM] = "it signed a wrong sum",
-        [SUSPENSION_WRONG_SKETCH] = "it signed sketches that are not those of its contribution",
-        [SUSPENSION_INVALID] = "the second time in three rounds, its contributions were not valid",
-        [SUSPENSION_WITHHELD] = "it signed a sum and did not show its own contribution to it"};
+            "twice in three rounds, its contribution was that of an earlier round",
+        [SUSPENSION_WRONG_SUM] = "it signed an incorrect sum",
+        [SUSPENSION_WRONG_SKETCH] = "it signed sketches that do not match its contribution",
+        [SUSPENSION_INVALID] = "twice in three rounds, its contributions were not valid",
+        [SUSPENSION_WITHHELD] = "it signed a sum without sending its own contribution for a check"};
     _Static_assert(ARRAY_COUNT(CAUSES) == SUSPENSION_REASONS, "a reason has no sentence");
     ASSERT(reason < SUSPENSION_REASONS);
     return CAUSES[reason];
@@ -207,7 +205,7 @@ static enum status read_array(const struct json_node *object, const char *key, u
     TRY(json_require(object, key, array, fault));
     TRY(json_as_array(array, fault));
     if (json_child_count(array) > max) {
-        return json_fault(array, fault, NULL, "has more elements than its limit");
+        return json_fault(array, fault, NULL, "has more elements than its key allows");
     }
     *count = (uint32_t)json_child_count(array);
     return OK;
@@ -218,7 +216,7 @@ static enum status read_range(const struct json_node *pair, struct sample_range 
     int64_t ends[2] = {0, 0};
     TRY(json_as_array(pair, fault));
     if (json_child_count(pair) != 2) {
-        return json_fault(pair, fault, NULL, "is not [begin, end]");
+        return json_fault(pair, fault, NULL, "is not a pair [begin, end]");
     }
     for (size_t i = 0; i < 2; i++) {
         const struct json_node node = json_element(pair, i);
@@ -298,8 +296,8 @@ static enum status read_slice(const struct json_node *node, uint32_t index,
     TRY(check_field_count(node, 8, fault));
     TRY(line_read_u64(node, "index", index, &found, fault));
     if (found != index) {
-        return json_fault_member(node, "index", fault, "is not %u, its position in the list",
-                                 index);
+        return json_fault_member(node, "index", fault,
+                                 "is not %u, the position of this seat in the list", index);
     }
     TRY(line_read_fields(node, SLICE_FIELDS, ARRAY_COUNT(SLICE_FIELDS), slice, fault));
     return line_read_mask(node, "contributors", &slice->contributors, fault);
@@ -330,7 +328,8 @@ static enum status read_signer_seat(const struct json_node *node, const struct e
             return OK;
         }
     }
-    return json_fault_member(node, "id", fault, "is not in the roster");
+    return json_fault_member(node, "id", fault,
+                             "is the key of a process that is not in the roster");
 }
 
 static enum status read_signature(const struct json_node *node, const struct entry *entry,
@@ -389,7 +388,7 @@ static enum status read_reason(const struct json_node *root, uint32_t *reason,
             return OK;
         }
     }
-    return json_fault_member(root, "reason", fault, "is not a known reason of a suspension");
+    return json_fault_member(root, "reason", fault, "is not a known reason for a suspension");
 }
 
 static enum status read_suspension(const struct json_node *root,
@@ -463,8 +462,9 @@ static enum status read_kind_fields(const struct json_node *root, uint32_t slice
     if (entry->kind == ENTRY_SUSPEND) {
         TRY(read_suspension(root, &entry->suspension, fault));
         if (has_evidence != entry_has_evidence(&entry->suspension)) {
-            return json_fault_member(root, "evidence", fault,
-                                     "must be given for a false statement, and only then");
+            return json_fault_member(
+                root, "evidence", fault,
+                "must be given for a false statement, and for no other reason");
         }
     }
     TRY(read_members(root, entry, fault));

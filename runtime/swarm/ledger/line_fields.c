@@ -30,7 +30,7 @@ enum status line_read_u64(const struct json_node *object, const char *key, uint6
     TRY(json_require(object, key, &node, fault));
     TRY(json_as_i64(&node, &found, fault));
     if (found < 0 || (uint64_t)found > max) {
-        return json_fault(&node, fault, NULL, "is out of bounds");
+        return json_fault(&node, fault, NULL, "is not from 0 to %llu", (unsigned long long)max);
     }
     *value = (uint64_t)found;
     return OK;
@@ -106,7 +106,7 @@ enum status line_read_mask(const struct json_node *object, const char *name, uin
         TRY(json_as_i64(&one, &bit, fault));
         if (bit < least || bit >= SWARM_MEMBERS_MAX) {
             return json_fault(&one, fault, NULL,
-                              "is not a valid seat, or is not in ascending order");
+                              "is not a seat number, or is not above the seat number before it");
         }
         *mask |= UINT64_C(1) << bit;
         least = bit + 1;
@@ -188,7 +188,7 @@ static enum status read_hex_array(const struct json_node *node, const char *name
     TRY(json_require(node, name, &array, fault));
     TRY(json_as_array(&array, fault));
     if (json_child_count(&array) > max) {
-        return json_fault(&array, fault, NULL, "has more elements than its limit");
+        return json_fault(&array, fault, NULL, "has more elements than its key allows");
     }
     *count = (uint32_t)json_child_count(&array);
     for (uint32_t i = 0; i < *count; i++) {
@@ -261,7 +261,8 @@ static enum status read_lease_signatures(const struct json_node *node, struct en
     TRY(read_hex_array(node, "signatures", SWARM_SIGNATURE_BYTES, SWARM_MEMBERS_MAX, found, &count,
                        fault));
     if (count != (uint32_t)__builtin_popcountll(electors)) {
-        return json_fault_member(node, "signatures", fault, "are not one of each elector");
+        return json_fault_member(node, "signatures", fault,
+                                 "does not have one signature for each elector that has resigned");
     }
     for (uint32_t i = 0; i < SWARM_MEMBERS_MAX; i++) {
         if ((electors >> i & 1) != 0) {
@@ -282,14 +283,15 @@ enum status line_read_leases(const struct json_node *object, struct entry_leases
     }
     TRY(json_get_object(&node, "order", &order, &has_order, fault));
     if (json_child_count(&node) != LEASE_FIELDS + (size_t)has_order) {
-        return json_fault(&node, fault, NULL, "has unknown fields");
+        return json_fault(&node, fault, NULL, "has missing or unknown fields");
     }
     TRY(line_read_hex(&node, "state", leases->state.bytes, HASH_BYTES, fault));
     TRY(line_read_u64(&node, "start", INT64_MAX, &leases->start, fault));
     TRY(line_read_mask(&node, "resigned", &leases->resigned, fault));
     TRY(read_lease_signatures(&node, leases, fault));
     if (leases->start == 0 || (has_order && json_child_count(&order) != ORDER_FIELDS)) {
-        return json_fault(&node, fault, NULL, "has no start, or an order with unknown fields");
+        return json_fault(&node, fault, NULL,
+                          "has a start of 0, or an order with missing or unknown fields");
     }
     if (!has_order) {
         return OK;

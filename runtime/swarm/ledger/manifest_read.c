@@ -203,9 +203,10 @@ static enum status check_operator(struct manifest_reader *reader, const struct y
     if (expected == NULL || memcmp(found, expected, sizeof *found) == 0) {
         return OK;
     }
-    return yaml_fault(
-        &reader->document, key, reader->fault, "ask the swarm's operator for its join string",
-        "is not the key in the join string, %.16s...", public_keys_write(expected, wanted));
+    return yaml_fault(&reader->document, key, reader->fault,
+                      "ask the swarm's operator for its join string",
+                      "is not the operator's key of the join string, %.16s...",
+                      public_keys_write(expected, wanted));
 }
 
 static enum status check_signature(struct manifest_reader *reader, const char *text,
@@ -220,7 +221,7 @@ static enum status check_signature(struct manifest_reader *reader, const char *t
     if (!is_line) {
         return fault_set(reader->fault, STATUS_INPUT, reader->document.source_name,
                          "fetch the manifest again from its source",
-                         "the last line is not a signature of 128 digits 0-9 a-f");
+                         "the last line is not a signature of 128 hexadecimal digits 0-9 a-f");
     }
     if (keys_verify(reader->manifest->join.operator_keys.sign, MANIFEST_SIGN_CONTEXT, text,
                     length - SIGNATURE_LINE_BYTES, signature)) {

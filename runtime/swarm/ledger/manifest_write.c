@@ -118,7 +118,7 @@ static enum status check_text_is_readable(const struct manifest *manifest, const
                                        &manifest->join.operator_keys, &scratch, &again, fault);
     if (status == OK && (strcmp(again.config_text, manifest->config_text) != 0 ||
                          strcmp(again.run_text, manifest->run_text) != 0)) {
-        status = fault_set(fault, STATUS_INPUT, "config.json", "write such characters as \\uXXXX",
+        status = fault_set(fault, STATUS_INPUT, "config.json", "write these characters as \\uXXXX",
                            "has characters that a manifest cannot contain");
     }
     region_finish(&scratch);
@@ -141,8 +141,8 @@ enum status manifest_write(const struct manifest *manifest, const struct key_pai
     }
     if (text->truncated || text->length > MANIFEST_BYTES_MAX) {
         return fault_set(fault, STATUS_INPUT, manifest->name, "list fewer data files",
-                         "config.json of %zu bytes, settings and %d data files do not fit a "
-                         "manifest of %d bytes",
+                         "config.json of %zu bytes, the settings and %d data files exceed the %d "
+                         "bytes of a manifest",
                          strlen(manifest->config_text), manifest->file_count, MANIFEST_BYTES_MAX);
     }
     TRY(check_text_is_readable(manifest, text, fault));

@@ -169,13 +169,13 @@ const char *norms_error(const struct entry_member *members, uint32_t seat_count,
     for (uint32_t i = 0; i < seat_count; i++) {
         if (members[i].weight > 0 &&
             find_position(&members[i], full_weight, reference) != NORM_WITHIN_BOUNDS) {
-            return "gives a weight to a member whose norm is outside the bounds";
+            return "gives a weight to a member whose norm is out of bounds";
         }
     }
     return sum_weights(members, seat_count, ~voters) <=
                    guest_weight_max(members, seat_count, voters)
                ? NULL
-               : "gives its guests more weight than half of that of its voters";
+               : "gives its guests in sum more than half of the weight of its voters";
 }
 
 float norms_clip(double norm, double reference) {

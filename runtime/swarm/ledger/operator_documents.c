@@ -135,7 +135,7 @@ bool roster_epoch_is_signed(const uint8_t operator_key[static KEY_BYTES], const 
 
 const char *roster_epoch_error(const struct roster_epoch *epoch) {
     if (epoch->serial == 0 || epoch->count > ROSTER_KEYS_MAX || epoch->is_open > 1) {
-        return "has a value outside its limits";
+        return "has a field with a value outside its limits";
     }
     for (uint32_t i = 1; i < epoch->count; i++) {
         if (memcmp(epoch->members[i - 1], epoch->members[i], KEY_BYTES) >= 0) {
@@ -143,7 +143,7 @@ const char *roster_epoch_error(const struct roster_epoch *epoch) {
         }
     }
     return epoch->is_open == 1 && epoch->count < ROSTER_VOTERS_MIN
-               ? "is open, but names fewer than three members: only named members vote"
+               ? "is open, but lists fewer than three members, and only listed members vote"
                : NULL;
 }
 
@@ -180,7 +180,7 @@ static size_t write_frame(struct packed_object object, uint8_t kind, uint8_t *by
 static const char *read_frame(struct packed_object object, uint8_t kind, const uint8_t *bytes,
                               size_t count) {
     if (count < OPERATOR_FRAME_HEADER_BYTES || memcmp(bytes, MAGIC, MAGIC_BYTES) != 0) {
-        return "is not a document of an operator";
+        return "is not a delegation or a roster epoch of an operator";
     }
     if (bytes[MAGIC_BYTES] != OPERATOR_FRAME_VERSION || bytes[MAGIC_BYTES + 1] != kind) {
         return "has an unknown version or kind";

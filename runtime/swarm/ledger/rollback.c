@@ -96,7 +96,8 @@ struct order_bytes {
     struct hash swarm, root, newest;
 };
 
-_Static_assert(sizeof(struct order_bytes) == (size_t)3 * HASH_BYTES, "no padding is signed");
+_Static_assert(sizeof(struct order_bytes) == (size_t)3 * HASH_BYTES,
+               "the signed bytes have no padding");
 
 struct rollback_order rollback_order_sign(const struct key_pairs *operator_keys,
                                           const struct hash *swarm, const struct hash *root,
@@ -126,19 +127,19 @@ const char *rollback_error(const struct state_history *history, const struct ent
     const uint32_t target = state_history_find(history, &entry->root);
     ASSERT(entry->kind == ENTRY_ROLLBACK);
     if (target == history->count) {
-        return "rolls back to a root that is not in the history of the current state";
+        return "rolls back to a root that is not in the history of the ledger";
     }
     if (target + 1 == history->count) {
         return "rolls back to the root that is already current";
     }
     const struct hash cursor = hash_cursor(&entry->cursor);
     if (!hash_equal(&cursor, &history->states[target].cursor)) {
-        return "rolls back, but its data cursor is not that of the state it returns to";
+        return "rolls back, but with a data cursor other than that of the restored state";
     }
     if (hash_is_zero(&entry->order.newest)) {
         return NULL; /* no member had the newest state, and there is no order */
     }
     return rollback_order_target(history, &entry->root, &entry->order) == target
                ? NULL
-               : "rolls back by an order for a different history";
+               : "rolls back by an order that the operator gave for a different history";
 }

@@ -20,7 +20,7 @@ enum {
 };
 
 _Static_assert(ROLLBACK_STATES_MAX == STORED_STATES_MAX * STORED_STATE_COMMITS + 1,
-               "the history contains all stored states and the genesis");
+               "the history has room for all stored states and the genesis");
 
 /* A state of the history. */
 struct past_state {

@@ -58,5 +58,5 @@ const char *statement_evidence_error(const struct hash *swarm, const struct entr
         suspension->reason == SUSPENSION_WRONG_SKETCH ? STATEMENT_SKETCHES : STATEMENT_RESULT;
     return statement_is_signed_by(kind, &statement, &suspension->id, &evidence->signature)
                ? NULL
-               : "has evidence that the suspended member did not sign";
+               : "has evidence without a valid signature of the suspended member";
 }

@@ -57,13 +57,14 @@ static void reject_ledger(struct ledger_follower *follower) {
     text_add(&text, "%s: this tracker's ledger is not the one that this member followed: ",
              follower->options->tracker_address);
     if (follower->tracker_has_head) {
-        text_add(&text, "it ends before round %u, which this member has applied",
+        text_add(&text, "it ends before the entry of round %u, which this member has applied",
                  follower->options->state_round);
     } else {
-        text_add(&text, "it does not have entry %llu, of round %u",
+        text_add(&text, "it does not contain entry %llu, of round %u",
                  (unsigned long long)follower->chain.entry_count - 1, follower->round);
     }
-    text_add(&text, "; restore the newest state of the tracker; until then, this member retries");
+    text_add(&text, "; the operator has to restore the newest state of the tracker; until then, "
+                    "this member retries");
     (void)idle_reason_set(follower->reason, reason);
     follower->is_rejected = true;
     follower->has_deferred = false;
@@ -161,7 +162,8 @@ static bool is_copy_outdated(const struct ledger_follower *follower) {
 static void log_suspension(const struct ledger_follower *follower, const struct entry *entry) {
     const uint8_t *own = follower->options->keys->public_keys.sign;
     if (entry->kind == ENTRY_SUSPEND && memcmp(entry->suspension.id.bytes, own, KEY_BYTES) == 0) {
-        log_line(LOG_WARNING, "swarm: this member is suspended until round %u: %s",
+        log_line(LOG_WARNING,
+                 "swarm: this member has no seat until round %u: it is suspended because %s",
                  entry->suspension.until_round, ledger_suspension_cause(entry->suspension.reason));
     }
 }
@@ -185,7 +187,7 @@ static bool append_entry(struct ledger_follower *follower, const struct entry *e
     }
     const char *error = append_verified_entry(follower, entry);
     if (error != NULL && begins) {
-        reject_checkpoint(follower, "the entry after it", error);
+        reject_checkpoint(follower, "the entry after the checkpoint", error);
         return false;
     }
     if (error != NULL) {
@@ -272,7 +274,7 @@ static uint64_t next_requested_index(const struct ledger_follower *follower) {
  * then rejected. */
 static bool reject_early_end(struct ledger_follower *follower) {
     if (ledger_chain_is_unconfirmed(&follower->chain)) {
-        reject_checkpoint(follower, "the entry after it", "is missing");
+        reject_checkpoint(follower, "the entry after the checkpoint", "is missing");
         return true;
     }
     if (!ledger_follower_is_synced(follower)) {
@@ -306,7 +308,7 @@ static bool read_page(struct ledger_follower *follower, struct wire_ledger_page 
     bool is_valid = true;
     *is_end = page->entry_count <= page->first + page->count;
     if (page->count == 0 && !*is_end) {
-        reject_entry(follower, "cannot be read by the tracker");
+        reject_entry(follower, "cannot be read by the tracker from its store");
         return false;
     }
     while (is_valid && page->count > 0) {

@@ -233,14 +233,12 @@ static void carry_out_action(struct member_loop *loop, const struct action *acti
 static void log_conflict(struct member_loop *loop) {
     const enum lease_conflict conflict = member_take_conflict(loop->member);
     if (conflict == LEASE_HELD) {
-        log_line(LOG_WARNING,
-                 "swarm: fork: this member has voted for another start of the tracker after the "
-                 "same state, and does not vote for this one; the operator can name the one that "
-                 "continues");
+        log_line(LOG_WARNING, "swarm: possible fork: this member promised its vote to another "
+                              "start of the tracker after the same state, so it does not vote for "
+                              "this one; the operator can order one to continue");
     } else if (conflict == LEASE_COPIED) {
-        log_line(LOG_ERROR,
-                 "swarm: fork: two trackers continue this swarm, and one is a copy of the other; "
-                 "stop one of them");
+        log_line(LOG_ERROR, "swarm: fork: two trackers continue this swarm, one from a copy of the "
+                            "other's store; stop one of them");
     }
 }
 

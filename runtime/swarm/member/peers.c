@@ -102,7 +102,7 @@ static void permit_peer(struct peers *peers, const struct member_peer_link *link
                         const char *address) {
     struct fault fault;
     if (messenger_peer(peers->messenger, link->entry.keys.curve, address, &fault) != OK) {
-        log_line(LOG_WARNING, "swarm: ignoring a member of the address book: %s: %s", fault.subject,
+        log_line(LOG_WARNING, "swarm: ignoring a member in the address book: %s: %s", fault.subject,
                  fault.reason);
     }
 }

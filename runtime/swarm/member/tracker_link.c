@@ -45,9 +45,9 @@ static void close_connection(struct tracker_link *link) {
 static void follow(struct tracker_link *link, const struct known_delegation *newer) {
     struct fault fault;
     const bool is_other = !public_keys_equal(&newer->delegation.tracker, &link->keys);
-    log_line(LOG_INFO, "%s: the operator's delegation has serial %llu now%s",
+    log_line(LOG_INFO, "%s: the operator's newest delegation has serial %llu%s",
              link->options->tracker_address, (unsigned long long)newer->delegation.serial,
-             is_other ? ", and names another tracker" : "");
+             is_other ? ", and is for another tracker" : "");
     if (is_other) {
         close_connection(link);
     }
@@ -66,7 +66,7 @@ static void follow(struct tracker_link *link, const struct known_delegation *new
 
 static void log_error(struct tracker_link *link, const char *error) {
     if (error != NULL && error != link->logged_error) {
-        log_line(LOG_WARNING, "%s: the delegation that is served there %s; using the known one",
+        log_line(LOG_WARNING, "%s: the delegation that the tracker serves %s; using the known one",
                  link->options->tracker_address, error);
     }
     link->logged_error = error;

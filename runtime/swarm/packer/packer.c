@@ -18,7 +18,7 @@ static int append(void *context, const char *bytes, size_t count) {
     } else if (packer->mode == PACKER_COMPARE) {
         if (count > packer->capacity - packer->offset ||
             memcmp(packer->bytes + packer->offset, bytes, count) != 0) {
-            packer_fail(packer, "is not in canonical form");
+            packer_fail(packer, "is not in the canonical form of MessagePack");
             return -1;
         }
     }
@@ -105,7 +105,7 @@ static const char *compare(struct packed_object object, const uint8_t *bytes, si
         .mode = PACKER_COMPARE, .bytes = (uint8_t *)(uintptr_t)bytes, .capacity = count};
     pack_object(&packer, object);
     if (packer.offset != count) {
-        packer_fail(&packer, "is not in canonical form");
+        packer_fail(&packer, "is not in the canonical form of MessagePack");
     }
     return packer.error;
 }
@@ -154,7 +154,7 @@ void pack_u32(struct packer *packer, const char *name, uint32_t *value) {
     uint64_t wide = *value;
     pack_u64(packer, name, &wide);
     if (wide > UINT32_MAX) {
-        packer_fail(packer, "has a number above its limit");
+        packer_fail(packer, "has a number above the limit of its field");
         wide = 0;
     }
     if (packer->mode == PACKER_READ) {
@@ -166,7 +166,7 @@ uint32_t pack_element_count(struct packer *packer, const char *name, uint32_t *c
                             uint32_t max) {
     pack_u32(packer, name, count);
     if (*count > max) {
-        packer_fail(packer, "has a count above its limit");
+        packer_fail(packer, "has a count above the limit of its field");
         if (packer->mode == PACKER_READ) {
             *count = 0; /* the caller's loops stay within their arrays */
         }
@@ -180,7 +180,7 @@ void pack_text(struct packer *packer, const char *name, char *text, size_t capac
     if (packer->mode == PACKER_READ) {
         struct packer_token token = next_token(packer, TOKEN_TEXT);
         if (token.value >= capacity) {
-            packer_fail(packer, "has a text longer than its limit");
+            packer_fail(packer, "has a text longer than the limit of its field");
             token.value = 0;
         }
         memset(text, 0, capacity);
@@ -206,7 +206,7 @@ void pack_array(struct packer *packer, const char *name, uint32_t count) {
         msgpack_packer writer = writer_of(packer);
         msgpack_pack_array(&writer, count);
     } else if (next_token(packer, TOKEN_ARRAY).value != count) {
-        packer_fail(packer, "has a list of the wrong length");
+        packer_fail(packer, "has a list of a length other than expected");
     }
 }
 
@@ -235,7 +235,7 @@ void pack_bin(struct packer *packer, const char *name, size_t count) {
     if (packer->mode != PACKER_READ) {
         write_bin_header(packer, name, count);
     } else if (read_bin(packer, name) != count) {
-        packer_fail(packer, "has a list of the wrong length");
+        packer_fail(packer, "has a list of a length other than expected");
     }
 }
 
@@ -248,7 +248,7 @@ uint32_t pack_bin_of_any_length(struct packer *packer, const char *name, uint32_
     }
     const uint64_t length = read_bin(packer, name);
     if (length % element_bytes != 0 || length / element_bytes > max) {
-        packer_fail(packer, "has a list of the wrong length");
+        packer_fail(packer, "has a list of a length other than expected");
     }
     *count = packer->error == NULL ? (uint32_t)(length / element_bytes) : 0;
     return *count;
@@ -286,7 +286,8 @@ void pack_bytes(struct packer *packer, const char *name, void *bytes, size_t cou
     pack_part(packer, bytes, count);
 }
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "fp64 numbers are packed as they are");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "fp64 numbers are packed as they are in memory, which must be little-endian");
 
 void pack_f64(struct packer *packer, const char *name, double *value) {
     pack_bytes(packer, name, value, sizeof *value);

@@ -134,7 +134,9 @@ static void read_runs(struct packer *packer, const struct number_column *column,
         const uint64_t value = pack_part_number(packer, 0, column->bytes);
         for (uint64_t i = 0; i < run_rows; i++) {
             if (row == rows->count) {
-                packer_fail(packer, "has runs of more rows than the swarm has slices");
+                packer_fail(
+                    packer,
+                    "has runs of equal values that cover more rows than the swarm has slices");
                 return;
             }
             set_number(column, row, value);
@@ -142,7 +144,8 @@ static void read_runs(struct packer *packer, const struct number_column *column,
         }
     }
     if (row != rows->count) {
-        packer_fail(packer, "has runs of fewer rows than the swarm has slices");
+        packer_fail(packer,
+                    "has runs of equal values that cover fewer rows than the swarm has slices");
     }
 }
 
@@ -201,7 +204,7 @@ static void read_stretches(struct packer *packer, uint64_t *selected, uint32_t c
         const uint64_t first = pack_part_number(packer, 0, STRETCH_BYTES - RUN_ROWS_BYTES);
         const uint64_t rows = pack_part_number(packer, 0, RUN_ROWS_BYTES);
         if (first + rows > count) {
-            packer_fail(packer, "has rows beyond the swarm's slices");
+            packer_fail(packer, "has rows above the swarm's number of slices");
             return;
         }
         for (uint64_t row = first; row < first + rows; row++) {

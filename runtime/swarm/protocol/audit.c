@@ -22,7 +22,7 @@ static struct drawn draw_numbers(const struct audit_draw *draw) {
     hash_add(&state, draw->secret.bytes, HASH_BYTES);
     hash_add(&state, draw->seed.bytes, HASH_BYTES);
     const struct hash hash = hash_end(&state);
-    _Static_assert(sizeof drawn <= HASH_BYTES, "a hash has too few bytes");
+    _Static_assert(sizeof drawn <= HASH_BYTES, "the drawn bytes fit in a hash");
     memcpy(&drawn, hash.bytes, sizeof drawn);
     return drawn;
 }

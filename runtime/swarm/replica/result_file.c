@@ -25,7 +25,7 @@ struct result_row {
 };
 
 _Static_assert(sizeof(struct result_header) == 24 && sizeof(struct result_row) == 24 + HASH_BYTES,
-               "both are written without padding");
+               "the headers have no padding");
 
 static int64_t row_offset(uint32_t slice) {
     return (int64_t)(sizeof(struct result_header) + slice * sizeof(struct result_row));
@@ -96,13 +96,13 @@ static const char *read_header(const struct result_files *files, uint32_t round,
     memcpy(&header, files->header, sizeof header);
     if (memcmp(header.mark, MARK, sizeof MARK) != 0 || header.round != round ||
         header.slice_count != files->slices.count) {
-        return "is not a results file of this round and swarm";
+        return "is not a file with the results of this round of this swarm";
     }
     for (uint32_t s = 0; s < header.slice_count; s++) {
         struct result_row row;
         memcpy(&row, files->header + row_offset(s), sizeof row);
         if (row.bytes != slices_range(&files->slices, s).bytes) {
-            return "contains a slice whose length differs from this swarm's";
+            return "has a slice whose length differs from that of the swarm's slice";
         }
         reports[s] = (struct slice_report){.epoch = row.epoch,
                                            .has_result = 1,
@@ -111,7 +111,7 @@ static const char *read_header(const struct result_files *files, uint32_t round,
     }
     return memcmp(files->header + hashed_bytes, hash.bytes, HASH_BYTES) == 0
                ? NULL
-               : "is damaged: its header does not match its hash";
+               : "is damaged: its header does not match the hash of the header";
 }
 
 static const char *check_results(const struct result_files *files, const uint8_t *results,
@@ -120,7 +120,7 @@ static const char *check_results(const struct result_files *files, const uint8_t
         struct slice_range range = slices_range(&files->slices, s);
         struct hash hash = hash_of(results + range.offset, range.bytes);
         if (!hash_equal(&hash, &reports[s].hash)) {
-            return "is damaged: a result does not match its hash";
+            return "is damaged: a result does not match the hash in the header";
         }
     }
     return NULL;
@@ -134,7 +134,7 @@ enum status result_file_read(const struct result_files *files, const char *path,
     enum status status = OK;
     const char *error = NULL;
     if (size != (int64_t)result_files_bytes(files)) {
-        error = "differs in size from this swarm's results files";
+        error = "has a size other than that of a file with this swarm's results";
     } else {
         status = file_read_at(fd, path, files->header, files->header_bytes, 0, fault);
         error = status == OK ? read_header(files, round, reports) : NULL;

@@ -99,7 +99,7 @@ static bool evict_unresponsive(struct tracker_loop *loop) {
             continue;
         }
         if (guest_find(loop->guests, member->keys.curve) != NULL) {
-            log_line(LOG_INFO, "%s is unresponsive; freeing its slot", member->name);
+            log_line(LOG_INFO, "%s does not respond: its slot is free again", member->name);
             messenger_disconnect(loop->messenger, member->keys.curve);
         }
         remove_member(loop, (int)row);
@@ -129,7 +129,8 @@ static bool evict_guest(struct tracker_loop *loop, const struct public_keys *new
         return false;
     }
     const struct public_keys evicted = members->rows[found].keys;
-    log_line(LOG_INFO, "%s, a guest, frees its slot for a voter", members->rows[found].name);
+    log_line(LOG_INFO, "the guest %s is disconnected: a voter needs its slot",
+             members->rows[found].name);
     remove_member(loop, found);
     messenger_disconnect(loop->messenger, evicted.curve);
     return true;
@@ -166,7 +167,7 @@ void admission_log_strangers(struct tracker_loop *loop, int64_t now_ms) {
     if (log->skipped > 0 && now_ms >= log->next_ms) {
         log_line(LOG_INFO,
                  "%u more connection%s with keys that are not on the allow-list tried to join or "
-                 "query within a minute; `skep status` lists the keys that wait",
+                 "query within a minute; `skep status` lists their keys",
                  log->skipped, log->skipped == 1 ? "" : "s");
         log->skipped = 0;
         log->next_ms = now_ms + STRANGER_LOG_MS;
@@ -241,7 +242,10 @@ static void set_display_name(const struct tracker_loop *loop,
 static void reject_replaced_start(struct tracker_loop *loop, struct tracker_guest *guest,
                                   const struct admitted_member *member) {
     guest_withdraw_introduction(guest);
-    log_line(LOG_INFO, "an older process of %s reconnected; asking it to exit", member->name);
+    log_line(LOG_INFO,
+             "an older process of %s reconnected after a newer one had joined; asking the older "
+             "one to exit",
+             member->name);
     (void)tracker_loop_send(loop, guest, WIRE_REPLACED, 0, NULL, 0);
 }
 
@@ -296,7 +300,7 @@ static void review_introduction(struct tracker_loop *loop, struct tracker_guest 
     } else if (row != same) {
         guest_reject(
             loop, guest,
-            "a process with the same identity but a different channel key is already a member");
+            "a member with the same signing key but a different connection key has already joined");
     } else if (row != MEMBER_NONE &&
                member_was_replaced(&members->rows[row], introduction->start_id)) {
         reject_replaced_start(loop, guest, &members->rows[row]);

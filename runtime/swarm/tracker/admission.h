@@ -21,7 +21,7 @@ enum guest_class {
     GUEST_MEMBER,   /* an admitted member */
 };
 _Static_assert(GUEST_MEMBER + 1 == MESSAGE_GUEST_CLASSES,
-               "the messenger has a slot limit for each class");
+               "the messenger has a limit of slots for each class of connection");
 
 /* classify_guest: returns the class of the process with this channel key. `context` is the struct
  * tracker_loop. */

@@ -95,7 +95,7 @@ static enum status read_row(const struct yaml_document *document, const struct y
     }
     if (item->kind != YAML_MAP) {
         return yaml_fault(document, item, fault, "write it as `- key: ...`",
-                          "is not a map with a key");
+                          "is not a map of the form `- key: ...`");
     }
     TRY(read_key(document, item, list, fault));
     TRY(read_name(document, item, &list->rows[list->count], fault));
@@ -157,7 +157,7 @@ static enum status check_voters(const struct yaml_document *document, const stru
     }
     return yaml_fault(document, yaml_find(document, "open"), fault,
                       "add members with `skep roster add KEY`, or remove `open: true`",
-                      "is true, but the list names %u of at least %d members that vote",
+                      "is true, but the list has only %u of the at least %d members that vote",
                       list->count, ROSTER_VOTERS_MIN);
 }
 

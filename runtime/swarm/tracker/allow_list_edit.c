@@ -256,8 +256,8 @@ static enum status remove_row(struct allow_list_edit *edit, const char *key_or_n
     }
     if (edit->old_list.is_open && edit->old_list.count == ROSTER_VOTERS_MIN) {
         return fault_set(fault, STATUS_INPUT, edit->path,
-                         "add another member first, or remove `open: true`",
-                         "names only three members, the fewest that may vote in an open swarm");
+                         "add another member first, or remove `open: true` from the list",
+                         "has only three members, the fewest that may vote in an open swarm");
     }
     edit->new_list = edit->old_list;
     allow_list_erase(&edit->new_list, (uint32_t)index);

@@ -43,8 +43,8 @@ enum status allow_list_sign(const char *path, const struct allow_list *list,
     known.epoch.serial = operator_next_serial(newest, (uint64_t)clock_unix_s());
     const char *error = roster_epoch_error(&known.epoch);
     if (error != NULL) {
-        return fault_set(fault, STATUS_INPUT, path, "name at least three members, or remove `open`",
-                         "%s", error);
+        return fault_set(fault, STATUS_INPUT, path,
+                         "list at least three members, or remove `open: true`", "%s", error);
     }
     roster_epoch_sign(operator_keys, swarm, &known.epoch);
     return roster_file_write(file, &known, fault);
@@ -94,7 +94,7 @@ static void read_epoch(struct allow_list_watch *watch) {
         return;
     }
     if (roster_file_read(file, watch->authority->operator_keys.sign, &known, &fault) != OK) {
-        log_line(LOG_WARNING, "%s: %s; it is ignored", fault.subject, fault.reason);
+        log_line(LOG_WARNING, "%s: %s; this roster epoch is ignored", fault.subject, fault.reason);
     } else if (hash_equal(&known.swarm, &watch->authority->swarm) &&
                known.epoch.serial > watch->epoch.serial) {
         watch->epoch = known.epoch;
@@ -113,8 +113,8 @@ void allow_list_watch_epoch(struct allow_list_watch *watch) {
         read_epoch(watch);
     } else if (watch->epoch.serial != 0) {
         log_line(LOG_WARNING,
-                 "allow-list %s: the operator has not signed it; only members that its newest "
-                 "roster epoch names may join until `skep roster sign` has signed it",
+                 "allow-list %s: the operator has not signed its newest version; until `skep "
+                 "roster sign` does, only members that the newest roster epoch lists may join",
                  watch->path);
     }
 }
@@ -132,7 +132,7 @@ enum status allow_list_watch_check(const struct allow_list_watch *watch, struct 
     return fault_set(
         fault, STATUS_INPUT, watch->path,
         "start the tracker once with --operator-key FILE, which signs it",
-        "the operator has not signed the allow-list, and the ledger has no signed one");
+        "the operator has not signed the allow-list, and the ledger has no roster epoch either");
 }
 
 bool allow_list_watch_permits(const struct allow_list_watch *watch,

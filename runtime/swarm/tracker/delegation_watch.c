@@ -18,7 +18,7 @@ static void adopt(struct tracker_loop *loop, const struct known_delegation *newe
     if (!loop->delegation.is_revoked) {
         delegation_server_set(loop->delegation_server, newer);
         tracker_set_delegation(loop->driver->tracker, &newer->delegation);
-        log_line(LOG_INFO, "the operator's delegation has serial %llu now",
+        log_line(LOG_INFO, "the operator's newest delegation has serial %llu",
                  (unsigned long long)newer->delegation.serial);
     }
 }
@@ -29,7 +29,7 @@ static void read_file(struct tracker_loop *loop) {
     struct fault fault;
     if (delegation_file_read(watch->file.path, loop->options.operator_keys.sign, &read, &fault) !=
         OK) {
-        log_line(LOG_WARNING, "%s: %s; it is ignored", fault.subject, fault.reason);
+        log_line(LOG_WARNING, "%s: %s; this delegation is ignored", fault.subject, fault.reason);
     } else if (!hash_equal(&read.swarm, &loop->options.manifest_hash)) {
         log_line(LOG_WARNING, "%s: the delegation is for a different swarm; it is ignored",
                  watch->file.path);
@@ -48,8 +48,8 @@ static void warn_of_expiry(struct tracker_loop *loop, uint64_t now_s) {
     if (delegation_warning(&watch->known.delegation, now_s, &watch->warn_s)) {
         log_line(LOG_WARNING,
                  "the operator's delegation to this tracker expires in %s, and then the tracker "
-                 "ends; sign a new one where the operator's key is: skep track RUN.yaml --delegate "
-                 "%s --operator-key FILE --days D",
+                 "exits; sign a new one where the operator's key is: skep track RUN.yaml "
+                 "--delegate %s --operator-key FILE --days D",
                  delegation_time_left(&watch->known.delegation, now_s, left),
                  public_keys_write(&loop->options.keys->public_keys, key));
     }
@@ -77,8 +77,8 @@ enum status delegation_watch_fault(const struct tracker_loop *loop, struct fault
     const char *path = loop->delegation.file.path;
     return loop->delegation.is_revoked
                ? fault_set(fault, STATUS_INPUT, path,
-                           "start the tracker that has this key, or sign a new delegation with "
-                           "`skep track RUN.yaml --delegate KEY`",
+                           "start the tracker that has this key, or the operator signs a new "
+                           "delegation with `skep track RUN.yaml --delegate KEY`",
                            "the operator has delegated the swarm to a tracker with another key")
                : fault_set(fault, STATUS_INPUT, path,
                            "sign a new one with `skep track RUN.yaml --delegate KEY`",

@@ -65,7 +65,8 @@ enum status machine_driver_open(const struct durable_options *options,
         return fault_set(fault, STATUS_INPUT, options->path,
                          "restore the newest delegation.signed, or sign a new one with `skep track "
                          "RUN.yaml --delegate KEY`",
-                         "the ledger contains a newer delegation than the one of this tracker");
+                         "the ledger contains a newer delegation than the one that this tracker "
+                         "was started with");
     }
     if (options->delegation != NULL &&
         options->delegation->serial > opened->durable.chain.delegation_serial) {
@@ -127,8 +128,7 @@ static void log_entry(const struct entry *entry) {
                  entry->signature_count, root);
         break;
     case ENTRY_ABORT:
-        log_line(LOG_WARNING,
-                 "round %u aborted without a result; its samples will be used in later rounds",
+        log_line(LOG_WARNING, "round %u aborted without a result; its samples return to the swarm",
                  entry->round);
         break;
     case ENTRY_SUSPEND:
@@ -155,8 +155,8 @@ static void warn_of_little_training(struct machine_driver *driver, const struct 
     driver->training_warned_ms = now_ms;
     log_line(
         LOG_WARNING,
-        "round %u: members trained on %.0f %% of their samples before the deadline; other work "
-        "slows their machines, or swarm.patience is too low, which only a new swarm can change",
+        "round %u: members trained on %.0f %% of their samples before the deadline: other programs "
+        "slow their machines down, or swarm.patience is too low, which only a new swarm can change",
         commit->round, 100.0 * (double)share.tokens / (double)share.planned);
 }
 
@@ -206,7 +206,7 @@ static void log_stage(struct machine_driver *driver) {
     }
     int64_t now_ms = tracker_now_ms();
     if (driver->stage != NULL) {
-        log_line(LOG_DEBUG, "round %u: stage %s took %lld ms, next is %s",
+        log_line(LOG_DEBUG, "round %u: the stage %s took %lld ms; the next is %s",
                  driver->newest_entry.round, driver->stage,
                  (long long)(now_ms - driver->stage_since_ms), stage);
     }
@@ -256,7 +256,7 @@ void machine_driver_read_order(struct tracker_loop *loop) {
     } else if (!hash_equal(&file.state, &current.state) || current.start.number == 0 ||
                !tracker_start_equal(&file.start, &current.start)) {
         log_line(LOG_INFO,
-                 "%s: the order is for another start of the tracker, or an earlier state; it is "
+                 "%s: the order is for another start of the tracker, or for an older state; it is "
                  "ignored",
                  path);
     } else if (!continue_order_is_signed(loop->options.operator_keys.sign, &current.swarm,
@@ -275,7 +275,7 @@ static void log_fork(struct machine_driver *driver) {
     const bool is_possible = tracker_is_fork_possible(driver->tracker, &all, &here);
     if (is_possible && !driver->is_fork_logged) {
         log_line(LOG_ERROR,
-                 "possible fork: %u of the %u electors of the newest state are connected, more "
+                 "possible fork: %u of the %u electors of the newest state are connected, but more "
                  "than half must be; the others may follow a copy of this tracker: stop the copy, "
                  "wait for them, or order this one to continue with `skep track --continue`",
                  here, all);

@@ -37,10 +37,11 @@ static void continue_probe(struct tracker_loop *loop, struct admitted_member *me
     }
     if (state == CONNECT_PROBE_FAILED && !probe->failure_is_logged) {
         probe->failure_is_logged = true;
-        log_line(LOG_WARNING,
-                 "%s: other members cannot connect to %s (tried for %d s): its user must open this "
-                 "port, or correct --public; it trains through the other members",
-                 member->name, member->address, PROBE_TIMEOUT_MS / 1000);
+        log_line(
+            LOG_WARNING,
+            "%s: other members could not connect to %s for %d s: the user of that machine has to "
+            "open the port, or correct --public; meanwhile the member trains through the others",
+            member->name, member->address, PROBE_TIMEOUT_MS / 1000);
     }
     if (state != CONNECT_PROBE_PENDING) {
         set_reachable(loop, member, state == CONNECT_PROBE_OK);

@@ -46,7 +46,8 @@ static enum status read_order(const struct json_node *root, struct rollback_file
     TRY(json_get_i64(root, "format", &format, NULL, fault));
     if (format != FORMAT || json_child_count(root) != FIELD_COUNT) {
         return json_fault(root, fault, "write the order with `skep track --rollback` again",
-                          "is not an order of format %d", FORMAT);
+                          "is not a file of format %d with the operator's order to roll back",
+                          FORMAT);
     }
     TRY(read_hex(root, "swarm", &file->swarm, sizeof file->swarm, fault));
     TRY(read_hex(root, "root", &file->root, sizeof file->root, fault));

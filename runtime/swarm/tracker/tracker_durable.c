@@ -240,7 +240,7 @@ static const char *complete_entry(struct tracker_durable *durable, const struct 
     }
     const struct hash hash = entry_hash(&durable->entry);
     return hash_equal(&hash, &entry->hash) ? entry_error(&durable->entry)
-                                           : "has a hash that its quorum did not sign";
+                                           : "has a hash that the votes of its quorum do not sign";
 }
 
 static bool is_part_changed(const struct durable_part *part) {

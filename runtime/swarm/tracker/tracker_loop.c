@@ -299,13 +299,13 @@ static void read_rollback_order(struct tracker_loop *loop) {
                  options->order_path);
     } else if (!tracker_order_rollback(loop->driver->tracker, &file.root, &file.order)) {
         log_line(LOG_INFO,
-                 "%s: the order was followed before, or names states that the ledger "
-                 "no longer has; it is ignored",
+                 "%s: the order was carried out before, or is for states that the ledger no longer "
+                 "has; it is ignored",
                  options->order_path);
     } else {
         log_line(LOG_WARNING,
-                 "the operator ordered a rollback to root %.16s; it starts once a connected member "
-                 "has that state",
+                 "the operator ordered a rollback to root %.16s; it happens once a connected "
+                 "member has that state",
                  hash_hex(&file.root, root));
     }
 }

@@ -11,8 +11,8 @@ static void describe_deadlines(const struct tracker *tracker, const struct swarm
     text_add(text,
              "heartbeat %u ms (1 x round trip of %u ms), silence %u ms (4 x round trip + 4 x "
              "heartbeat), train %u ms (%g x %u ms), contributions %u ms (%g x %u ms), exchange %u "
-             "ms (%g x %u ms), apply %u ms (%g x %u ms), round %u ms: each from the usual time of "
-             "the members, and a slack of %u ms",
+             "ms (%g x %u ms), apply %u ms (%g x %u ms), round %u ms: each time limit is a "
+             "multiple of the members' usual time, with a slack of %u ms",
              timing->heartbeat_ms, times->round_trip_ms, timing->silence_ms, timing->train_ms,
              tracker->settings.training.patience, times->train_ms, timing->contribution_ms,
              tracker->settings.training.patience, times->contribution_ms, timing->exchange_ms,

@@ -300,14 +300,14 @@ static const char *read_header(const struct wire_shape *shape, const struct fram
                                struct message *message) {
     uint32_t kind = kind_properties(frame->kind);
     if ((kind & IS_MESSAGE) == 0) {
-        return "has an unknown kind";
+        return "has a header with an unknown message kind";
     }
     if (frame->offset != 0 || ((kind & HAS_ROUND) == 0 && frame->round != 0) ||
         ((kind & HAS_SLICE) == 0 && (frame->slice != 0 || frame->epoch != 0))) {
-        return "has a header field that its kind does not use";
+        return "has a header field that messages of its kind do not use";
     }
     if (frame->slice >= shape->slice_count) {
-        return "has a slice index beyond the swarm's slices";
+        return "has a slice index above the swarm's number of slices";
     }
     memset(message, 0, sizeof *message);
     message->kind = (enum message_kind)frame->kind;
@@ -328,7 +328,7 @@ static const char *fields_error(const struct wire_shape *shape, const struct mes
         return "has a norm that is not a finite number of at least 0";
     }
     if (wire_has_unknown_seats(shape, message->contributors)) {
-        return "has contributors beyond the swarm's seats";
+        return "has contributors with seat numbers above the swarm's maximum";
     }
     if (message->kind == MESSAGE_DECLARE && hash_is_zero(&message->root)) {
         return "declares a contribution without a root";
@@ -336,10 +336,11 @@ static const char *fields_error(const struct wire_shape *shape, const struct mes
     if (message->ballot.refusal.reason >= REFUSAL_REASONS ||
         message->ballot.refusal.suspect >= SWARM_MEMBERS_MAX ||
         wire_has_unknown_seats(shape, message->ballot.refusal.silent_seats)) {
-        return "refuses for an unknown reason, or has seats beyond the swarm's";
+        return "has a refusal with an unknown reason, or with seat numbers above the swarm's "
+               "maximum";
     }
     if (message->ballot.recheck >= RECHECK_SLICE + shape->slice_count) {
-        return "has voters compute a slice again that does not exist";
+        return "asks voters to compute the sum of a slice that does not exist";
     }
     if (message->poll.ends_training > 1) {
         return "has a flag that is neither 0 nor 1";
@@ -392,7 +393,7 @@ const char *wire_read_message(const struct wire_shape *shape, const struct frame
     }
     const size_t prefix = wire_is_chunked(frame->kind) ? WIRE_LENGTH_BYTES : 0;
     if (prefix > 0 && (count < prefix || wire_read_length(payload) != count)) {
-        return "has a length field that differs from its length";
+        return "has a length field that differs from the length of the message";
     }
     error = packer_read((struct packed_object){pack_message, &packed}, payload + prefix,
                         count - prefix);

@@ -72,7 +72,9 @@ void wire_pack_proposal(struct packer *pack, const struct wire_shape *shape, str
     pack_u64_column(pack, "holders", rows, 0);
     for (uint32_t i = 0; i < shape->slice_count; i++) {
         if (wire_has_unknown_seats(shape, holders[i])) {
-            packer_fail(pack, "names a holder whose seat number is too high");
+            packer_fail(
+                pack,
+                "lists a holder of contributions with a seat number above the swarm's maximum");
         }
     }
 }
@@ -87,7 +89,7 @@ static void pack_seats(struct packer *pack, const struct wire_shape *shape,
                        struct round_table *table) {
     pack_u64(pack, "declared", &table->declared_seats);
     if (wire_has_unknown_seats(shape, table->declared_seats)) {
-        packer_fail(pack, "declares seats beyond the swarm's");
+        packer_fail(pack, "has declarations of seats above the swarm's maximum");
     }
     if (packer_is_reading(pack) && pack->error != NULL) {
         table->declared_seats = 0;
@@ -146,7 +148,7 @@ static void pack_plans(struct packer *pack, const struct wire_shape *shape,
     for (uint32_t i = 0; i < count; i++) {
         if (plans[i].owner >= shape->members_max ||
             wire_has_unknown_seats(shape, plans[i].expected_seats | plans[i].optional_seats)) {
-            packer_fail(pack, "has a slice with seats beyond the swarm's");
+            packer_fail(pack, "has a slice with seats above the swarm's maximum");
         }
     }
 }
@@ -156,7 +158,7 @@ void wire_pack_table(struct packer *pack, const struct wire_shape *shape, struct
     pack_u32(pack, "version", &table->version);
     pack_u32(pack, "base", base);
     if (table->version <= *base) {
-        packer_fail(pack, "is not newer than its base");
+        packer_fail(pack, "has a version that is not newer than its base");
     }
     if (packer_is_reading(pack)) {
         table->declared_seats = 0;
@@ -176,7 +178,7 @@ static void pack_awaited(struct packer *pack, const struct wire_shape *shape,
     pack_u32_runs(pack, "awaited_ms", rows, 0, 4);
     for (uint32_t seat = shape->members_max; seat < SWARM_MEMBERS_MAX; seat++) {
         if (awaited_ms[seat] != 0) {
-            packer_fail(pack, "has a waiting time for a seat that the swarm does not have");
+            packer_fail(pack, "has a waiting time for a seat above the swarm's maximum");
         }
     }
 }
@@ -197,7 +199,7 @@ static void check_row(struct packer *pack, const struct wire_shape *shape,
     }
     if (wire_has_unknown_seats(shape,
                                row->received_seats | row->rejected_seats | row->contributors)) {
-        packer_fail(pack, "has seats beyond the swarm's");
+        packer_fail(pack, "has seats above the swarm's maximum");
     }
 }
 
@@ -252,7 +254,7 @@ void wire_pack_report(struct packer *pack, const struct wire_shape *shape,
                       const struct message *message, uint32_t awaited_ms[static SWARM_MEMBERS_MAX],
                       struct slice_report *rows) {
     if (message->report.parts > REPORT_ALL || message->report.base >= message->number) {
-        packer_fail(pack, "has unknown parts, or is not newer than its base");
+        packer_fail(pack, "has unknown parts, or a version that is not newer than its base");
     }
     if (packer_is_reading(pack)) {
         memset(awaited_ms, 0, SWARM_MEMBERS_MAX * sizeof *awaited_ms);

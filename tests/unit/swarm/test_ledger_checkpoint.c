@@ -150,7 +150,7 @@ static void voters_that_the_operator_did_not_name_are_refused(void **unused) {
     entry_fixture_enroll(&fixture, 7, MEMBERS, false);
     memcpy(fixture.members, foreign, sizeof foreign); /* a roster of the tracker's own */
     play(COMMIT_AT);
-    assert_refused(begin_and_append(), "a member that the operator's roster does not name");
+    assert_refused(begin_and_append(), "a member that the operator's roster epoch does not list");
     begin_chain();
     play(EPOCH_AT);
     memcpy(fixture.members, foreign, sizeof foreign);
@@ -175,7 +175,8 @@ static void guests_of_an_open_epoch_do_not_vote(void **unused) {
         play(COMMIT_AT);
         const char *error = begin_and_append();
         if (foreign_seat < NAMED) {
-            assert_refused(error, "lets a member vote that the operator's roster does not name");
+            assert_refused(error,
+                           "lets a member vote that the operator's roster epoch does not list");
         } else {
             assert_null(error);
             assert_int_equal(chain.start.votes, entry_quorum(NAMED));
@@ -212,7 +213,7 @@ static void an_older_epoch_does_not_follow(void **unused) {
     assert_null(begin_and_append());
     entry_fixture_enroll(&fixture, 6, MEMBERS, false);
     entry_fixture_next(&fixture, COMMIT_AT + 1, &entry);
-    assert_refused(ledger_append(&chain, &entry), "not newer than the one before");
+    assert_refused(ledger_append(&chain, &entry), "not newer than the previous one");
     play_to_commit();
     assert_null(begin());
     struct ledger_chain *older = &fixture.chain;
@@ -223,7 +224,7 @@ static void an_older_epoch_does_not_follow(void **unused) {
     roster_epoch_sign(&fixture.operator_keys, &swarm, &older->roster_epoch);
     checkpoint.byte_count = ledger_chain_write(older, checkpoint.bytes);
     assert_null(begin_with(checkpoint.bytes, checkpoint.byte_count));
-    assert_refused(ledger_append(&chain, &commit), "hash of the chain's state");
+    assert_refused(ledger_append(&chain, &commit), "has a hash of the chain state that");
 }
 
 static void what_follows_a_checkpoint_is_its_commit(void **unused) {
@@ -250,7 +251,7 @@ static void what_follows_a_checkpoint_is_its_commit(void **unused) {
     assert_refused(ledger_append(&chain, &entry), "is not a commit");
     play_to_commit();
     play(COMMIT_AT + 1); /* no round is open */
-    assert_refused(begin(), "not the state before a commit");
+    assert_refused(begin(), "is not the state of a chain before a");
 }
 
 /* Numbers that later entries would count on from, in a state that a quorum has signed. */
@@ -282,7 +283,8 @@ static void numbers_that_no_chain_has_are_refused(void **unused) {
             state->commits = UINT32_MAX;
         }
         checkpoint.byte_count = ledger_chain_write(state, checkpoint.bytes);
-        assert_refused(begin_with(checkpoint.bytes, checkpoint.byte_count), "no chain has");
+        assert_refused(begin_with(checkpoint.bytes, checkpoint.byte_count),
+                       "has rounds that are out of order, or");
     }
 }
 
@@ -351,7 +353,7 @@ static void a_wrong_first_line_is_named(void **unused) {
         const char *from, *to, *words;
     } CASES[] = {
         {"entry_count", "entries", "entry_count"},
-        {"\"entry_count\": 40", "\"entry_count\": 41", "another number of entries"},
+        {"\"entry_count\": 40", "\"entry_count\": 41", "is the checkpoint of a different"},
         {"\"state\": \"", "\"x\": 1, \"state\": \"", "unknown fields"},
         {"\"state\": \"d", "\"state\": \"D", "hexadecimal"},
         {"\"state\": \"de", "\"state\": \"", "state"},

@@ -73,7 +73,8 @@ static void an_answer_without_the_requested_entry_is_reported(void **state) {
     scene.follower.requested_ns = 66;
     scene_answer_of(EARLY, EARLY, ENTRIES);
     assert_true(scene.follower.is_rejected);
-    assert_non_null(strstr(scene.reason.text, "entry 3 cannot be read by the tracker"));
+    assert_non_null(
+        strstr(scene.reason.text, "entry 3 cannot be read by the tracker from its store"));
     assert_true(scene.follower.needs_entries);
     assert_int_equal(scene.follower.requested_ns, 66); /* the next request waits */
     scene_answer(EARLY, ENTRIES);
@@ -90,12 +91,14 @@ static void a_ledger_without_the_known_head_is_rejected(void **state) {
     assert_false(ledger_follower_may_deliver(&scene.follower, &message));
     scene_answer(ENTRIES - 1, ENTRIES - 1); /* the tracker has no further entry */
     assert_non_null(strstr(scene.reason.text, "tcp://here:1: "));
-    assert_non_null(strstr(scene.reason.text, "does not have entry 5, of round 3; restore"));
+    assert_non_null(
+        strstr(scene.reason.text, "does not contain entry 5, of round 3; the operator"));
     assert_int_equal(scene.follower.requested_ns, 99); /* the next request waits */
     assert_true(scene.follower.needs_entries);
     idle_reason_clear(&scene.reason);
     scene_answer_with_record(ENTRIES - 1, EARLY - 1);
-    assert_non_null(strstr(scene.reason.text, "does not have entry 5, of round 3; restore"));
+    assert_non_null(
+        strstr(scene.reason.text, "does not contain entry 5, of round 3; the operator"));
     assert_false(ledger_follower_may_deliver(&scene.follower, &message));
     assert_false(ledger_follower_is_synced(&scene.follower));
     assert_int_equal(scene.follower.chain.entry_count, ENTRIES);
@@ -115,8 +118,8 @@ static void a_ledger_that_ends_before_the_state_is_rejected(void **state) {
     scene_answer(0, EARLY);
     assert_false(ledger_follower_may_deliver(&scene.follower, &message));
     scene_answer(EARLY + 1, EARLY + 1); /* the message was the next entry, which is appended */
-    assert_non_null(
-        strstr(scene.reason.text, "ends before round 3, which this member has applied; restore"));
+    assert_non_null(strstr(scene.reason.text, "ends before the entry of round 3, which this member "
+                                              "has applied; the operator has to restore"));
     scene_answer(EARLY + 1, ENTRIES);
     assert_true(ledger_follower_is_synced(&scene.follower));
     assert_string_equal(scene.reason.text, "");

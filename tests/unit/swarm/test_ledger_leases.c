@@ -121,13 +121,13 @@ static void resignation_is_signed_by_its_elector_for_this_state(void **state) {
     assert_refused("did not sign");
     entry_fixture_lease(&fixture, 0, &entry);
     entry.leases.state.bytes[0] ^= 1;
-    assert_refused("another state");
+    assert_refused("has leases for a state other than the");
     entry_fixture_lease(&fixture, 0, &entry);
     entry.leases.signatures[1].bytes[0] = 1;
     assert_refused("has not resigned");
     entry_fixture_lease(&fixture, 0, &entry);
     entry.leases.resigned = UINT64_C(1) << MEMBERS;
-    assert_refused("is no elector");
+    assert_refused("has the resignation of a member that");
 }
 
 static void chain_has_leases_exactly_if_its_genesis_needs_them(void **state) {
@@ -137,7 +137,7 @@ static void chain_has_leases_exactly_if_its_genesis_needs_them(void **state) {
     assert_refused("lacks the start");
     begin();
     before.needs_leases = 0;
-    assert_refused("needs none");
+    assert_refused("has the start of a tracker, although");
 }
 
 /* Leaves the fixture after an OPEN with these leases, and makes the COMMIT with these voters. */
@@ -201,9 +201,9 @@ static void order_of_the_operator_opens_a_round_without_leases(void **state) {
     assert_null(result());
     assert_int_equal(chain.needed.count, 3);
     order_names_the_seats(4);
-    assert_refused("half of the members of the order");
+    assert_refused("gives seats to at most half of the");
     order_names_the_seats(1);
-    assert_refused("does not name");
+    assert_refused("not listed in the order");
     order_names_the_seats(2);
     entry.leases.order.signature[0] ^= 1;
     assert_refused("the operator did not sign");
@@ -213,7 +213,7 @@ static void order_of_the_operator_opens_a_round_without_leases(void **state) {
     order_names_the_seats(2);
     entry.leases.resigned = 1;
     entry.leases.signatures[0].bytes[0] = 1;
-    assert_refused("beside the operator's order");
+    assert_refused("has both resignations of electors and");
 }
 
 static void electors_stay_after_an_abort(void **state) {

@@ -347,7 +347,7 @@ static void a_store_of_protocol_1_is_rejected(void **state) {
     write_whole(path, whole, size);
     assert_int_equal(ledger_store_open(path, &region, &store, &fault), STATUS_INPUT);
     assert_string_equal(fault.subject, path);
-    assert_non_null(strstr(fault.reason, "protocol 1, which Skep 0.1.0"));
+    assert_non_null(strstr(fault.reason, "uses protocol 1; Skep 0.1.0 was the"));
 }
 
 int main(void) {

@@ -214,11 +214,12 @@ static void what_is_wrong_is_named_when_the_signature_is_right(void **state) {
         {"protocol: 2\n", "protocol: 9\nnews: x\n", "it",
          "the swarm's protocol has version 9; this skep supports up to 2"},
         {"protocol: 2\n", "protocol: 1\n", "it",
-         "uses protocol 1, which Skep 0.1.0 was the last version to read"},
+         "uses protocol 1; Skep 0.1.0 was the last version that could read it"},
         {"created:", "creatd:", "it:4:1", "creatd is not a known key"},
         {"created: 1795276800\n", "", "it:1:1", "does not have the required key created"},
         {"    bytes: 12\n", "", "it:14:5", "files[1] does not have the required key bytes"},
-        {"created: 1", "name: x\ncreated: 1", "it:4:1", "name appears twice, first on line 2"},
+        {"created: 1", "name: x\ncreated: 1", "it:4:1",
+         "the key name appears twice, first on line 2"},
         {"created: 1", "created: -1", "it:4:1",
          "created is \"-1795276800\", not a whole number from 0 to 9007199254740992"},
         {"heather\"\np", "../x\"\np", "it:2:1",
@@ -255,7 +256,7 @@ static void a_manifest_of_another_operator_is_refused_though_whole(void **state)
     assert_int_equal(read_untouched(GOLDEN, sizeof GOLDEN - 1, &other.public_keys, &fault),
                      STATUS_INPUT);
     assert_string_equal(fault.subject, "it:6:1");
-    assert_non_null(strstr(fault.reason, "is not the key in the join string, p"));
+    assert_non_null(strstr(fault.reason, "is not the operator's key of the join string, p"));
     assert_int_equal(read_untouched(GOLDEN, sizeof GOLDEN - 1, &keys.public_keys, &fault), OK);
 }
 

@@ -336,8 +336,9 @@ static void a_file_that_is_not_a_journal_is_not_changed(void **state) {
     (void)state;
     static uint8_t found[FILE_MAX];
     static const char *const FILES[][2] = {
-        {"the diary of a bee", "is not a journal of this version of Skep"},
-        {"skep journal 1\n", "uses protocol 1, which Skep 0.1.0 was the last version to read"}};
+        {"the diary of a bee", "is not a journal that this version of Skep can read"},
+        {"skep journal 1\n",
+         "uses protocol 1; Skep 0.1.0 was the last version that could read it"}};
     struct member_store store;
     struct fault fault;
     for (size_t i = 0; i < ARRAY_COUNT(FILES); i++) {

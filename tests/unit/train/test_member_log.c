@@ -47,8 +47,9 @@ static int begin(void **state) {
 }
 
 static void a_late_contribution_is_logged_once_in_ten_seconds(void **state) {
-    static const char LATE[] = "round 7: your contribution arrived too late; its samples return to "
-                               "the swarm\n";
+    static const char LATE[] =
+        "round 7: this member's contribution arrived too late; its samples return to "
+        "the swarm\n";
     const struct entry_member row = {.tokens = 16, .weight = 1};
     (void)state;
     const char *found = strstr(log_of_rounds(5, &row), LATE);
@@ -58,7 +59,8 @@ static void a_late_contribution_is_logged_once_in_ten_seconds(void **state) {
     member.logged.missed_logged_ns = clock_monotonic_ns() - LIMIT_NS + NS_PER_SECOND;
     assert_string_equal(log_of_rounds(1, &row), "");
     member.logged.missed_logged_ns = clock_monotonic_ns() - LIMIT_NS;
-    assert_non_null(strstr(log_of_rounds(1, &row), "; 6 rounds since the last such line\n"));
+    assert_non_null(
+        strstr(log_of_rounds(1, &row), "; 6 rounds in all since the last such message\n"));
     member.logged.missed_logged_ns = clock_monotonic_ns() - LIMIT_NS;
     assert_null(strstr(log_of_rounds(1, &row), "since the last"));
 }
@@ -71,8 +73,8 @@ static void the_line_gives_the_reason(void **state) {
     } CASES[] = {
         {ROUND - 1, {.tokens = 16, .weight = 1}, "training did not end in time"},
         {ROUND, {.tokens = 0, .weight = 1}, "training did not end in time"},
-        {ROUND, {.tokens = 16, .weight = 0}, "your contribution has no weight"},
-        {ROUND, {.tokens = 16, .weight = 1}, "your contribution arrived too late"},
+        {ROUND, {.tokens = 16, .weight = 0}, "this member's contribution has no weight"},
+        {ROUND, {.tokens = 16, .weight = 1}, "this member's contribution arrived too late"},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         assert_int_equal(begin(state), 0);
