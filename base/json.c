@@ -100,7 +100,7 @@ enum status json_parse(const char *text, size_t length, size_t length_max, const
     if (!json_is_object(root)) {
         json_decref(root);
         return fault_set(fault, STATUS_INPUT, source_name, NULL,
-                         "is a JSON array, expected an object");
+                         "is a JSON array, but a JSON object is expected");
     }
     document->root = (struct json_node){.value = root, .source_name = source_name};
     return OK;

@@ -137,7 +137,8 @@ static enum status check_repeated_key(struct yaml_reader *reader, struct fy_even
     for (const struct yaml_node *node = reader->root->next; node != NULL; node = node->next) {
         if (strcmp(node->path, path) == 0) {
             char reason[3 * YAML_PATH_BYTES];
-            snprintf(reason, sizeof reason, "%s appears twice, first on line %d", path, node->line);
+            snprintf(reason, sizeof reason, "the key %s appears twice, first on line %d", path,
+                     node->line);
             return event_fault(reader, event, "keep one of them", reason);
         }
     }
@@ -146,7 +147,7 @@ static enum status check_repeated_key(struct yaml_reader *reader, struct fy_even
 
 static enum status read_key(struct yaml_reader *reader, struct fy_event *event) {
     if (event->type != FYET_SCALAR) {
-        return event_fault(reader, event, NULL, "a key must be a plain name");
+        return event_fault(reader, event, NULL, "a key must be a plain name, not a map or a list");
     }
     size_t length = 0;
     const char *text = fy_token_get_text(event->scalar.value, &length);
@@ -157,7 +158,8 @@ static enum status read_key(struct yaml_reader *reader, struct fy_event *event) 
     memcpy(key, text, length);
     key[length] = '\0';
     if (strlen(key) != length || strpbrk(key, "\n\r\t") != NULL) {
-        return event_fault(reader, event, NULL, "a key must be a plain name");
+        return event_fault(reader, event, NULL,
+                           "a key must be a plain name, without tabs and line breaks");
     }
     if (strcmp(key, "<<") == 0) {
         return event_fault(reader, event, "write out the merged keys",
@@ -215,7 +217,8 @@ static enum status read_value(struct yaml_reader *reader, struct fy_event *event
 static enum status read_document_start(struct yaml_reader *reader, struct fy_event *event) {
     reader->document_count++;
     if (reader->document_count > 1) {
-        return event_fault(reader, event, "split the file", "contains more than one document");
+        return event_fault(reader, event, "split the file into one file for each document",
+                           "contains more than one document");
     }
     struct fy_document_state *state = event->document_start.document_state;
     if (state != NULL &&
@@ -309,7 +312,8 @@ static enum status unclosed_fault(struct yaml_reader *reader, const struct text_
     char reason[64];
     char remedy[64];
     const char closer = place->opener == '[' ? ']' : place->opener == '{' ? '}' : place->opener;
-    snprintf(reason, sizeof reason, "%c is opened here and never closed", place->opener);
+    snprintf(reason, sizeof reason, "the character %c opens a value here, and nothing closes it",
+             place->opener);
     snprintf(remedy, sizeof remedy, "add the closing %c, or remove this one", closer);
     return set_fault_at(reader, place->line, place->column, remedy, reason);
 }

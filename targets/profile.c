@@ -176,7 +176,7 @@ static enum status read_declared_use(struct profile_reader *reader, const struct
     const struct yaml_node *bytes;
     if (item->kind != YAML_MAP) {
         return yaml_fault(&reader->document, item, reader->fault, NULL,
-                          "must have name, bytes and source");
+                          "must be a map with the keys name, bytes and source");
     }
     TRY(read_text(reader, join_path(item->path, "name").text, &line->name));
     TRY(read_use_scope(reader, item, &line->per));
@@ -189,7 +189,7 @@ static enum status read_declared_uses(struct profile_reader *reader, const struc
                                       struct target_space *space) {
     if (list->kind != YAML_LIST) {
         return yaml_fault(&reader->document, list, reader->fault, "write [] if there are none",
-                          "must be a list");
+                          "must be a list of {name, bytes, source}");
     }
     struct target_declared_use *lines =
         region_alloc(reader->region, (size_t)list->child_count + 1, sizeof *lines);

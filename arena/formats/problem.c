@@ -239,7 +239,7 @@ static enum status parse_rows(struct cursor *cursor, struct region *region, stru
         return field_fault(cursor, &line_start_field,
                            "write 1 to 100,000 rows after the first line",
                            row_count == 0 ? "is not a row: the file ends after the header"
-                                          : "starts a table with too many rows",
+                                          : "is in a row above the limit on the number of rows",
                            fault);
     }
     problem->extents = region_alloc(region, (size_t)row_count, sizeof(struct extent));

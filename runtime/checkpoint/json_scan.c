@@ -18,7 +18,7 @@ char json_scan_peek(struct json_scan *scan) {
 }
 
 static const char *expected_name(char expected) {
-    return expected == '{'   ? "expected an object"
+    return expected == '{'   ? "expected the start of an object, '{'"
            : expected == '[' ? "expected a list"
            : expected == '"' ? "expected a string"
            : expected == ':' ? "expected a colon"
@@ -110,7 +110,7 @@ static bool decode_unicode_escape(struct json_scan *scan, uint32_t *point) {
         return false;
     }
     if (first == 0) {
-        return reject_byte(scan, "a NUL inside a string");
+        return reject_byte(scan, "a NUL character inside a string");
     }
     *point = first;
     if (first < 0xd800 || first > 0xdfff) {

@@ -60,25 +60,26 @@ enum safetensors_dtype safetensors_dtype_of(enum dtype memory) {
 static enum status read_length(int fd, const char *path, int64_t file_bytes, size_t *header_bytes,
                                struct fault *fault) {
     static const char REMEDY[] =
-        "the file is truncated or not a safetensors file: download it again";
+        "download the file again: it is truncated, or not a safetensors file";
     uint64_t length;
     if (file_bytes < LENGTH_BYTES) {
-        return fault_set(fault, STATUS_INPUT, path, REMEDY,
-                         "byte 0: the file is %lld bytes long; the header's length alone takes 8",
-                         (long long)file_bytes);
+        return fault_set(
+            fault, STATUS_INPUT, path, REMEDY,
+            "byte 0: the file is %lld bytes long, but the field with the header's length takes 8",
+            (long long)file_bytes);
     }
     TRY(file_read_at(fd, path, &length, sizeof length, 0, fault));
     length = le64toh(length);
     if (length > SAFETENSORS_HEADER_MAX) {
         return fault_set(fault, STATUS_INPUT, path, REMEDY,
-                         "byte 0: the header is %llu bytes long; the limit is %d",
+                         "byte 0: the field gives a header of %llu bytes; the limit is %d",
                          (unsigned long long)length, SAFETENSORS_HEADER_MAX);
     }
     if ((int64_t)length > file_bytes - LENGTH_BYTES) {
-        return fault_set(
-            fault, STATUS_INPUT, path, REMEDY,
-            "byte 0: the header is %llu bytes long and does not fit in the file of %lld",
-            (unsigned long long)length, (long long)file_bytes);
+        return fault_set(fault, STATUS_INPUT, path, REMEDY,
+                         "byte 0: the field gives a header of %llu bytes, which does not fit in "
+                         "the file of %lld",
+                         (unsigned long long)length, (long long)file_bytes);
     }
     *header_bytes = (size_t)length;
     return OK;

@@ -10,7 +10,7 @@
 enum { SHOWN_NAME_MAX = 159, TABLE_ROWS_MIN = 64 }; /* bytes; rows */
 
 static const char METADATA_KEY[] = "__metadata__";
-static const char REMEDY[] = "the file is damaged or not a safetensors file: download it again";
+static const char REMEDY[] = "download the file again: it is damaged, or not a safetensors file";
 
 struct header_reader {
     struct json_scan scan;
@@ -100,7 +100,7 @@ static enum status read_dtype(struct header_reader *reader, struct safetensors_e
             return OK;
         }
     }
-    return tensor_fault(reader, entry->name, "an unknown dtype");
+    return tensor_fault(reader, entry->name, "has a dtype that is not in the safetensors format");
 }
 
 /* Reads a list of at most `count_max` whole numbers; sets *count. */
@@ -119,7 +119,7 @@ static enum status read_numbers(struct header_reader *reader, const char *name, 
     scan->reason = NULL;
     do {
         if (filled == count_max) {
-            return tensor_fault(reader, name, "too many dimensions or offsets");
+            return tensor_fault(reader, name, "has too many dimensions or offsets");
         }
         if (!json_scan_natural(scan, &numbers[filled])) {
             return tensor_fault(reader, name, scan->reason);
@@ -135,7 +135,7 @@ static enum status read_offsets(struct header_reader *reader, struct safetensors
     int count;
     TRY(read_numbers(reader, entry->name, 2, offsets, &count));
     if (count != 2) {
-        return tensor_fault(reader, entry->name, "data_offsets is not a pair");
+        return tensor_fault(reader, entry->name, "has data_offsets other than [begin, end]");
     }
     entry->begin = offsets[0];
     entry->end = offsets[1];
@@ -180,13 +180,15 @@ static enum status check_tensor_size(const struct header_reader *reader,
         return tensor_fault(reader, entry->name, "its shape has more than 2^63 bits");
     }
     if (bits % 8 != 0) {
-        return tensor_fault(reader, entry->name, "does not fill whole bytes");
+        return tensor_fault(reader, entry->name,
+                            "has elements of less than a byte that do not fill whole bytes");
     }
     if (entry->end < entry->begin || entry->end > reader->data_bytes) {
         return tensor_fault(reader, entry->name, "its offsets are outside the file");
     }
     if (entry->end - entry->begin != bits / 8) {
-        return tensor_fault(reader, entry->name, "its offsets do not match dtype and shape");
+        return tensor_fault(reader, entry->name,
+                            "has data_offsets that do not match its dtype and shape");
     }
     entry->elements = elements;
     return OK;
@@ -233,7 +235,7 @@ static enum status read_member(struct header_reader *reader, const char *key, vo
     entry->name = key;
     TRY(read_members(reader, key, read_field, &tensor));
     if (tensor.seen != SEEN_ALL) {
-        return tensor_fault(reader, key, "dtype, shape or data_offsets is missing");
+        return tensor_fault(reader, key, "has no dtype, shape or data_offsets");
     }
     return check_tensor_size(reader, entry);
 }
@@ -294,12 +296,13 @@ static enum status check_names(const struct header_reader *reader,
                                const struct safetensors_entry **names) {
     for (size_t i = 1; i < reader->entry_count; i++) {
         if (strcmp(names[i - 1]->name, names[i]->name) == 0) {
-            return tensor_fault(reader, names[i]->name, "is in the header twice");
+            return tensor_fault(reader, names[i]->name,
+                                "is a tensor that the header contains twice");
         }
     }
     for (size_t i = 1; i < reader->pair_count; i++) {
         if (strcmp(reader->pairs[i - 1].key, reader->pairs[i].key) == 0) {
-            return tensor_fault(reader, METADATA_KEY, "has a key twice");
+            return tensor_fault(reader, METADATA_KEY, "contains a key twice");
         }
     }
     return OK;
@@ -312,7 +315,7 @@ static enum status read_header(struct header_reader *reader) {
     }
     TRY(read_members(reader, NULL, read_member, NULL));
     if (json_scan_peek(scan) != '\0' || scan->at < scan->length) {
-        return byte_fault(reader, "there is text after the end of the header");
+        return byte_fault(reader, "the header has text after its closing '}'");
     }
     return OK;
 }

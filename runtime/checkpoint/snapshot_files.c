@@ -114,9 +114,10 @@ enum status snapshot_check_sizes(const char *folder, const struct snapshot *snap
         TRY(file_open_read(path, &fd, &bytes, fault));
         close(fd);
         if (bytes != file->bytes) {
-            return fault_set(fault, STATUS_INPUT, path, NULL,
-                             "damaged: the file is %lld bytes long; it had %lld when it was saved",
-                             (long long)bytes, (long long)file->bytes);
+            return fault_set(
+                fault, STATUS_INPUT, path, NULL,
+                "the file is damaged: it is %lld bytes long, but was %lld when it was saved",
+                (long long)bytes, (long long)file->bytes);
         }
     }
     return OK;

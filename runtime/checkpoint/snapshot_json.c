@@ -78,7 +78,7 @@ static enum status check_seal(const char *json, size_t length, const char *path,
         }
     }
     return fault_set(fault, STATUS_INPUT, path, NULL,
-                     "damaged: the hash in the file does not match its text");
+                     "the file is damaged: its hash does not match its text");
 }
 
 static enum status get_text(const struct json_node *object, const char *key, const char **value,
@@ -175,9 +175,10 @@ static enum status read_numbers(const struct json_node *root, struct snapshot *s
     int64_t format = 0;
     TRY(get_i64(root, "format", &format, fault));
     if (format != FORMAT_VERSION) {
-        return json_fault_member(root, "format", fault,
-                                 "is %lld; this version of Skep reads only %d", (long long)format,
-                                 FORMAT_VERSION);
+        return json_fault_member(
+            root, "format", fault,
+            "is format version %lld; this version of Skep reads only version %d", (long long)format,
+            FORMAT_VERSION);
     }
     TRY(get_i64(root, "step", &snapshot->step, fault));
     if (snapshot->step < 0) {

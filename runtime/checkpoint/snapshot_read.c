@@ -45,7 +45,7 @@ static enum status check_hash(const char *folder, const struct snapshot_file *fi
     char path[PATH_BYTES];
     file_join(folder, file->name, path, sizeof path);
     return fault_set(fault, STATUS_INPUT, path, NULL,
-                     "damaged: the hash of the file differs from the saved hash");
+                     "the file is damaged: its hash differs from the one that was saved");
 }
 
 static enum status check_hashes(const struct snapshot *snapshot, struct fault *fault) {

@@ -64,7 +64,7 @@ static enum status open_tables(struct file_finder *finder) {
         enum status status = safetensors_open(file->path, finder->region, file, finder->fault);
         if (status != OK && finder->fault->remedy[0] == '\0') {
             snprintf(finder->fault->remedy, sizeof finder->fault->remedy,
-                     "fetch the model again: the download is incomplete");
+                     "download the model again: the download is incomplete");
         }
         TRY(status);
         safetensors_close(file);

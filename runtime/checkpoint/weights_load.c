@@ -157,7 +157,7 @@ static enum status reopen_file(struct weights_loading *loading, int file, int *f
     if (bytes != table->data_at + table->data_bytes) {
         close(*fd);
         return fault_set(loading->fault, STATUS_INPUT, table->path, "start again",
-                         "the file changed while it was read");
+                         "the file changed while it was being read");
     }
     return OK;
 }

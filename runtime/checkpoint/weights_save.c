@@ -131,8 +131,8 @@ static enum status check_names(const char *folder, struct folder_walk *walk, str
     while (folder_walk_next(walk)) {
         if (walk->is_folder || !is_export_name(walk->name)) {
             return fault_set(fault, STATUS_INPUT, folder, "choose a different folder",
-                             "contains '%s', which is not part of an export; an export replaces "
-                             "the whole folder",
+                             "contains '%s', which is not part of an exported model; an export "
+                             "replaces all files of the folder",
                              walk->name);
         }
     }

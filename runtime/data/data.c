@@ -62,7 +62,8 @@ static enum status open_file(struct token_data *data, const char *path,
     assign_window_indices(file, data->sequence);
     if (file->window_count == 0) {
         return fault_set(fault, STATUS_INPUT, path, "use more text, or reduce batch.sequence",
-                         "has %lld tokens; a row of %lld tokens needs one more, for its last label",
+                         "has %lld tokens; a row of %lld tokens needs one token more, the label of "
+                         "its last token",
                          (long long)file->tokens.token_count, (long long)data->sequence);
     }
     file->first_block = data->block_count;
@@ -164,7 +165,7 @@ enum status data_resolve_epochs(struct settings *settings, const struct token_da
     if (steps > STEPS_MAX) {
         return fault_set(fault, STATUS_INPUT, settings_location(settings, "epochs"),
                          "lower epochs, or raise batch.tokens",
-                         "%g passes over %lld rows are %.0f steps; the limit is %.0f",
+                         "%g passes over %lld rows make %.0f steps; the limit is %.0f",
                          settings->epochs, (long long)data->window_count, steps, STEPS_MAX);
     }
     settings->steps = (int64_t)steps;
@@ -281,7 +282,7 @@ int64_t data_next_window(const struct token_data *data, uint64_t seed, int64_t *
             return window;
         }
     }
-    ASSERT(false && "two passes contain at least one window");
+    ASSERT(false && "two consecutive passes contain at least one window");
     return 0;
 }
 
@@ -303,8 +304,8 @@ static enum status invalid_token_fault(const struct token_data *data, const stru
     struct text text = text_over(subject, sizeof subject);
     text_add(&text, "%.280s: token %lld", file->path, (long long)index);
     return fault_set(fault, STATUS_INPUT, subject, "tokenise with this model's tokenizer",
-                     "id %lld is outside the model's vocabulary of %lld", (long long)id,
-                     (long long)data->vocab);
+                     "the token id %lld is outside the model's vocabulary of %lld ids",
+                     (long long)id, (long long)data->vocab);
 }
 
 /* Token positions restart at 0 after a separator. DATA_NO_SEPARATOR differs from every token id. */

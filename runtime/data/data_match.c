@@ -102,7 +102,7 @@ static void name_missing_file(const struct settings *settings, enum manifest_fil
     } else if (!file_exists(fault->subject)) {
         memcpy(path, fault->subject, sizeof path);
         snprintf(remedy, sizeof remedy,
-                 "save the operator's file %.80s (%llu bytes) there, or name its path",
+                 "save the operator's file %.80s (%llu bytes) under this path, or correct the path",
                  wanted->name, (unsigned long long)wanted->bytes);
         (void)fault_set(fault, STATUS_INPUT, manifest_file_kind_key(kind), remedy,
                         "%.200s does not exist", path);
@@ -290,7 +290,8 @@ static enum status missing_data_fault(const struct manifest *manifest, struct fa
     char bytes[24];
     char remedy[sizeof fault->remedy];
     snprintf(remedy, sizeof remedy,
-             "copy them to the working directory or ~/.cache/skep/data, or set data.train=PATH");
+             "copy the files to the working directory or ~/.cache/skep/data, or give their paths "
+             "with data.train=PATH");
     return fault_set(fault, STATUS_INPUT, "data.train", remedy,
                      "the swarm's data files are missing: %d file%s; the first is %.80s of %s",
                      count_train_files(manifest), count_train_files(manifest) == 1 ? "" : "s",
@@ -363,7 +364,7 @@ static enum status check_file_root(const struct data_reading *reading, int index
     return hash_equal(&here->root, &wanted->root)
                ? OK
                : file_mismatch_fault(reading, index, wanted,
-                                     "its content differs from the operator's");
+                                     "its content differs from that of the operator's file");
 }
 
 static enum status check_all_contents(struct data_reading *reading,

@@ -87,7 +87,7 @@ enum status fingerprint_check(const struct fingerprint *fingerprint,
                 "the first or last 64 KiB of a file differ");
         }
         return fault_set(fault, STATUS_INPUT, "data.train", REMEDY,
-                         "the data has %llu %s; the snapshot's run had %llu",
+                         "the data has %llu %s, but had %llu when the snapshot was saved",
                          (unsigned long long)now, ROWS[i].noun, (unsigned long long)then);
     }
     return OK;

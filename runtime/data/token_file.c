@@ -82,7 +82,8 @@ static enum status llmc_read_header(struct token_file *file, const struct llmc_f
     int64_t expected_bytes = HEADER_BYTES + tokens * format_token_bytes(form->format);
     if (version != form->version && version != form->other_version) {
         return fault_set(fault, STATUS_INPUT, file->path, NULL,
-                         "the header has version %lld; magic number %lld requires version %lld",
+                         "the header has version %lld, but files with the magic number %lld must "
+                         "have version %lld",
                          (long long)version, (long long)form->magic, (long long)form->version);
     }
     if (expected_bytes != file->bytes) {
@@ -153,7 +154,7 @@ static enum status find_format(struct token_file *file, const char *format, stru
     }
     if (format != NULL) {
         return fault_set(fault, STATUS_INPUT, "data.format", NULL,
-                         "\"%.40s\" is not one of u16, u32, bytes", format);
+                         "\"%.40s\" is not one of the token formats u16, u32 and bytes", format);
     }
     if (dot != NULL && find_text_kind(dot) != NULL) {
         char reason[NAME_BYTES];
@@ -185,10 +186,12 @@ static enum status count_tokens(struct token_file *file, struct fault *fault) {
         return fault_set(fault, STATUS_INPUT, file->path, NULL, "has no tokens");
     }
     if (data_bytes % width != 0) {
-        return fault_set(fault, STATUS_INPUT, file->path,
-                         "the file is truncated, or its suffix or data.format is wrong",
-                         "%lld bytes are not a whole number of tokens; a token has %d bytes",
-                         (long long)data_bytes, width);
+        return fault_set(
+            fault, STATUS_INPUT, file->path,
+            "the file is truncated, or its suffix or the key data.format gives another format than "
+            "it has",
+            "the file of %lld bytes does not contain a whole number of tokens of %d bytes",
+            (long long)data_bytes, width);
     }
     file->token_count = data_bytes / width;
     return OK;

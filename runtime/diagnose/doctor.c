@@ -56,10 +56,12 @@ static void judge_device(const struct doctor_facts *facts, struct doctor_report 
     } else if (!is_unused) {
         set_found(check, "no NVIDIA GPU; training uses the CPU: %.180s", facts->cpu);
     } else if (!facts->has_cuda) {
-        set_found(check, "an NVIDIA GPU is here, but this build has no CUDA: it uses the CPU");
-        set_remedy(check, "install a build with CUDA, or build one with nvcc 13.0 or newer");
+        set_found(
+            check,
+            "this machine has an NVIDIA GPU, but this build has no CUDA kernels and uses the CPU");
+        set_remedy(check, "install a build with CUDA, or build Skep with nvcc 13.0 or newer");
     } else {
-        set_found(check, "an NVIDIA GPU is here, but its driver cannot use it");
+        set_found(check, "this machine has an NVIDIA GPU, but its driver cannot use it");
         set_remedy(check, "run nvidia-smi; install the driver 580 or newer, or pass the GPU into "
                           "the container with --gpus all");
     }
@@ -94,9 +96,10 @@ static void judge_memory(const struct doctor_facts *facts, struct doctor_report 
     set_remedy(check, "end other programs; `skep plan` shows what a run needs");
     check = add(report, "overcommit", facts->is_overcommit_strict ? DOCTOR_WARNING : DOCTOR_OK);
     set_found(check, facts->is_overcommit_strict
-                         ? "vm.overcommit_memory is 2: reserved memory counts as used"
-                         : "the kernel reserves memory on demand");
-    set_remedy(check, "sysctl vm.overcommit_memory=0, or leave more memory free than a plan needs");
+                         ? "vm.overcommit_memory is 2: memory counts as used once it is reserved"
+                         : "the kernel provides reserved memory when it is first used");
+    set_remedy(check,
+               "run sysctl vm.overcommit_memory=0, or leave more memory free than the plan needs");
 }
 
 static void judge_limits(const struct doctor_facts *facts, struct doctor_report *report) {
@@ -105,25 +108,27 @@ static void judge_limits(const struct doctor_facts *facts, struct doctor_report 
     bool is_locked_little = has_several && facts->memlock_bytes < MEMLOCK_MIN_MIB * MIB;
     struct doctor_check *check =
         add(report, "memlock", is_locked_little ? DOCTOR_WARNING : DOCTOR_OK);
-    set_found(check, "%s may be locked%s", format_limit(facts->memlock_bytes, bytes),
+    set_found(check, "%s may be locked in memory%s", format_limit(facts->memlock_bytes, bytes),
               has_several ? "" : "; only several GPUs need it");
-    set_remedy(check, "ulimit -l unlimited, LimitMEMLOCK=infinity in a unit, or docker run "
-                      "--ulimit memlock=-1");
+    set_remedy(check, "set ulimit -l unlimited, or LimitMEMLOCK=infinity in a systemd unit, or "
+                      "start docker run with --ulimit memlock=-1");
     bool are_files_few = facts->open_files_max < OPEN_FILES_MIN;
     check = add(report, "open files", are_files_few ? DOCTOR_WARNING : DOCTOR_OK);
     if (facts->open_files_max == UINT64_MAX) {
         set_found(check, "unlimited");
     } else {
-        set_found(check, "at most %llu", (unsigned long long)facts->open_files_max);
+        set_found(check, "at most %llu open files", (unsigned long long)facts->open_files_max);
     }
-    set_remedy(check,
-               "raise the hard limit to 4096 or more: ulimit -Hn, or LimitNOFILE= in a unit");
+    set_remedy(
+        check,
+        "raise the hard limit to 4096 or more with ulimit -Hn, or LimitNOFILE= in a systemd unit");
     bool is_shared_little = has_several && facts->shared_memory_bytes < SHARED_MEMORY_MIN_MIB * MIB;
     check = add(report, "shared memory", is_shared_little ? DOCTOR_WARNING : DOCTOR_OK);
     set_found(check, "%s are free in /dev/shm%s",
               text_format_bytes(facts->shared_memory_bytes, bytes),
               has_several ? "" : "; only several GPUs need it");
-    set_remedy(check, "docker run --shm-size=1g, or remount /dev/shm with a larger size");
+    set_remedy(check,
+               "start docker run with --shm-size=1g, or remount /dev/shm with a larger size");
 }
 
 static void judge_folder(const struct doctor_folder *folder, struct doctor_report *report) {
@@ -136,12 +141,12 @@ static void judge_folder(const struct doctor_folder *folder, struct doctor_repor
         set_found(check, "%s: HOME and the XDG variables are unset", folder->use);
         set_remedy(check, "set HOME to an absolute path");
     } else if (!folder->is_writable) {
-        set_found(check, "%s: %.200s is not writable", folder->use, folder->path);
+        set_found(check, "%s: the folder %.200s is not writable", folder->use, folder->path);
         set_remedy(check, "change the owner of the folder, or set HOME to a folder of yours");
     } else {
         set_found(check, "%s: %.180s, %s free", folder->use, folder->path,
                   text_format_bytes(folder->free_bytes, bytes));
-        set_remedy(check, "free space, or set XDG_STATE_HOME to a folder on a larger disk");
+        set_remedy(check, "free disk space, or set XDG_STATE_HOME to a folder on a larger disk");
     }
 }
 
@@ -149,17 +154,19 @@ static void judge_port(const struct doctor_facts *facts, struct doctor_report *r
     struct doctor_check *check =
         add(report, "port", facts->port_error != 0 ? DOCTOR_WARNING : DOCTOR_OK);
     if (facts->port_error == 0) {
-        set_found(check,
-                  "a tracker can listen on port number %d; a member trains without an open port if "
-                  "enough others can be reached, and is more useful with one",
-                  DOCTOR_PORT_NUMBER);
+        set_found(
+            check,
+            "a tracker can listen on port number %d; a member trains without an open port if it "
+            "can connect to enough others, but with one it can also receive their connections",
+            DOCTOR_PORT_NUMBER);
     } else if (facts->port_error == EADDRINUSE) {
         set_found(check, "port number %d is in use, perhaps by a tracker", DOCTOR_PORT_NUMBER);
-        set_remedy(check, "only a second tracker needs another one: skep track --listen "
-                          "tcp://*:7702");
+        set_remedy(check, "only a second tracker needs another port; start it with skep track "
+                          "--listen tcp://*:7702");
     } else {
         set_found(check, "port number %d: %s", DOCTOR_PORT_NUMBER, strerror(facts->port_error));
-        set_remedy(check, "only a tracker needs it: allow it to listen, or pass --listen");
+        set_remedy(check, "only a tracker needs this port: allow it in the firewall, or choose "
+                          "another with --listen");
     }
 }
 
@@ -169,10 +176,11 @@ static void judge_clock(const struct doctor_facts *facts, struct doctor_report *
         add(report, "clock",
             is_past ? DOCTOR_FAILED : (facts->is_clock_synchronized ? DOCTOR_OK : DOCTOR_WARNING));
     set_found(check, "%s",
-              is_past                        ? "the clock is in the past"
-              : facts->is_clock_synchronized ? "synchronized"
-                                             : "not synchronized; only time stamps depend on it");
-    set_remedy(check, "timedatectl set-ntp true; in a container, on the machine that runs it");
+              is_past ? "the clock shows a time in the past"
+              : facts->is_clock_synchronized
+                  ? "synchronized"
+                  : "the clock is not synchronized; only time stamps depend on it");
+    set_remedy(check, "run timedatectl set-ntp true; for a container, run it on its host");
 }
 
 static void judge_swarm(const struct doctor_swarm *swarm, struct doctor_report *report) {

@@ -140,7 +140,7 @@ enum status dump_batch_read(struct dump_batch *batch, int64_t vocab, struct regi
     shift_labels(batch);
     if (batch->valid == 0) {
         return fault_set(fault, STATUS_INPUT, batch->path, NULL,
-                         "labels: every label is ignored, so the batch has no loss");
+                         "labels: all labels are masked, so the batch has no loss");
     }
     return OK;
 }

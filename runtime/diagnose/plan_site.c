@@ -85,8 +85,8 @@ static void warn_of_large_unit(struct site_report *report) {
     if (units->unit_count == 1) {
         struct text note = next_note_text(report);
         text_add(&note,
-                 "unit %s is the whole model: while it is gathered, splitting parameters saves "
-                 "nothing; strategy.units=block gathers a block at a time",
+                 "unit %s is the whole model: sharding the parameters saves nothing, because all "
+                 "are gathered at once; strategy.units=block gathers one block at a time",
                  largest->name);
     } else if (share * shards > shards - 1) {
         struct text note = next_note_text(report);

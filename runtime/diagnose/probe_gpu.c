@@ -115,7 +115,8 @@ static enum status measure_all(struct site *site, struct region *region, struct 
     enum status status = leads ? measure_on_rank0(probed, result, fault) : OK;
     if (site == NULL) {
         snprintf(result->nccl.library, sizeof result->nccl.library,
-                 "NCCL uses no memory on one rank; measure it with --ranks 2, even on one GPU");
+                 "with one rank NCCL uses no memory; measure it with --ranks 2, which one GPU can "
+                 "also run");
         return status;
     }
     status = site_agree(site, status, fault);

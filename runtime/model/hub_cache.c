@@ -56,7 +56,9 @@ static enum status read_revision(const char *model, char *revision, struct fault
     length = strcspn(revision, " \r\n");
     revision[length] = '\0';
     if (length == 0 || strspn(revision, "0123456789abcdefABCDEF") != length) {
-        return fault_set(fault, STATUS_INPUT, path, NULL, "does not contain a commit hash");
+        return fault_set(
+            fault, STATUS_INPUT, path, NULL,
+            "does not contain the hash of a commit, as a refs file of the Hub cache does");
     }
     return OK;
 }
@@ -71,14 +73,14 @@ enum status hub_cache_find(const char *name, char *folder, struct fault *fault) 
     snprintf(command, sizeof command, "run `hf download %s` (pip install huggingface_hub)", name);
     if (!find_cache_folder(cache, sizeof cache)) {
         return fault_set(fault, STATUS_INPUT, name, command,
-                         "no such file, and the Hub cache folder is unknown: HF_HUB_CACHE, HF_HOME "
-                         "and HOME are unset or too long");
+                         "no such file, and the Hub cache folder is unknown: HF_HUB_CACHE, "
+                         "HF_HOME, XDG_CACHE_HOME and HOME are unset or too long");
     }
     snprintf(model, sizeof model, "%s/models--%.*s--%s", cache, (int)(slash - name), name,
              slash + 1);
     if (!file_is_folder(model)) {
         return fault_set(fault, STATUS_INPUT, name, command,
-                         "no such file, and the model is not in the Hub cache %s", cache);
+                         "no such file, and the model is not in the Hub cache folder %s", cache);
     }
     enum status status = read_revision(model, revision, fault);
     if (status != OK) {

@@ -185,9 +185,9 @@ static enum status reject_unified_memory(const struct target *target, struct fau
     char subject[NAME_BYTES];
     struct text name = text_over(subject, sizeof subject);
     text_add(&name, "target %s", target->name);
-    return fault_set(
-        fault, STATUS_INPUT, subject, "set target to cpu",
-        "this GPU shares memory with the CPU; skep can plan for such a target, but not run on it");
+    return fault_set(fault, STATUS_INPUT, subject, "set target to cpu",
+                     "the GPU shares its memory with the CPU; skep can plan for such a machine, "
+                     "but not train on it");
 }
 
 enum status program_bind(const struct program *program, const struct rank_indices *ranks,

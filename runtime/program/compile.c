@@ -48,7 +48,7 @@ enum status program_fits(const struct program *program, struct fault *fault) {
     uint64_t room = target_available_bytes(target, space);
     return fault_set(
         fault, STATUS_FIT, subject,
-        "run `skep plan` to see the largest extents at the peak and a setting that fits",
+        "run `skep plan`, which lists the largest extents at the peak and the settings that fit",
         "the %s arena needs %s, but only %s are available", space_name(space),
         text_format_bytes(room + missing, need), text_format_bytes(room, have));
 }

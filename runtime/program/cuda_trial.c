@@ -13,7 +13,8 @@ void warm_up_scalars(const struct cuda_program *program) {
 
 static void log_failed_instruction(void *context, const char *line, size_t length) {
     (void)context;
-    log_line(LOG_ERROR, "the device failed in instruction %.*s", (int)length - 1, line);
+    log_line(LOG_ERROR, "the device failed while it executed instruction %.*s", (int)length - 1,
+             line);
 }
 
 static void try_instruction(struct cuda_program *program, uint32_t index) {

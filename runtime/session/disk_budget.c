@@ -179,12 +179,12 @@ enum status disk_fits(const struct session *session, struct fault *fault) {
     struct disk_budget disk = disk_budget_of(session);
     uint64_t export_bytes = disk.export_apart ? disk.export_bytes : 0;
     uint64_t limit = settings->limit_disk > 0 ? settings->limit_disk : UINT64_MAX;
-    const struct disk_demand setting = {"limits.disk", "snapshots and export need",
+    const struct disk_demand setting = {"limits.disk", "the snapshots and the export need",
                                         "lower snapshot.keep or raise limits.disk",
                                         disk.peak_bytes + export_bytes, limit};
     const struct disk_demand demands[] = {
         {settings->snapshot_folder,
-         disk.export_apart ? "snapshots need" : "snapshots and export need",
+         disk.export_apart ? "the snapshots need" : "the snapshots and the export need",
          "lower snapshot.keep or set snapshot.folder to a folder on a larger disk", disk.peak_bytes,
          disk.capacity_bytes},
         {settings->export_folder, "the export needs", "set export to a folder on a larger disk",

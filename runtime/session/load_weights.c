@@ -93,7 +93,7 @@ enum status session_init_weights(struct session *session, struct fault *fault) {
     if (session->model_folder[0] == '\0') {
         return fault_set(fault, STATUS_INPUT, session->settings.model,
                          "set init: random, or set model to a folder with safetensors files",
-                         "a bare config.json has no weights");
+                         "the model is only a config.json, which has no weights");
     }
     struct weights_load_args args = {.folder = session->model_folder,
                                      .blueprint = &session->blueprint,
@@ -110,7 +110,7 @@ static enum status load_piece(const struct session *session, const struct safete
     if (entry == NULL || entry->elements != piece_tensor_elements(piece) ||
         !safetensors_dtype_is_loadable(entry->dtype, &span.dtype)) {
         return fault_set(fault, STATUS_INPUT, file->path,
-                         "restore the config.json that the run was started with", "%s: %s",
+                         "restore the config.json with which the run was started", "%s: %s",
                          piece->name, entry == NULL ? "missing" : "another shape");
     }
     struct staging staging = session_staging(session);
@@ -163,8 +163,8 @@ enum status session_load_trained_weights(struct session *session, struct fault *
     }
     if (settings->init_kind == INIT_RANDOM) {
         return fault_set(fault, STATUS_INPUT, settings->snapshot_folder, "train first",
-                         "the run has no snapshot yet and begins from random weights");
+                         "the run has no snapshot, so it starts from random weights");
     }
-    log_line(LOG_INFO, "no snapshot yet: loading weights from %s", settings->model);
+    log_line(LOG_INFO, "the run has no snapshot, so it loads the weights from %s", settings->model);
     return session_init_weights(session, fault);
 }

@@ -102,7 +102,7 @@ static enum status reject_other_machine(const struct rank_report *all, int rank,
     snprintf(subject, sizeof subject, "rank %d", rank);
     return fault_set(
         fault, STATUS_INPUT, subject, "start all ranks on the same machine",
-        "runs on %s and rank 0 on %s, but ranks exchange tensors through the memory of one machine",
+        "runs on the machine %s and rank 0 on %s, but all ranks must be on one machine",
         all[rank].host, all[0].host);
 }
 

@@ -384,8 +384,8 @@ enum status remedies_find(const struct session *session, enum purpose purpose,
 
 void remedies_write(const struct remedy *remedies, int count, struct text *text) {
     text_add(text, count == 0 ? "no change of microbatch, strategy, recompute, offload, moments or "
-                                "sequence makes it fit\n"
-                              : "changes that would fit, each planned:\n");
+                                "sequence makes the run fit\n"
+                              : "changes with which the run fits, each planned:\n");
     for (int i = 0; i < count; i++) {
         char peak[24];
         text_add(text, "  ");

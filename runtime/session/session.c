@@ -23,7 +23,7 @@ static bool has_suffix(const char *what, const char *suffix) {
 }
 
 static const char *describe_shared_source(const char *source, int ranks, struct region *region) {
-    return region_format(region, "%.200s, shared by %d ranks", source, ranks);
+    return region_format(region, "%.200s, shared by the arenas of %d ranks", source, ranks);
 }
 
 static void divide_space(struct target_space *space, int ranks, struct region *region) {
@@ -126,7 +126,8 @@ static enum status no_run_file_fault(const char *what, struct fault *fault) {
         text_add(&remedy, "%s%.60s", i > 0 ? ", " : "", found.gl_pathv[i]);
     }
     globfree(&found);
-    return fault_set(fault, STATUS_INPUT, what, bytes, "cannot open: No such file or directory");
+    return fault_set(fault, STATUS_INPUT, what, bytes,
+                     "cannot open the model: No such file or directory");
 }
 
 enum status session_read(struct session *session, const char *what, const char *const *overrides,

@@ -80,7 +80,7 @@ bool step_should_continue(struct step_limits *limits) {
 }
 
 static enum status stopped_fault(struct fault *fault) {
-    return fault_set(fault, STATUS_STOPPED, "run", NULL, "asked to stop");
+    return fault_set(fault, STATUS_STOPPED, "run", NULL, "stopped, as requested by a signal");
 }
 
 /* ---- rows ---- */
@@ -107,8 +107,8 @@ static void *raw_tokens_buffer(const struct session *session) {
 
 static enum status no_labels_fault(struct fault *fault) {
     return fault_set(fault, STATUS_INPUT, "data.documents",
-                     "set data.documents to the token that ends a document",
-                     "every token of the step is a separator");
+                     "set data.documents to the id of the token that ends each document",
+                     "all tokens of the step are document separators, so it has no loss");
 }
 
 int64_t step_rows_at_once(const struct session *session) {

@@ -24,8 +24,8 @@ static enum status type_fault(const struct setting_value *setting, const char *e
 
 static enum status range_fault(const struct setting_value *setting, struct fault *fault) {
     return fault_set(fault, STATUS_INPUT, setting->location, NULL,
-                     "%s is %.80s, outside %.10g to %.10g", setting->key->name, setting->text,
-                     setting->key->minimum, setting->key->maximum);
+                     "%s is %.80s, but must be from %.10g to %.10g", setting->key->name,
+                     setting->text, setting->key->minimum, setting->key->maximum);
 }
 
 static bool is_in_range(const struct setting_key *key, double value) {

@@ -57,17 +57,17 @@ bool settings_is_given(const struct settings *settings, const char *name) {
 
 const char *settings_default_source(const struct settings *settings,
                                     const struct setting_key *key) {
-    static const char RUN_FOLDER[] = "beside the run file";
+    static const char RUN_FOLDER[] = "in the folder of the run file";
     const bool tunes = settings->is_fine_tuning;
     const struct {
         const char *key, *source;
     } rows[] = {
         {"precision.params", tunes ? "type in the model's config.json" : NULL},
         {"precision.compute", tunes ? "precision.params" : NULL},
-        {"optimizer.lr", tunes ? "for fine-tuning (init: weights)" : NULL},
-        {"schedule.warmup_steps", tunes ? "for fine-tuning (init: weights)" : NULL},
+        {"optimizer.lr", tunes ? "with init: weights (fine-tuning)" : NULL},
+        {"schedule.warmup_steps", tunes ? "with init: weights (fine-tuning)" : NULL},
         {"export.dtype", "precision.params"},
-        {"batch.sequence", "positions of the model, at most 1024"},
+        {"batch.sequence", "the model's number of positions, at most 1024"},
         {"batch.tokens", "one microbatch per rank"},
         {"generate.context", "batch.sequence"},
         {"target", "this machine"},
@@ -108,7 +108,8 @@ static enum status check_list_item(const struct yaml_document *document,
                                    const struct yaml_node *item, struct fault *fault) {
     return item->kind == YAML_SCALAR && item->text[0] != '\0'
                ? OK
-               : yaml_fault(document, item, fault, NULL, "is not a plain value");
+               : yaml_fault(document, item, fault, NULL,
+                            "is empty, or is a map or a list, where one value is expected");
 }
 
 /* Collects the items of a list of paths, which may contain commas. A single value is a list with
@@ -140,7 +141,7 @@ static enum status join_items(const struct yaml_document *document, const struct
         TRY(check_list_item(document, item, fault));
         if (strchr(item->text, ',') != NULL) {
             return yaml_fault(document, item, fault, NULL,
-                              "has a comma, which separates list items");
+                              "contains a comma, which separates list items");
         }
         bytes += strlen(item->text) + 1;
     }
@@ -284,7 +285,7 @@ static enum status read_override(struct settings *settings, const char *override
     size_t width = equals == NULL ? 0 : (size_t)(equals - override);
     if (width == 0 || width >= sizeof name) {
         return fault_set(fault, STATUS_USAGE, COMMAND_LINE, "write key.sub=value",
-                         "\"%.80s\" is not an override", override);
+                         "\"%.80s\" is not an override of the form key=value", override);
     }
     snprintf(name, sizeof name, "%.*s", (int)width, override);
     const struct setting_key *keys[BOTH_TYPES];
@@ -327,11 +328,12 @@ static enum status check_precision(struct settings *settings, struct fault *faul
         settings->compute_dtype = settings->params_dtype;
     }
     if (settings->params_dtype != settings->compute_dtype) {
-        return fault_set(
-            fault, STATUS_INPUT, later_location(settings, "precision.params", "precision.compute"),
-            "set both to f32 or both to bf16", "precision.params is %s but precision.compute is %s",
-            dtype_name((enum dtype)settings->params_dtype),
-            dtype_name((enum dtype)settings->compute_dtype));
+        return fault_set(fault, STATUS_INPUT,
+                         later_location(settings, "precision.params", "precision.compute"),
+                         "set both to f32 or both to bf16",
+                         "precision.params is %s, but precision.compute is %s",
+                         dtype_name((enum dtype)settings->params_dtype),
+                         dtype_name((enum dtype)settings->compute_dtype));
     }
     if (settings->master_dtype != DTYPE_F32) {
         return fault_set(fault, STATUS_INPUT, settings_location(settings, "precision.master"),
@@ -346,7 +348,7 @@ static enum status check_length(const struct settings *settings, struct fault *f
     if (settings->epochs == 0 || !settings_is_given(settings, "steps")) {
         return OK;
     }
-    snprintf(remedy, sizeof remedy, "remove one: steps (%.60s) or epochs (%.60s)",
+    snprintf(remedy, sizeof remedy, "remove one of them: steps (%.60s) or epochs (%.60s)",
              settings_location(settings, "steps"), settings_location(settings, "epochs"));
     return fault_set(fault, STATUS_INPUT, later_location(settings, "steps", "epochs"), remedy,
                      "epochs and steps both set the length of the run");
@@ -382,7 +384,7 @@ static enum status read_offload(struct settings *settings, struct fault *fault) 
             return fault_set(
                 fault, STATUS_INPUT, settings_location(settings, "strategy.offload"),
                 "write 'none', or a list of activations, optimizer and params",
-                "strategy.offload: \"%.*s\" is not one of activations, optimizer, params",
+                "strategy.offload: \"%.*s\" is not one of activations, optimizer and params",
                 item.length < 80 ? (int)item.length : 80, item.text);
         }
         kinds |= kind;

@@ -39,8 +39,8 @@ static enum status derive_token_counts(struct settings *settings, const struct b
         char remedy[96];
         int64_t below = tokens / sequence * sequence;
         if (below > 0) {
-            snprintf(remedy, sizeof remedy, "use %lld or %lld", (long long)below,
-                     (long long)(below + sequence));
+            snprintf(remedy, sizeof remedy, "use %lld or %lld, the nearest multiples",
+                     (long long)below, (long long)(below + sequence));
         } else {
             snprintf(remedy, sizeof remedy, "use %lld", (long long)sequence);
         }
@@ -78,7 +78,9 @@ static enum status derive_layer_recompute(struct settings *settings,
     int64_t count = (int64_t)comma_list_count(at);
     if (count != 1 && count != blueprint->layers) {
         return fault_set(fault, STATUS_INPUT, settings_location(settings, "strategy.recompute"),
-                         NULL, "strategy.recompute lists %lld kinds; the model has %lld layers",
+                         NULL,
+                         "strategy.recompute lists %lld values, one for each layer, but the model "
+                         "has %lld layers",
                          (long long)count, (long long)blueprint->layers);
     }
     enum recompute *kinds = region_alloc(region, (size_t)blueprint->layers, sizeof *kinds);
@@ -87,7 +89,7 @@ static enum status derive_layer_recompute(struct settings *settings,
         if (!recompute_parse(&item, &kinds[layer])) {
             return fault_set(fault, STATUS_INPUT, settings_location(settings, "strategy.recompute"),
                              NULL,
-                             "strategy.recompute: \"%.*s\" is not one of none, selective, block",
+                             "strategy.recompute: \"%.*s\" is not one of none, selective and block",
                              (int)min_i64((int64_t)item.length, 80), item.text);
         }
     }

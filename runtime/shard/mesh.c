@@ -33,7 +33,7 @@ static enum status check_dims(const struct mesh_dim *dims, int dim_count, int *r
         }
         if (dims[d].size > RANKS_MAX / product) {
             return fault_set(fault, STATUS_INPUT, "mesh", "use smaller dimensions",
-                             "more than %d ranks", RANKS_MAX);
+                             "the mesh has more than %d ranks", RANKS_MAX);
         }
         product *= dims[d].size;
     }

@@ -40,8 +40,8 @@ static enum status parse_dims(const char *from, const char *end, struct mesh_dim
             return item_fault(item, stop, "dimension of the form NAME=SIZE", fault);
         }
         if (*count == MESH_DIMS_MAX) {
-            return fault_set(fault, STATUS_INPUT, "mesh", SYNTAX_REMEDY, "more than %d dimensions",
-                             MESH_DIMS_MAX);
+            return fault_set(fault, STATUS_INPUT, "mesh", SYNTAX_REMEDY,
+                             "the mesh has more than %d dimensions", MESH_DIMS_MAX);
         }
         dims[*count] = (struct mesh_dim){.size = (int)size};
         memcpy(dims[*count].name, item, (size_t)(equals - item));
@@ -61,7 +61,7 @@ static enum status parse_table(const char *from, int *table, int *count, struct 
         }
         if (*count == RANKS_MAX) {
             return fault_set(fault, STATUS_INPUT, "mesh", SYNTAX_REMEDY,
-                             "the table has more than %d ranks", RANKS_MAX);
+                             "the table of cells has more than %d ranks", RANKS_MAX);
         }
         table[(*count)++] = (int)rank;
     }
@@ -87,7 +87,8 @@ enum status mesh_parse(const char *text, struct region *region, struct mesh *mes
     return count == plain.ranks
                ? mesh_init(dims, dim_count, table, region, mesh, fault)
                : fault_set(fault, STATUS_INPUT, "mesh", SYNTAX_REMEDY,
-                           "the table has %d ranks, but the mesh has %d cells", count, plain.ranks);
+                           "the table has %d ranks, but the mesh has %d cells, one for each rank",
+                           count, plain.ranks);
 }
 
 static void print_cells(const struct mesh *mesh, struct text *text) {

@@ -117,8 +117,8 @@ enum status patterns_read(const char *text, const char *subject, const struct bl
     int count = count_patterns(text);
     if (count > PATTERNS_MAX) {
         return fault_set(fault, STATUS_INPUT, subject,
-                         "use a pattern that ends in * to match many names", "more than %d names",
-                         PATTERNS_MAX);
+                         "use a pattern that ends in * to match many names",
+                         "the list has more than %d names", PATTERNS_MAX);
     }
     const char **texts = region_alloc(region, (size_t)count, sizeof *texts);
     for (int i = 0; i < count; i++) {

@@ -150,11 +150,11 @@ enum status strategy_check_reduction(const struct unit_strategy *strategies,
                                      const char *subject, struct fault *fault) {
     for (int unit = 0; unit < units->unit_count && reduce_at == REDUCE_AT_STEP; unit++) {
         if (!units->units[unit].frozen && zero_row(strategies[unit].zero)->gradients) {
-            return fault_set(
-                fault, STATUS_INPUT, subject != NULL ? subject : "strategy.reduce_at",
-                "set strategy.reduce_at=microbatch, or strategy.zero to 0 or 1",
-                "reduce_at=step needs unsplit gradients, but ZeRO %d splits those of unit %s",
-                strategies[unit].zero, units->units[unit].name);
+            return fault_set(fault, STATUS_INPUT, subject != NULL ? subject : "strategy.reduce_at",
+                             "set strategy.reduce_at=microbatch, or strategy.zero to 0 or 1",
+                             "strategy.reduce_at=step needs gradients that are not sharded, but "
+                             "ZeRO %d shards those of unit %s",
+                             strategies[unit].zero, units->units[unit].name);
         }
     }
     return OK;

@@ -16,7 +16,7 @@ static void name_unsaved_steps(const struct training *training, struct fault *fa
     char valid[NAME_BYTES] = "";
     size_t length = strlen(fault->reason);
     if (training->saved_step >= 0) {
-        snprintf(valid, sizeof valid, "; the snapshot of step %lld is valid",
+        snprintf(valid, sizeof valid, "; the snapshot of step %lld is complete",
                  (long long)training->saved_step);
     }
     if (training->step > max_i64(training->saved_step, 0)) {
@@ -198,7 +198,7 @@ static enum status evaluate_and_save_if_due(struct training *training, struct fa
         TRY(run_evaluation(training, fault));
     }
     if (stop_requested()) {
-        status = fault_set(fault, STATUS_STOPPED, "run", NULL, "asked to stop");
+        status = fault_set(fault, STATUS_STOPPED, "run", NULL, "stopped, as requested by a signal");
     }
     /* The ranks may receive a signal at different times. By agreement they all stop after the same
      * step. */
@@ -241,10 +241,10 @@ static void log_length(const struct training *training) {
              (long long)settings->steps, settings->steps == 1 ? "" : "s",
              (long long)settings->batch_tokens, data_passes(settings, &trainer->train));
     if (training->step < last && count_due(settings->snapshot_every, training->step, last) == 0) {
-        log_line(LOG_INFO,
-                 "no snapshot before the end: a crash loses all steps%s; set "
-                 "snapshot.every",
-                 training->step > 0 ? " of this start" : "");
+        log_line(
+            LOG_INFO,
+            "no snapshot is due before the end, so a crash loses all steps%s; set snapshot.every",
+            training->step > 0 ? " since this start" : "");
     }
 }
 
@@ -262,9 +262,9 @@ enum status training_run(struct training *training, struct fault *fault) {
         log_length(training);
     }
     if (training->step >= training->until) {
-        log_line(LOG_INFO, "already at step %lld of %lld; a larger %s extends the run",
-                 (long long)training->step, (long long)settings->steps,
-                 pauses ? "pause_at" : "steps");
+        log_line(
+            LOG_INFO, "the run is already at its last step, %lld of %lld; a larger %s extends it",
+            (long long)training->step, (long long)settings->steps, pauses ? "pause_at" : "steps");
     }
     enum status status = run_steps(training, fault);
     log_skipped(trainer);
@@ -280,7 +280,7 @@ enum status training_run(struct training *training, struct fault *fault) {
     TRY(trainer_exchange_memory(trainer, fault));
     trainer_end_metrics(trainer, finished && concluded == OK);
     if (session_is_rank0(&trainer->session) && !(finished && concluded == OK)) {
-        log_line(LOG_INFO, "stopped at step %lld of %lld; the same command resumes",
+        log_line(LOG_INFO, "stopped at step %lld of %lld; the same command resumes the run",
                  (long long)training->step, (long long)settings->steps);
     }
     return concluded == OK && !finished ? STATUS_STOPPED : concluded;

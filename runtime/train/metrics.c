@@ -36,7 +36,8 @@ enum status metrics_check(const char *path, const char *key, struct fault *fault
     }
     if (!file_is_folder(above)) {
         snprintf(remedy, sizeof remedy, "set %s to a different file", key);
-        return fault_set(fault, STATUS_INPUT, above, remedy, "is not a folder");
+        return fault_set(fault, STATUS_INPUT, above, remedy,
+                         "is a file, but the metrics need a folder here");
     }
     return access(above, W_OK | X_OK) == 0
                ? OK
@@ -126,9 +127,9 @@ static void repair_end(int fd, const char *path, struct region *region) {
     const bool repaired =
         is_ours ? ftruncate(fd, info.st_size - (off_t)length) == 0 : write(fd, "\n", 1) == 1;
     log_line(LOG_WARNING, "%s: the last line was incomplete%s", path,
-             !repaired ? ", and cannot be repaired"
+             !repaired ? ", and cannot be completed"
              : is_ours ? "; it was removed"
-                       : "; it was ended");
+                       : "; a line end was added");
 }
 
 enum status metrics_open(struct session *session, struct metrics *metrics, struct fault *fault) {
@@ -206,9 +207,9 @@ static void end_line(struct metrics *metrics, struct text *line) {
                      metrics->path, strerror(errno));
         }
     } else if (metrics->lost_lines > 0) {
-        log_line(LOG_WARNING, "%s: metrics are written again; %lld %s missing", metrics->path,
-                 (long long)metrics->lost_lines,
-                 metrics->lost_lines == 1 ? "line is" : "lines are");
+        log_line(LOG_WARNING, "%s: metrics are written again; %lld %s could not be written",
+                 metrics->path, (long long)metrics->lost_lines,
+                 metrics->lost_lines == 1 ? "line" : "lines");
         metrics->lost_lines = 0;
     }
 }

@@ -95,15 +95,16 @@ static enum status log_new_length(const struct settings *settings, const struct 
                                   struct line_value old_steps, struct fault *fault) {
     if (settings->steps < snapshot->step) {
         return fault_set(fault, STATUS_INPUT, snapshot->path,
-                         "raise steps, or start a new run with --fresh",
+                         "raise the key steps, or start a new run with --fresh",
                          "steps is now %lld, but the snapshot is of step %lld",
                          (long long)settings->steps, (long long)snapshot->step);
     }
-    log_line(LOG_INFO, "steps is now %lld; it was %.*s: %s", (long long)settings->steps,
-             shown_length(old_steps), old_steps.text,
-             settings->learning_rate_kind == RATE_CONSTANT
-                 ? "the learning rate is constant and does not depend on it"
-                 : "from here on the learning rate follows the schedule of the new length");
+    log_line(
+        LOG_INFO, "steps is now %lld; it was %.*s: %s", (long long)settings->steps,
+        shown_length(old_steps), old_steps.text,
+        settings->learning_rate_kind == RATE_CONSTANT
+            ? "the learning rate is constant and does not depend on it"
+            : "from now on the learning rate follows the schedule for the new number of steps");
     return OK;
 }
 
@@ -131,9 +132,9 @@ enum status resume_check(const struct settings *settings, const struct snapshot 
         }
         return fault_set(fault, STATUS_INPUT, snapshot->path,
                          "restore the old value, or start a new run with --fresh",
-                         "%s is now %.*s, but %.*s in the run of the snapshot", key->name,
-                         shown_length(new_value), new_value.text, shown_length(old_value),
-                         old_value.text);
+                         "%s is now %.*s, but was %.*s in the run that saved the snapshot",
+                         key->name, shown_length(new_value), new_value.text,
+                         shown_length(old_value), old_value.text);
     }
     return OK;
 }

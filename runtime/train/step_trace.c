@@ -39,8 +39,8 @@ enum status step_trace_plan(struct session *session, struct step_trace *trace,
     if (session->bound.device != NULL) {
         return fault_set(fault, STATUS_INPUT, settings_location(settings, "trace"),
                          "remove the key trace, or use a CPU target",
-                         "a device runs each segment as a whole; only a CPU's instructions are "
-                         "traced one by one");
+                         "a device executes each segment as a whole; only instructions on a CPU "
+                         "can be traced one by one");
     }
     int64_t first;
     int64_t last;

@@ -14,7 +14,8 @@
 enum status trainer_end_stage(const struct trainer *trainer, enum status mine,
                               struct fault *fault) {
     if (mine == OK && stop_requested()) {
-        mine = fault_set(fault, STATUS_STOPPED, trainer->stop_subject, NULL, "asked to stop");
+        mine = fault_set(fault, STATUS_STOPPED, trainer->stop_subject, NULL,
+                         "stopped, as requested by a signal");
     }
     return session_agree(&trainer->session, mine, fault);
 }
@@ -71,7 +72,7 @@ enum status trainer_describe(struct trainer *trainer, struct fault *fault) {
     ASSERT(!text.truncated);
     if (text.length >= SNAPSHOT_KEYS_BYTES_MAX) {
         return fault_set(fault, STATUS_INPUT, session->settings.run_file,
-                         "give the files of data.train as a glob pattern",
+                         "list the files of data.train by a glob pattern, which is shorter",
                          "the settings take %zu bytes, but a snapshot has space for only %d",
                          text.length, SNAPSHOT_KEYS_BYTES_MAX);
     }
@@ -135,7 +136,8 @@ enum status trainer_record_step(struct trainer *trainer, bool skipped, const cha
     trainer->skipped += skipped;
     bool is_logged = trainer->skipped_in_row == 1 || is_power_of_ten(trainer->skipped);
     if (skipped && is_logged && session_is_rank0(&trainer->session)) {
-        log_line(LOG_WARNING, "%s: skipped: a gradient is not finite (%lld %s so far)", step,
+        log_line(LOG_WARNING,
+                 "%s: the step is skipped, because a gradient is not finite (%lld %s so far)", step,
                  (long long)trainer->skipped, trainer->skipped == 1 ? "step" : "steps");
     }
     return trainer->skipped_in_row < SKIPPED_IN_ROW_MAX

@@ -32,8 +32,9 @@ static enum status initialize_driver(const struct cuda_driver *driver, struct fa
 
 static enum status check_functions(void *library, struct cuda_driver *driver, struct fault *fault) {
     const char *missing = library_find(library, SYMBOLS, ARRAY_COUNT(SYMBOLS), driver);
-    return missing != NULL ? set_driver_fault("this driver is too old and lacks", missing, fault)
-                           : initialize_driver(driver, fault);
+    return missing != NULL
+               ? set_driver_fault("the installed driver is too old: it lacks", missing, fault)
+               : initialize_driver(driver, fault);
 }
 
 enum status cuda_driver_open(struct cuda_driver *driver, struct fault *fault) {
@@ -78,10 +79,11 @@ static const char *find_remedy(CUresult result) {
     case CUDA_ERROR_ILLEGAL_INSTRUCTION:
     case CUDA_ERROR_MISALIGNED_ADDRESS:
     case CUDA_ERROR_LAUNCH_FAILED:
-        return "resume from the last snapshot; if it recurs, it is a bug or the device is failing: "
-               "run with -v to test each instruction alone before the first step";
+        return "resume from the last snapshot; if it fails again, start with -v, which tests each "
+               "instruction before the first step: the cause is a bug or a failing device";
     case CUDA_ERROR_LAUNCH_TIMEOUT:
-        return "the display watchdog ended a kernel: use a device without a display";
+        return "the kernel ran longer than the display watchdog allows: use a device without a "
+               "display";
     default:
         return NULL;
     }

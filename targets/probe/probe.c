@@ -201,7 +201,8 @@ bool probe_isa_is_lower(const struct target *target, const struct probe_result *
 
 const struct target *probe_target(const struct probe_result *result, const char *name,
                                   struct region *region) {
-    static const char COPIES[] = "measured by skep probe: bytes per second of copies within memory";
+    static const char COPIES[] =
+        "measured by skep probe: bytes that a copy within memory moves in a second";
     char source[160];
     struct target *target = region_alloc(region, 1, sizeof *target);
     *target = *target_detect(region);

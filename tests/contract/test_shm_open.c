@@ -164,12 +164,12 @@ static void assert_all_refuse(struct scene scene, const char *statuses, const ch
 static void ranks_that_disagree_on_groups_are_refused_everywhere(void **state) {
     (void)state;
     assert_all_refuse((struct scene){.odd_rank = 2, .other_groups = true}, "2 0",
-                      "disagree about which ranks are in group 0");
+                      "disagree about the ranks that group 0 contains");
 }
 
 static void ranks_with_unequal_memory_are_refused_everywhere(void **state) {
     (void)state;
-    assert_all_refuse((struct scene){.odd_rank = 1, .more_bytes = 4096}, "0 2", "bytes, rank");
+    assert_all_refuse((struct scene){.odd_rank = 1, .more_bytes = 4096}, "0 2", "bytes, but rank");
 }
 
 static void a_rank_without_memory_is_refused_everywhere(void **state) {

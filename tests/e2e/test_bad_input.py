@@ -417,7 +417,7 @@ class FullDisk(RefusalTest):
         limit = need["snapshots"] + need["export"] - 1
         result = folder.train("--fresh", "snapshot.folder=disk/s", f"limits.disk={limit}")
         self.assert_exit(result, 3)
-        self.assertIn("limits.disk: snapshots and export need", result.stderr)
+        self.assertIn("limits.disk: the snapshots and the export need", result.stderr)
 
     @unittest.skipIf(os.geteuid() != 0, "only root mounts")
     def test_a_disk_that_others_fill_costs_no_snapshot(self):

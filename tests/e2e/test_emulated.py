@@ -101,7 +101,8 @@ class Emulated(GpuTest):
         verbose = {**DEVICE, "SKEP_LOG": "debug"}
         result = folder.train("target=./gpu.yaml", env={**verbose, "SKEP_EMULATED_LOSE_AT": "20"})
         self.assert_exit(result, 1)
-        self.assertRegex(result.stderr, r"the device failed in instruction +\d+ (compute|copy) ")
+        self.assertRegex(result.stderr, r"the device failed while it executed instruction "
+                                        r"+\d+ (compute|copy) ")
         self.train(folder)
         quiet = folder.state()
         folder.forget()
@@ -112,7 +113,7 @@ class Emulated(GpuTest):
         folder = self.gpu_folder(steps=1, trace="trace.json", trace_steps="1:1")
         result = folder.train("target=./gpu.yaml", env=DEVICE)
         self.assert_exit(result, 2)
-        self.assertIn("a device runs each segment as a whole", result.stderr)
+        self.assertIn("a device executes each segment as a", result.stderr)
 
     def test_text_is_generated_as_on_the_cpu(self):
         folder = self.gpu_folder(steps=1)

@@ -169,7 +169,7 @@ class EmulatedSite(RunTest):
         profile = (folder.path / "here.yaml").read_text()
         self.assertIn("estimate, not measured by skep probe: no NCCL: is not here", profile)
         alone = folder.run("probe", "--write", "here.yaml", env=self.environment(1))
-        self.assertIn("NCCL uses no memory on one rank", alone.stdout)
+        self.assertIn("with one rank NCCL uses no memory;", alone.stdout)
 
     def test_a_broken_link_ends_all_ranks(self):
         folder = self.site(steps=400)

@@ -265,12 +265,12 @@ class FineTuning(RefusalTest):
         plan = self.document(folder.run("plan", "run.yaml", "--json"))
         sources = {row["key"]: row["source"] for row in plan["defaults"]}
         self.assertEqual(sources["precision.params"], "type in the model's config.json")
-        self.assertEqual(sources["optimizer.lr"], "for fine-tuning (init: weights)")
+        self.assertEqual(sources["optimizer.lr"], "with init: weights (fine-tuning)")
         self.assertNotIn("steps", sources)
         text = folder.run("plan", "run.yaml").stdout
         for line in ("default  precision.params bf16: type in the model's config.json",
-                     "default  optimizer.lr 2e-05: for fine-tuning",
-                     "default  schedule.warmup_steps 20: for fine-tuning"):
+                     "default  optimizer.lr 2e-05: with init: weights",
+                     "default  schedule.warmup_steps 20: with init: weights"):
             self.assertIn(line, text)
         self.assert_exit(folder.train(), 0)
         self.assertEqual(self.types(folder), {"BF16"})
@@ -303,11 +303,12 @@ class FineTuning(RefusalTest):
         self.assert_exit(result, 0)
         self.assertIn(f"{steps} steps of 64 tokens: 1.51 passes over the data", result.stderr)
         self.assertEqual(folder.metrics("step")[-1]["step"], steps)
-        self.assertIn(f"already at step {steps} of {steps}; a larger steps extends the run",
+        self.assertIn(f"the run is already at its last step, {steps} of {steps}; a larger steps "
+                      "extends it",
                       folder.train().stderr)  # the snapshot has the same length
         self.refused(folder, ["train", "run.yaml", "steps=5"], "command line",
                      "epochs and steps both set the length of the run",
-                     "remove one: steps (command line) or epochs (run.yaml:")
+                     "remove one of them: steps (command line) or epochs (run.yaml:")
 
     def test_evaluations_may_become_more_frequent_at_a_restart(self):
         folder = self.folder(steps=4)
@@ -364,7 +365,7 @@ class Slips(Rows):
         folder.forget()
         shard.unlink()
         self.refused(folder, ["train", "run.yaml"], shard.name, "No such file",
-                     "fetch the model again")
+                     "download the model again: the")
 
     def test_an_open_quote_and_an_open_bracket(self):
         folder = self.folder()
@@ -372,7 +373,7 @@ class Slips(Rows):
                                   ("optimizer: {lr: 1\nsteps: 3\n", "bad.yaml:2:12", "{")):
             (folder.path / "bad.yaml").write_text("model: model\n" + text)
             self.refused(folder, ["train", "bad.yaml"], place,
-                         f"{mark} is opened here and never closed; add the closing")
+                         f"the character {mark} opens a value here, and nothing closes it; add")
 
     def test_values(self):
         folder = self.folder()
@@ -424,7 +425,7 @@ class Slips(Rows):
         folder = self.folder(steps=9)
         result = folder.train("pause_at=4")
         self.assert_exit(result, 0)
-        self.assertRegex(result.stderr, r"stopped at step 4 of 9; the same command resumes\n")
+        self.assertRegex(result.stderr, "stopped at step 4 of 9; the same command resumes the")
         self.assertNotIn("stopped at", folder.train().stderr)
 
 

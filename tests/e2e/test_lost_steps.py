@@ -8,7 +8,7 @@ from small_run import LLAMA, kill_group, main, wait_until
 
 
 class LostSteps(RefusalTest):
-    WARNING = "no snapshot before the end: a crash loses all steps"
+    WARNING = "no snapshot is due before the end, so a crash loses all steps"
 
     def killed_after(self, folder, steps, *arguments):
         """The last step in the metrics of a run that was killed with SIGKILL."""
@@ -64,7 +64,7 @@ class LostSteps(RefusalTest):
         result = folder.train()
         self.assertNotEqual(result.returncode, 0)
         self.assertRegex(result.stderr.splitlines()[-1],
-                         "; steps 3 to 6 are not saved; the snapshot of step 2 is valid")
+                         "; steps 3 to 6 are not saved; the snapshot of step 2 is complete")
 
 
 class TooLarge(RefusalTest):
@@ -75,7 +75,8 @@ class TooLarge(RefusalTest):
                               "num_hidden_layers": 32, "vocab_size": 128000,
                               "num_attention_heads": 64})
         both = (r"target this machine: the device arena needs \S+ GiB, but only \S+ [KMG]?i?B are "
-                r"available; snapshots and export need \S+ TiB, but only \S+ [KMG]iB are available")
+                r"available; the snapshots and the export need \S+ TiB, "
+                r"but only \S+ [KMG]iB are available")
         result = folder.run("plan", "run.yaml")
         self.assert_exit(result, 3)
         self.assertRegex(result.stdout, f"^does not fit: {both}\n")
@@ -92,7 +93,7 @@ class TooLarge(RefusalTest):
         folder = self.folder()
         result = folder.run("plan", "run.yaml", "limits.disk=100KiB")
         self.assert_exit(result, 3)
-        self.assertNotIn("changes that would fit", result.stdout)
+        self.assertNotIn("changes with which the run fits, each", result.stdout)
         self.assertIn("lower snapshot.keep or raise limits.disk", result.stderr)
         plan = self.document(folder.run("plan", "run.yaml", "limits.disk=100KiB", "--json"), 3)
         self.assertEqual(plan["remedies"], [])

@@ -181,7 +181,7 @@ class Signals(RunTest):
         model = tensors_of(folder.path / "run" / "model" / "model.safetensors")
         again = folder.train()
         self.assert_exit(again, 0)
-        self.assertIn("already at step", again.stderr)
+        self.assertIn("is already at its last step", again.stderr)
         self.assertEqual(tensors_of(folder.path / "run" / "model" / "model.safetensors"), model)
 
     def test_no_output_but_progress_on_standard_error(self):

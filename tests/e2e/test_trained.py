@@ -57,7 +57,7 @@ class Trained(RunTest):
         write_tokens(folder.path / "train.u16", 5000, 97, 1)
         result = folder.train()
         self.assert_exit(result, 2)
-        self.assertIn("data.train: the data has 10000 bytes; the snapshot's run had 12000",
+        self.assertIn("data.train: the data has 10000 bytes, but had 12000",
                       result.stderr)
         write_tokens(folder.path / "train.u16", 6000, 97, 3)
         result = folder.train()
@@ -101,7 +101,7 @@ class Trained(RunTest):
         self.assert_exit(folder.train(), 0)
         result = folder.train("steps=12")
         self.assert_exit(result, 0)
-        self.assertIn("learning rate follows the schedule of the new length", result.stderr)
+        self.assertIn("the schedule for the new number", result.stderr)
         rates = [line["lr"] for line in folder.metrics("step")]
         self.assertEqual(len(rates), 12)
         expected = [0.01 * (0.1 + 0.45 * (1 + math.cos(math.pi * s / 12))) for s in range(6, 12)]

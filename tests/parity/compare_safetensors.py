@@ -26,12 +26,12 @@ except ImportError:
 
 # Skep's reason -> the name of the exception.
 EXCEPTIONS = {
-    "duplicate tensor name": "is in the header twice",
-    "duplicate metadata key": "'__metadata__': has a key twice",
+    "duplicate tensor name": "is a tensor that the header contains twice",
+    "duplicate metadata key": "'__metadata__': contains a key twice",
     "header does not start with '{'": "does not start with '{'",
-    "tensor described by a list": "expected an object",
+    "tensor described by a list": "expected the start of an object",
     "dtype not a string": "dtype is not a string",
-    "NUL in a string": "a NUL inside a string",
+    "NUL in a string": "a NUL character inside a string",
     "more than 8 dimensions": "more dimensions or offsets",
     "number above 2^63-1": "a number above 2^63-1",
     "shape above 2^63": "its shape has more than 2^63",

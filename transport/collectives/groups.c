@@ -42,10 +42,10 @@ enum status groups_compare(const struct communicator *communicator,
             const struct group_hashes *other =
                 (const void *)((const char *)hashes + (size_t)peer * stride_bytes);
             if (!hash_equal(&own->hashes[g], &other->hashes[g])) {
-                return fault_set(fault, STATUS_INPUT, subject,
-                                 "start all ranks with the same strategy",
-                                 "rank %d and rank %d disagree about which ranks are in group %d",
-                                 rank, peer, g);
+                return fault_set(
+                    fault, STATUS_INPUT, subject, "start all ranks with the same strategy",
+                    "rank %d and rank %d disagree about the ranks that group %d contains", rank,
+                    peer, g);
             }
         }
     }
@@ -59,7 +59,7 @@ enum status groups_exchange_on_site(void *site, const void *mine, size_t bytes, 
 
 enum status groups_set_join_fault(const struct group_setup *setup, int rank, struct fault *fault) {
     return fault_set(fault, STATUS_FAILED, setup->subject, NULL,
-                     "rank %d could not join; see that rank's message", rank);
+                     "rank %d could not join the group; its own message gives the reason", rank);
 }
 
 enum status groups_agree(const struct group_setup *setup, enum status mine, struct fault *fault) {

@@ -20,7 +20,7 @@ static enum status map_ticket(const struct shm_ticket *ticket, int rank, int wri
                               void **address, struct fault *fault) {
     if (ticket->pid == 0) {
         return fault_set(fault, STATUS_FAILED, SUBJECT, NULL,
-                         "rank %d has no memory to share; see that rank's message", rank);
+                         "rank %d has no memory to share; its own message gives the reason", rank);
     }
     return shm_ticket_map(ticket, rank, writable, address, fault);
 }
@@ -141,7 +141,7 @@ static enum status map_space(struct shm *shm, enum space space, const struct shm
     for (int rank = 0; rank < shm->communicator->world; rank++) {
         if (tickets[rank].pid != 0 && tickets[rank].bytes != tickets[own].bytes) {
             return fault_set(fault, STATUS_INPUT, SUBJECT, "start all ranks with the same plan",
-                             "rank %d has %llu bytes, rank %d has %llu", rank,
+                             "rank %d reserves %llu bytes, but rank %d reserves %llu", rank,
                              (unsigned long long)tickets[rank].bytes, own,
                              (unsigned long long)tickets[own].bytes);
         }

@@ -63,13 +63,13 @@ static const char *read_keys_text(const char *text, uint8_t kind,
         return "is not 112 characters long";
     }
     if (!base32_read(text, packed, PACKED_BYTES)) {
-        return "has a character that is not in a-z or 2-7";
+        return "has a character other than the letters a-z and the digits 2-7";
     }
     compute_checksum(packed, check);
     if (packed[0] != kind) {
         error = kind_error(packed[0], kind);
     } else if (memcmp(check, packed + PACKED_BYTES - CHECKSUM_BYTES, CHECKSUM_BYTES) != 0) {
-        error = "has a mistyped character";
+        error = "has a mistyped character: its checksum does not match";
     } else {
         memcpy(keys, packed + 1, (size_t)(2 * KEY_BYTES));
     }

@@ -85,7 +85,7 @@ static enum status set_bind_fault(const char *address, struct fault *fault) {
     const int error = zmq_errno();
     const bool is_unavailable = error == EADDRINUSE || error == EMFILE || error == EACCES;
     snprintf(reason, sizeof reason, "cannot listen: %s",
-             error == ENODEV || error == EADDRNOTAVAIL ? "not a local address"
+             error == ENODEV || error == EADDRNOTAVAIL ? "not a local address of this machine"
                                                        : zmq_strerror(error));
     return fault_set(
         fault, is_unavailable ? STATUS_FAILED : STATUS_INPUT, address,

@@ -241,8 +241,8 @@ static void check_stopped(struct children *children) {
             ++children->stopped_check_counts[rank] != STOPPED_CHECKS_MAX + 1) {
             continue;
         }
-        log_line(LOG_ERROR, "skep: rank %d: was stopped for %d s and counts as lost", rank,
-                 SITE_SILENCE_MS / 1000);
+        log_line(LOG_ERROR, "skep: rank %d: was suspended for %d s, so the others treat it as lost",
+                 rank, SITE_SILENCE_MS / 1000);
         children->has_lost_rank = true;
         set_kill_deadline(children, STOPPED_GRACE_MS);
     }

@@ -128,7 +128,7 @@ static enum status read_address(const struct environment *environment,
     }
     if (strlen(address) >= sizeof launch->address) {
         return fault_set(fault, STATUS_INPUT, "MASTER_ADDR", NULL,
-                         "\"%.40s...\" has more than %zu characters", address,
+                         "\"%.40s...\" is longer than the limit of %zu characters", address,
                          sizeof launch->address - 1);
     }
     memcpy(launch->address, address, strlen(address) + 1);

@@ -168,8 +168,8 @@ static void check_silence(const struct site *site, const struct site_peer *peer,
     struct text text = text_over(subject, sizeof subject);
     text_add(&text, "rank %d", peer->rank);
     (void)fault_set(&fault, STATUS_LOST, subject, SITE_RESTART,
-                    "sent no heartbeat for %.1f s (process %lld on %s; it is stopped, or its "
-                    "machine is disconnected)",
+                    "sent no heartbeat for %.1f s (process %lld on %s; the process is suspended, "
+                    "or its machine is disconnected)",
                     (double)silent_ns / 1e9, (long long)peer->process.pid, peer->process.host_name);
     record_loss(loss, peer->rank, &fault);
 }

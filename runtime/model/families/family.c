@@ -11,10 +11,10 @@ static enum status set_head_counts(const struct hf_config *config, const char *h
                                  (long long)kv_heads, (long long)heads);
     }
     if (config->head_dim == 0 && config->hidden_size % heads != 0) {
-        return json_fault_member(config->root, heads_field, fault,
-                                 "is %lld, which does not divide the hidden size %lld, and no "
-                                 "head_dim is given",
-                                 (long long)heads, (long long)config->hidden_size);
+        return json_fault_member(
+            config->root, heads_field, fault,
+            "is %lld, which does not divide the hidden size %lld, and the config gives no head_dim",
+            (long long)heads, (long long)config->hidden_size);
     }
     if (head_dim > HEAD_DIM_MAX) {
         return json_fault_member(config->root, heads_field, fault,
@@ -47,8 +47,8 @@ static enum status set_rope(struct hf_config *config, struct blueprint *blueprin
     TRY(hf_rope_read(config, fault));
     if (blueprint->head_dim % 2 != 0) {
         return json_fault_member(config->root, "head_dim", fault,
-                                 "is %lld (as given, or hidden_size / num_attention_heads); rotary "
-                                 "embeddings require an even head_dim",
+                                 "is %lld (from the config, or hidden_size / num_attention_heads); "
+                                 "rotary embeddings require an even number",
                                  (long long)blueprint->head_dim);
     }
     blueprint->rope = config->rope;

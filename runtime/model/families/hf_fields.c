@@ -46,7 +46,7 @@ struct neutral_field {
 static const char PLAIN_WEIGHTS[] = "use the model's unquantised weights";
 
 static const struct neutral_field NEUTRAL[] = {
-    {"pretraining_tp", 1, "set it to 1; the field only changes the order of summation"},
+    {"pretraining_tp", 1, "set it to 1: other values only change the order of summation"},
     {"partial_rotary_factor", 1, NULL},
     {"rotary_pct", 1, NULL},
     {"embedding_multiplier", 1, NULL},
@@ -120,8 +120,9 @@ static enum status check_neutral_value(const struct json_node *member,
         return OK;
     }
     return json_fault(member, fault, neutral->remedy,
-                      "changes the mathematics; the supported values are %s",
-                      neutral->neutral_value == 1 ? "1 and true" : "0, false, null and empty");
+                      "changes what the model computes; the supported values are %s",
+                      neutral->neutral_value == 1 ? "1 and true"
+                                                  : "0, false, null and empty lists or objects");
 }
 
 static enum status check_dropout(const struct json_node *member, struct text *notice,
@@ -143,13 +144,14 @@ static enum status unknown_field_fault(const struct json_node *member,
         names[count] = fields[count].name;
     }
     int nearest = text_find_nearest(member->key, names, count);
-    char remedy[128] = "remove the field if it does not affect the model";
+    char remedy[128] = "remove the field if it does not change what the model computes";
     if (nearest >= 0) {
         struct text text = text_over(remedy, sizeof remedy);
         text_add(&text, "did you mean `%s`?", names[nearest]);
     }
-    return json_fault(member, fault, remedy,
-                      "is an unknown field for this model_type and may change the mathematics");
+    return json_fault(
+        member, fault, remedy,
+        "is an unknown field for this model_type and may change what the model computes");
 }
 
 static enum status check_member(const struct json_node *member, const struct hf_field *fields,
@@ -177,7 +179,7 @@ enum status hf_fields_check(const struct json_node *root, const struct hf_field 
     }
     *notice = NULL;
     if (text.length > 0) {
-        text_add(&text, ": dropout is treated as 0");
+        text_add(&text, ": Skep trains without dropout");
         *notice = region_copy_text(region, line);
     }
     return OK;

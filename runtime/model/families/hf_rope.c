@@ -52,10 +52,9 @@ static enum status reject_unknown_keys(const struct json_node *object, struct fa
             known = known || strcmp(walk.member.key, KNOWN_KEYS[i]) == 0;
         }
         if (!known) {
-            return json_fault(
-                &walk.member, fault, NULL,
-                "is an unknown key and may change the mathematics; the supported rope "
-                "types are default, linear, llama3");
+            return json_fault(&walk.member, fault, NULL,
+                              "is an unknown key and may change what the model computes; the "
+                              "supported rope types are default, linear, llama3");
         }
     }
     return OK;

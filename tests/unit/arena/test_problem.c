@@ -138,7 +138,7 @@ static void parse_refuses_too_many_rows(void **state) {
     struct problem problem;
     struct fault fault;
     assert_int_equal(problem_parse(text, length, "p.csv", &region, &problem, &fault), STATUS_INPUT);
-    assert_non_null(strstr(fault.reason, "too many rows"));
+    assert_non_null(strstr(fault.reason, "above the limit on the number of rows"));
     length -= sizeof ROW - 1;
     assert_int_equal(problem_parse(text, length, "p.csv", &region, &problem, &fault), OK);
     assert_int_equal(problem.extent_count, PROBLEM_EXTENTS_MAX);

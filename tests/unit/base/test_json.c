@@ -28,7 +28,7 @@ static void parse_refuses_broken_text_at_its_place(void **state) {
     static const struct broken_text rows[] = {
         {"", "t.json:1:0", "not valid JSON"},
         {"{", "t.json:1:1", "not valid JSON"},
-        {"[1, 2]", "t.json", "is a JSON array, expected an object"},
+        {"[1, 2]", "t.json", "is a JSON array, but a JSON object is expected"},
         {"12", "t.json:1:", "not valid JSON"},
         {"{\"a\": 1,\n \"a\": 2}", "t.json:2:4", "duplicate"},
         {"{\"a\": {\"b\": 1, \"b\": 1}}", "t.json:1:", "duplicate"},

@@ -70,7 +70,7 @@ static const struct refused REFUSED[] = {
     {"{\"model_type\": \"llama\", \"hidden_size\": 64, \"num_attention_heads\": 6}",
      "num_attention_heads", "does not divide the hidden size 64"},
     {"{\"model_type\": \"gpt2\", \"n_embd\": 64, \"n_head\": 6}", "n_head", "does not divide"},
-    {LLAMA ", \"head_dim\": 15}", "head_dim", "require an even head_dim"},
+    {LLAMA ", \"head_dim\": 15}", "head_dim", "embeddings require an even number"},
     {"{\"model_type\": \"llama\", \"hidden_size\": 36, \"num_attention_heads\": 4}", "head_dim",
      "is 9"},
     {QWEN2 ", \"num_key_value_heads\": null, \"num_hidden_layers\": 2, \"layer_types\": "
@@ -85,28 +85,33 @@ static const struct refused REFUSED[] = {
     {GPT2 ", \"scale_attn_weights\": false}", "scale_attn_weights", "is false"},
     {GPT2 ", \"scale_attn_by_inverse_layer_idx\": true}", "scale_attn_by_inverse_layer_idx",
      "is true"},
-    {GPT2 ", \"add_cross_attention\": true}", "add_cross_attention", "changes the mathematics"},
-    {GPT2 ", \"rope_theta\": 10000.0}", "rope_theta", "may change the mathematics"},
-    {LLAMA ", \"pretraining_tp\": 2}", "pretraining_tp", "changes the mathematics"},
+    {GPT2 ", \"add_cross_attention\": true}", "add_cross_attention",
+     "changes what the model computes; the"},
+    {GPT2 ", \"rope_theta\": 10000.0}", "rope_theta", "is an unknown field for this"},
+    {LLAMA ", \"pretraining_tp\": 2}", "pretraining_tp", "changes what the model computes; the"},
     {LLAMA ", \"partial_rotary_factor\": 0.5}", "partial_rotary_factor",
      "the supported values are 1"},
     {LLAMA ", \"quantization_config\": {\"bits\": 4}}", "quantization_config", "unquantised"},
     {LLAMA ", \"attention_multiplier\": 0.5}", "attention_multiplier", "is an unknown"},
-    {LLAMA ", \"residual_multiplier\": 0.22}", "residual_multiplier", "changes the mathematics"},
-    {LLAMA ", \"logits_scaling\": 8}", "logits_scaling", "changes the mathematics"},
+    {LLAMA ", \"residual_multiplier\": 0.22}", "residual_multiplier",
+     "changes what the model computes; the"},
+    {LLAMA ", \"logits_scaling\": 8}", "logits_scaling", "changes what the model computes; the"},
     {LLAMA ", \"final_logit_softcapping\": 30.0}", "final_logit_softcapping", "is an unknown"},
     {LLAMA ", \"query_pre_attn_scalar\": 256}", "query_pre_attn_scalar", "is an unknown"},
-    {LLAMA ", \"num_local_experts\": 8}", "num_local_experts", "changes the mathematics"},
+    {LLAMA ", \"num_local_experts\": 8}", "num_local_experts",
+     "changes what the model computes; the"},
     {LLAMA ", \"sliding_window\": 4096}", "sliding_window",
      "is an unknown field for this model_type"},
     {LLAMA ", \"auto_map\": {\"AutoModelForCausalLM\": \"modeling_x.X\"}}", "auto_map",
      "the model comes with its own code"},
-    {LLAMA ", \"is_causal\": false}", "is_causal", "changes the mathematics"},
-    {LLAMA ", \"rope_interleaved\": true}", "rope_interleaved", "changes the mathematics"},
-    {MISTRAL ", \"attention_bias\": true}", "attention_bias", "changes the mathematics"},
-    {QWEN2 ", \"num_key_value_heads\": 4, \"use_mrope\": true}", "use_mrope", "changes the"},
+    {LLAMA ", \"is_causal\": false}", "is_causal", "changes what the model computes; the"},
+    {LLAMA ", \"rope_interleaved\": true}", "rope_interleaved",
+     "changes what the model computes; the"},
+    {MISTRAL ", \"attention_bias\": true}", "attention_bias",
+     "changes what the model computes; the"},
+    {QWEN2 ", \"num_key_value_heads\": 4, \"use_mrope\": true}", "use_mrope", "changes what the"},
     {LLAMA ", \"head_dims\": 16}", "head_dims", "did you mean `head_dim`?"},
-    {LLAMA ", \"ffn_zeta\": 1}", "ffn_zeta", "may change the mathematics"},
+    {LLAMA ", \"ffn_zeta\": 1}", "ffn_zeta", "is an unknown field for this"},
     {LLAMA ", \"torch_dtype\": \"float64\"}", "torch_dtype", "float32, bfloat16 and float16"},
     {LLAMA ", \"torch_dtype\": \"int32\"}", "torch_dtype", "is \"int32\""},
     /* rotary embeddings */
@@ -332,7 +337,7 @@ static void dropout_is_accepted_with_one_notice(void **state) {
     (void)state;
     struct region region = {0};
     struct blueprint llama = read_good(LLAMA ", \"attention_dropout\": 0.25}", &region);
-    assert_string_equal(llama.notice, "attention_dropout 0.25: dropout is treated as 0");
+    assert_string_equal(llama.notice, "attention_dropout 0.25: Skep trains without dropout");
     llama = read_good(LLAMA ", \"attention_dropout\": 0.0}", &region);
     assert_null(llama.notice);
     region_finish(&region);

@@ -42,8 +42,8 @@ static void what_is_no_mesh_is_refused(void **state) {
         {"a=1,b=1,c=1,d=1,e=1", "more than 4 dimensions"},
         {"shard=2:", "\"\" is not a rank"},
         {"shard=2:0,one", "\"one\" is not a rank"},
-        {"shard=2:0", "the table has 1 ranks, but the mesh has 2 cells"},
-        {"shard=2:0,1,2", "the table has 3 ranks, but the mesh has 2 cells"},
+        {"shard=2:0", "the table has 1 ranks, but the mesh has 2 cells, one for each rank"},
+        {"shard=2:0,1,2", "the table has 3 ranks, but the mesh has 2 cells, one for each rank"},
         {"shard=2:1,1", "contains rank 1 twice and does not contain rank 0"},
         {"shard=2:0,2", "contains rank 2"},
     };

@@ -119,7 +119,7 @@ static void reducing_once_a_step_needs_whole_gradients(void **state) {
         strategy_check_reduction(strategies, &rig->table, REDUCE_AT_STEP, NULL, &fault),
         STATUS_INPUT);
     assert_string_equal(fault.subject, "strategy.reduce_at");
-    assert_non_null(strstr(fault.reason, "ZeRO 2 splits those of unit layers.7"));
+    assert_non_null(strstr(fault.reason, "ZeRO 2 shards those of unit layers.7"));
 }
 
 int main(void) {

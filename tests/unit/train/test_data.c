@@ -153,7 +153,8 @@ static void an_id_beyond_the_vocabulary_names_file_and_token(void **state) {
     read_window(&data, 0);
     assert_int_equal(data_read_window(&data, 1, raw, &ROW, &fault), STATUS_INPUT);
     assert_string_equal(fault.subject, "big.u16: token 6");
-    assert_non_null(strstr(fault.reason, "id 700 is outside the model's vocabulary of 700"));
+    assert_non_null(
+        strstr(fault.reason, "the token id 700 is outside the model's vocabulary of 700 ids"));
     data_close(&data);
     options.vocab = 701;
     data = opened(&options);

@@ -120,8 +120,8 @@ static void the_first_field_that_differs_is_named(void **state) {
          "has u16"},
         {{"changed/long.txt", "four.u16"},
          "changed/long.txt",
-         "does not match file 1 of the swarm's data.train, long.txt: its content differs from the "
-         "operator's"},
+         "does not match file 1 of the swarm's data.train, long.txt: its content differs from that "
+         "of the operator's file"},
     };
     struct region region = {0};
     const char *theirs[] = {"long.txt", "four.u16", NULL};

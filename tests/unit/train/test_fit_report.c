@@ -197,7 +197,8 @@ static void a_machine_that_is_too_small_is_told_what_would_fit(void **state) {
     assert_int_equal(fit_report_write(&session, &request, &text, &fault), STATUS_FIT);
     assert_int_equal(fault_exit_code(fault.status), 3);
     assert_non_null(strstr(buffer, "does not fit: the device arena needs "));
-    assert_non_null(strstr(buffer, "changes that would fit, each planned:\n  batch.microbatch=3 "));
+    assert_non_null(
+        strstr(buffer, "changes with which the run fits, each planned:\n  batch.microbatch=3 "));
     /* What all members share is no remedy of one. */
     assert_null(strstr(buffer, "precision.moments"));
     assert_null(strstr(buffer, "batch.sequence"));
@@ -210,7 +211,7 @@ static void a_disk_that_is_too_small_is_said_too(void **state) {
     const struct fit_report_request request = {.terms = &terms, .members = 4};
     read_session("limits.disk=1MB", NULL);
     assert_int_equal(fit_report_write(&session, &request, &text, &fault), STATUS_FIT);
-    assert_non_null(strstr(buffer, "does not fit: snapshots and export need "));
+    assert_non_null(strstr(buffer, "does not fit: the snapshots and the export need "));
     assert_null(strstr(buffer, "each planned"));
     session_finish(&session);
 }

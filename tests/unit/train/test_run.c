@@ -213,24 +213,24 @@ static void values_of_another_type_or_range_are_refused_where_they_stand(void **
         const char *text, *place, *why;
     } ROWS[] = {
         {"steps: 1.5\n", "run.yaml:1:1", "steps is \"1.5\", not a whole number"},
-        {"seed: 1\nsteps: 0\n", "run.yaml:2:1", "steps is 0, outside 1 to 1000000000"},
+        {"seed: 1\nsteps: 0\n", "run.yaml:2:1", "steps is 0, but must be from 1 to 1000000000"},
         {"steps: 0x10\n", "run.yaml:1:1", "whole number"},
         {"steps: 1e400\n", "run.yaml:1:1", "whole number"},
         {"steps: 99999999999999999999\n", "run.yaml:1:1", "whole number"},
         {"steps: [1, 2]\n", "run.yaml:1:1", "is a list, not one value"},
         {"steps:\n", "run.yaml:1:1", "has no value"},
         {"steps: \"\"\n", "run.yaml:1:1", "whole number"},
-        {"threads: 100000\n", "run.yaml:1:1", "threads is 100000, outside 0 to 256"},
+        {"threads: 100000\n", "run.yaml:1:1", "threads is 100000, but must be from 0 to 256"},
         {"optimizer:\n  lr: fast\n", "run.yaml:2:3", "optimizer.lr is \"fast\", not a number"},
         {"optimizer:\n  lr: nan\n", "run.yaml:2:3", "not a number"},
-        {"optimizer: {lr: -1}\n", "run.yaml:1:13", "outside 0 to 1000"},
+        {"optimizer: {lr: -1}\n", "run.yaml:1:13", "must be from 0 to 1000"},
         {"optimizer.betas: 0.9\n", "run.yaml:1:1", "a list of two numbers"},
         {"optimizer.betas: [0.9, 0.95, 0.99]\n", "run.yaml:1:1", "a list of two numbers"},
         {"optimizer.betas: [0.9, x]\n", "run.yaml:1:1", "a list of two numbers"},
-        {"optimizer.betas: [0.9, 1]\n", "run.yaml:1:1", "outside 0 to 0.99999999"},
+        {"optimizer.betas: [0.9, 1]\n", "run.yaml:1:1", "must be from 0 to 0.99999999"},
         {"optimizer.betas: [0.9, [1]]\n", "run.yaml:1:25", "not a known key"},
         {"limits.device: much\n", "run.yaml:1:1", "an amount like 9GiB"},
-        {"limits.device: 2e15\n", "run.yaml:1:1", "outside"},
+        {"limits.device: 2e15\n", "run.yaml:1:1", "must be from"},
         {"limits.up: 1 MB/h\n", "run.yaml:1:1", "a rate like 20 MB/s"},
         {"stop_within: 8 min\n", "run.yaml:1:1", "not a number"},
         {"precision.params: f16\n", "run.yaml:1:1", "f32 or bf16"},
@@ -238,8 +238,9 @@ static void values_of_another_type_or_range_are_refused_where_they_stand(void **
         {"schedule.kind: con\n", "run.yaml:1:1", "not one of"},
         {"schedule.kind: \"\"\n", "run.yaml:1:1", "not one of"},
         {"data.format: u8\n", "run.yaml:1:1", "not one of u16|u32|bytes"},
-        {"optimizer.betas: [\"0.9,1\", 0]\n", "run.yaml:1:20", "betas[0] has a comma"},
-        {"data.train: [a.u16, \"\"]\n", "run.yaml:1:22", "is not a plain value"},
+        {"optimizer.betas: [\"0.9,1\", 0]\n", "run.yaml:1:20", "betas[0] contains a comma"},
+        {"data.train: [a.u16, \"\"]\n", "run.yaml:1:22",
+         "is empty, or is a map or a list, where one value is expected"},
         {"model: [a, b]\n", "run.yaml:1:1", "model is a list, not one value"},
         {"steps: {x: 1}\n", "run.yaml:1:9", "steps.x is not a known key"},
         {"steps: {}\n", "run.yaml:1:1", "has no value"},
@@ -370,13 +371,13 @@ static void a_model_is_a_path_unless_the_hub_has_such_names(void **state) {
 static void keys_that_contradict_each_other_are_refused(void **state) {
     (void)state;
     refused("precision.params: bf16\nprecision.compute: f32\n", "run.yaml:1:1",
-            "precision.params is bf16 but");
+            "precision.params is bf16, but");
     refused("steps: 3\nepochs: 2\n", "run.yaml:1:1", "epochs and steps both set the length");
     refused("epochs: 2\nsteps: 3\n", "run.yaml:2:1", "epochs and steps both set the length");
     refused("precision: {params: bf16, compute: bf16, master: bf16}\n", "run.yaml:1:42",
             "precision.master");
     refused("strategy.offload: moments\n", "run.yaml:1:1",
-            "\"moments\" is not one of activations, optimizer, params");
+            "\"moments\" is not one of activations, optimizer and params");
     refused("strategy.offload: params\n", "run.yaml:1:1", "lists params, which requires optimizer");
     refused("strategy.offload: [activations, none]\n", "run.yaml:1:1", "\"none\" is not one of");
     refused("strategy.offload: \"optimizer,,activations\"\n", "run.yaml:1:1", "\"\" is not one of");
@@ -410,7 +411,7 @@ static void one_type_sets_the_other_and_precision_sets_both(void **state) {
     assert_int_equal(settings.compute_dtype, DTYPE_BF16);
     refused("precision: fp16\n", "run.yaml:1:1", "\"fp16\", not f32 or bf16");
     refused("precision: bf16\nprecision.params: f32\n", "run.yaml:2:1",
-            "precision.params is f32 but precision.compute is bf16");
+            "precision.params is f32, but precision.compute is bf16");
     assert_string_equal(read_text("export: out\nexport.dtype: bf16\n").export_folder, "out");
     assert_int_equal(read_text("export: {dtype: bf16}\n").export_dtype, DTYPE_BF16);
 }

@@ -60,7 +60,7 @@ static void fine_tuning_has_defaults_of_its_own(void **state) {
     assert_true(run.learning_rate == 2e-5);
     assert_int_equal(run.warmup_steps, 20);
     assert_string_equal(source_of(&run, "precision.params"), "type in the model's config.json");
-    assert_string_equal(source_of(&run, "optimizer.lr"), "for fine-tuning (init: weights)");
+    assert_string_equal(source_of(&run, "optimizer.lr"), "with init: weights (fine-tuning)");
     assert_string_equal(source_of(&run, "export.dtype"), "precision.params");
     assert_string_equal(source_of(&run, "optimizer.eps"), "built in");
     assert_null(source_of(&run, "seed"));
@@ -138,8 +138,9 @@ static void recompute_is_one_kind_or_one_for_each_layer(void **state) {
     assert_int_equal(settings.layer_recompute[0], RECOMPUTE_NONE);
     assert_int_equal(settings.layer_recompute[1], RECOMPUTE_SELECTIVE);
     assert_int_equal(settings.layer_recompute[2], RECOMPUTE_BLOCK);
-    refused("strategy.recompute=none,block", "lists 2 kinds; the model has 3 layers");
-    refused("strategy.recompute=all", "\"all\" is not one of none, selective, block");
+    refused("strategy.recompute=none,block",
+            "lists 2 values, one for each layer, but the model has 3 layers");
+    refused("strategy.recompute=all", "\"all\" is not one of none, selective and block");
     refused("strategy.recompute=none,blocks,block", "\"blocks\"");
     refused("strategy.recompute=none,,block", "\"\" is not one of");
 }

@@ -92,14 +92,14 @@ static void what_cannot_be_told_or_is_damaged_is_refused(void **state) {
     refused("bare.bin", NULL, "cannot determine the token format: no llm.c header");
     assert_non_null(strstr(fault.remedy, "data.format"));
     assert_string_equal(fault.subject, "bare.bin");
-    refused("bare.bin", "u8", "not one of u16, u32, bytes");
+    refused("bare.bin", "u8", "is not one of the token formats");
     refused("missing.u16", NULL, "cannot open");
     scratch_write("empty.u16", "", 0);
     refused("empty.u16", NULL, "no tokens");
     scratch_write("odd.u16", "abc", 3);
-    refused("odd.u16", NULL, "not a whole number of tokens");
+    refused("odd.u16", NULL, "contain a whole number of tokens");
     scratch_write("odd.u32", "abcdef", 6);
-    refused("odd.u32", NULL, "not a whole number of tokens");
+    refused("odd.u32", NULL, "contain a whole number of tokens");
     refused(".", NULL, "regular file");
 }
 

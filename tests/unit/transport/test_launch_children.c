@@ -243,7 +243,8 @@ static void a_rank_that_is_stopped_before_it_has_met_the_others_is_lost(void **s
     assert_int_equal(run_end(&run, errors), 4);
     int64_t passed_ms = (clock_monotonic_ns() - since_ns) / 1000000;
     assert_in_range(passed_ms, SITE_SILENCE_MS - 500, 5000);
-    assert_non_null(strstr(errors, "skep: rank 1: was stopped for 3 s and counts as lost\n"));
+    assert_non_null(
+        strstr(errors, "skep: rank 1: was suspended for 3 s, so the others treat it as lost\n"));
     assert_non_null(strstr(errors, "skep: ranks 0, 2: did not end within 1 s and were killed\n"));
 }
 
