@@ -162,7 +162,8 @@ bool text_parse_bytes(const char *text, uint64_t *bytes) {
     for (size_t i = 0; i < ARRAY_COUNT(UNITS); i++) {
         if (strcasecmp(end, UNITS[i].suffix) == 0) {
             double product = value * UNITS[i].factor;
-            if (!(product <= 0x1p62)) {
+            bool rounds_to_zero = value > 0 && product < 1; /* 0 often means that nothing is set */
+            if (!(product <= 0x1p62) || rounds_to_zero) {
                 return false;
             }
             *bytes = (uint64_t)product;

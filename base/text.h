@@ -43,7 +43,8 @@ const char *text_format_grouped(uint64_t value, char buffer[static 32]);
 double nan_without_sign(double value);
 
 /* text_parse_bytes: parse a size such as "9GiB", "512 MiB", "1.5GB" or "4096".
- * returns  false when `text` is not a size or exceeds 2^62; *bytes is then unchanged */
+ * returns  false when `text` is not a size, exceeds 2^62, or is less than a byte without being 0;
+ *          *bytes is then unchanged */
 bool text_parse_bytes(const char *text, uint64_t *bytes);
 /* text_parse_i64, text_parse_u64, text_parse_f64: return false, with *value unchanged, unless the
  * whole string is a number. text_parse_u64 accepts only digits. */

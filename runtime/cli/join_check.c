@@ -52,7 +52,9 @@ static void query_tracker(struct member_run *member, struct tracker_client *clie
     struct fault no_outcome;
     check->access = tracker_query(client, &args, &answer, &check->no_access);
     if (check->access != OK) {
-        set_untested(check, "the tracker tests only keys that may join");
+        set_untested(check, check->access == STATUS_INPUT
+                                ? "the tracker tests only keys that may join"
+                                : "the tracker does not answer");
     } else if (listens && tracker_test_address(client, public_address, &probe, &no_outcome) == OK) {
         set_peers(check, &probe, public_address);
     } else if (listens) {

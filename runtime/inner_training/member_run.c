@@ -266,7 +266,9 @@ static enum status run_jobs_to_end(struct member_run *member, struct fault *faul
         log_line(
             LOG_WARNING,
             "the run of %s is over: its %u rounds are committed, and nothing is left to train; "
-            "this member has the model of round %u",
+            "this member has the model of round %u; the folder model in the state folder of a "
+            "member "
+            "that trained to the end has the last one",
             member->swarm.manifest.name, member->swarm.terms.commits_max, member->position.round);
     }
     TRY(trainer_conclude(&member->trainer, &ACTS, member, finished, finished, fault));

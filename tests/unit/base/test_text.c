@@ -107,9 +107,9 @@ static void parse_bytes_takes_units_and_refuses_the_rest(void **state) {
                 {"2TiB", 2199023255552},
                 {"0.5 KiB", 512},
                 {"4611686018427387904", (uint64_t)1 << 62}};
-    static const char *const BAD[] = {"",        " 1",  "-1",   "GiB",   "1 Gib b", "1e30",
-                                      "1 giga",  "nan", "inf",  "5EiB",  "1,5GB",   "4194305TiB",
-                                      "1.5.2GB", ".5G", "+1MB", "1GiB x"};
+    static const char *const BAD[] = {"",        " 1",  "-1",   "GiB",    "1 Gib b", "1e30",
+                                      "1 giga",  "nan", "inf",  "5EiB",   "1,5GB",   "4194305TiB",
+                                      "1.5.2GB", ".5G", "+1MB", "1GiB x", "0.5"};
     for (size_t i = 0; i < ARRAY_COUNT(GOOD); i++) {
         uint64_t bytes = 1;
         assert_true(text_parse_bytes(GOOD[i].text, &bytes));
