@@ -297,7 +297,7 @@ class Refused(SwarmTest):
         self.swarm(steps=100000, roster="members:\n")
         stranger = self.member("stranger").start()
         self.wait_for(lambda: "this key: p" in stranger.log(), "word of the key")
-        key = stranger.log().partition("this key: ")[2].split()[0]
+        key = stranger.log().partition("this key: ")[2].split(";")[0]
         result = self.site.run("roster", "add", key, "--roster", "roster.yaml")
         self.assert_exit(result, 0)
         self.wait_for(lambda: stranger.last() >= 1, "round")
