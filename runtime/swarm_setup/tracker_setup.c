@@ -6,6 +6,7 @@
 #include "runtime/swarm/replica/sum_check.h"
 #include "runtime/swarm/tracker/allow_list.h"
 #include "runtime/swarm/tracker/tracker_import.h"
+#include "runtime/swarm_setup/state_folder.h"
 #include "runtime/swarm_setup/tracker_delegation.h"
 #include "transport/identity/identity.h"
 #include "transport/identity/operator_key.h"
@@ -362,7 +363,8 @@ static enum status report_missing_manifest(const struct tracker_setup *setup, st
         "is missing, but a ledger copy cannot be used without the manifest of its swarm");
 }
 
-/* Finds the manifest that an earlier start created. *earlier is NULL if the swarm is new. */
+/* Finds the manifest that an earlier start created. *earlier is NULL if the swarm is new. Nothing
+ * is written before: the folder may be another swarm's. */
 static enum status find_earlier_manifest(struct tracker_setup *setup,
                                          const struct tracker_setup_args *args,
                                          struct region *region, const struct manifest **earlier,
@@ -372,7 +374,8 @@ static enum status find_earlier_manifest(struct tracker_setup *setup,
         *earlier = &setup->manifest;
         return read_earlier_manifest(setup, region, fault);
     }
-    return args->ledger_copy_path == NULL ? OK : report_missing_manifest(setup, fault);
+    return args->ledger_copy_path == NULL ? state_folder_check_unused(setup, fault)
+                                          : report_missing_manifest(setup, fault);
 }
 
 /* The operator's key of an existing swarm cannot change. It is read only if it is given. */
@@ -411,9 +414,9 @@ enum status tracker_setup_prepare(const struct tracker_setup_args *args, struct 
     TRY(manifest_draft_read(args->run_path, args->overrides, args->override_count, region,
                             &setup->draft, fault));
     TRY(set_paths(setup, args, fault));
+    TRY(find_earlier_manifest(setup, args, region, &earlier, fault));
     TRY(file_make_folders(setup->state_folder, fault));
     TRY(identity_load_or_create(setup->identity_path, &setup->keys, &is_created, fault));
-    TRY(find_earlier_manifest(setup, args, region, &earlier, fault));
     TRY(choose_listen_address(setup, args, earlier, fault));
     TRY(choose_public_address(setup, args, earlier, fault));
     TRY(earlier != NULL ? check_earlier_manifest(setup, args, fault)

@@ -1,9 +1,11 @@
 """What operators and volunteers get wrong in the first minutes, and what they are told: data that
-are missing or differ, keys and files in the place of others, ports, and an allow-list."""
+are missing or differ, keys and files in the place of others, ports, an allow-list and a state
+folder."""
 import socket
+import time
 
 from loopback_swarm import Process, SwarmTest
-from small_run import RunTest, main
+from small_run import TIMEOUT_S, RunTest, main
 
 
 class Data(RunTest):
@@ -111,6 +113,64 @@ class Given(SwarmTest):
         self.wait_for_end(stranger)
         self.assertIn("stopped waiting\n", stranger.log())
         self.assertNotIn("leaving the swarm after this round;", stranger.log())
+
+
+class StateFolder(RunTest):
+    LEDGER = "contains the ledger of a different swarm"
+
+    def setUp(self):
+        self.site = self.folder(swarm__name="heather")
+        self.run_tracker()
+
+    def run_tracker(self, *arguments):
+        """Starts the tracker and stops it once it serves."""
+        tracker = Process(self.site, "tracker", self.site.command(
+            "track", "run.yaml", "--listen", "tcp://127.0.0.1:0", *arguments))
+        self.addCleanup(tracker.kill)
+        earlier = tracker.log().count("listening on")
+        tracker.start()
+        until = time.monotonic() + TIMEOUT_S
+        while tracker.log().count("listening on") == earlier:
+            self.assertLess(time.monotonic(), until, tracker.log())
+            self.assertTrue(tracker.is_running(), tracker.log())
+            time.sleep(0.05)
+        tracker.ask_to_stop()
+        self.assertEqual(tracker.wait(), 0, tracker.log())
+
+    def files(self):
+        """The bytes of each file in the working folder and the state folder."""
+        return {str(path.relative_to(self.site.path)): path.read_bytes() if path.is_file() else None
+                for path in self.site.path.rglob("*")}
+
+    def refuses(self, file, words, *arguments):
+        """The start is refused with a message about the file, and changes no byte."""
+        before = self.files()
+        result = self.site.run("track", "run.yaml", "--listen", "tcp://127.0.0.1:0", *arguments)
+        self.assert_exit(result, 2)
+        after = self.files()
+        self.assertEqual([name for name in before.keys() | after.keys()
+                          if before.get(name, 0) != after.get(name, 0)], [], result.stderr)
+        self.assertIn(f"{file}: {words}", result.stderr)
+
+    def test_a_folder_with_the_ledger_of_another_swarm_stays_as_it_is(self):
+        self.refuses("tracker.db", self.LEDGER, "swarm.name=other")
+        self.run_tracker()
+        (self.site.path / "run" / "identity").unlink()
+        self.refuses("tracker.db", self.LEDGER, "swarm.name=other")  # and no new identity
+
+    def test_a_folder_of_a_swarm_whose_ledger_is_lost_stays_as_it_is(self):
+        store = self.site.path / "run" / "tracker.db"
+        safe = self.site.path / "tracker.copy"
+        store.rename(safe)
+        self.refuses("delegation.signed", "is the delegation of a different swarm than other",
+                     "swarm.name=other")
+        safe.rename(store)
+        self.run_tracker()
+
+    def test_the_ledger_of_another_swarm_in_the_place_of_the_own_stays_as_it_is(self):
+        self.run_tracker("swarm.name=other", "--state", "other")
+        (self.site.path / "other" / "tracker.db").replace(self.site.path / "run" / "tracker.db")
+        self.refuses("tracker.db", self.LEDGER)
 
 
 class Ports(SwarmTest):

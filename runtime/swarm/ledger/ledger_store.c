@@ -99,18 +99,19 @@ static enum status query_number(const struct ledger_store *store, const char *sq
 }
 
 /* Rejects the database of a different program before anything is written to it. */
-static enum status check_application_id(const struct ledger_store *store, struct fault *fault) {
+static enum status check_application_id(const struct ledger_store *store, bool *is_new,
+                                        struct fault *fault) {
     int64_t application = 0;
     int64_t version = 0;
     int64_t tables = 0;
     TRY(query_number(store, "PRAGMA application_id", &application, fault));
     TRY(query_number(store, "PRAGMA user_version", &version, fault));
     TRY(query_number(store, "SELECT count(*) FROM sqlite_schema", &tables, fault));
-    const bool is_new = tables == 0 && application == 0;
+    *is_new = tables == 0 && application == 0;
     if (application == APPLICATION_ID && version == PROTOCOL_1_SCHEMA) {
         return old_protocol_fault(fault, store->path);
     }
-    return is_new || (application == APPLICATION_ID && version == SCHEMA_VERSION)
+    return *is_new || (application == APPLICATION_ID && version == SCHEMA_VERSION)
                ? OK
                : fault_set(fault, STATUS_INPUT, store->path, "use a different file",
                            "is a database, but not a ledger of this version of Skep");
@@ -161,19 +162,21 @@ static enum status prepare_statements(struct ledger_store *store, struct fault *
     return OK;
 }
 
-static enum status create_tables(struct ledger_store *store, struct fault *fault) {
+/* The mark of an existing file is not written again: a start that is refused changes no byte. */
+static enum status create_tables(struct ledger_store *store, bool is_new, struct fault *fault) {
     TRY(execute_sql(store, "BEGIN IMMEDIATE;", fault));
     TRY(execute_sql(store, TABLES, fault));
-    TRY(execute_sql(store, MARK, fault));
+    TRY(is_new ? execute_sql(store, MARK, fault) : OK);
     return execute_sql(store, "COMMIT;", fault);
 }
 
 static enum status set_up_database(struct ledger_store *store, struct fault *fault) {
     char folder[PATH_BYTES];
+    bool is_new = false;
     TRY(execute_sql(store, LOCK, fault));
-    TRY(check_application_id(store, fault));
+    TRY(check_application_id(store, &is_new, fault));
     TRY(execute_sql(store, SETTINGS, fault));
-    TRY(create_tables(store, fault));
+    TRY(create_tables(store, is_new, fault));
     TRY(prepare_statements(store, fault));
     TRY(read_head(store, fault));
     file_parent_folder(store->path, folder, sizeof folder);

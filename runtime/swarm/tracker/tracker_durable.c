@@ -192,11 +192,13 @@ static enum status write_genesis(struct tracker_durable *durable,
 static enum status load_state(struct tracker_durable *durable,
                               const struct durable_options *options, struct tracker_record *record,
                               struct fault *fault) {
+    if (durable->store.entry_count > 0) { /* before the first write to it */
+        TRY(check_swarm(durable, options, fault));
+    }
     TRY(ledger_store_count_start(&durable->store, &durable->incarnation, fault));
     if (durable->store.entry_count == 0) {
         TRY(write_genesis(durable, options, fault));
     }
-    TRY(check_swarm(durable, options, fault));
     TRY(load_commit(durable, record, fault));
     TRY(load_members(durable, record, fault));
     TRY(load_resignations(durable, record, fault));
