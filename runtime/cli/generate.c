@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "runtime/cli/cli.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@ struct request {
     const char *prompt;  /* text, or token ids separated by commas */
     int64_t seed, vocab; /* random seed; number of token ids of the model */
     bool ids;            /* the prompt and the output are token ids, not bytes */
+    bool output_lost;    /* a write to standard output failed */
     struct generation generation;
     int32_t tokens[PROMPT_TOKENS_MAX]; /* token ids of the prompt */
 };
@@ -49,6 +51,18 @@ static enum status read_ids(struct request *request, struct fault *fault) {
     return OK;
 }
 
+/* A model that reads no text files as bytes reads no prompt as bytes: token_file_refuse_text. */
+static enum status refuse_text(const struct settings *settings, struct fault *fault) {
+    const char *format = settings->data_format;
+    if (!settings->text_needs_tokenizer || (format != NULL && strcmp(format, "bytes") == 0)) {
+        return OK;
+    }
+    return fault_set(fault, STATUS_USAGE, "--prompt",
+                     "tokenise it with tokenize.py --encode and pass it with --ids, or set "
+                     "data.format to bytes",
+                     "is text, but this model's tokens are not bytes");
+}
+
 static enum status read_bytes(struct request *request, struct fault *fault) {
     if (request->vocab > BYTE_VOCAB) {
         return fault_set(fault, STATUS_USAGE, "--prompt",
@@ -62,15 +76,32 @@ static enum status read_bytes(struct request *request, struct fault *fault) {
     return OK;
 }
 
+/* Returns whether all bytes were written. A reader may close the pipe early; that is no failure. */
+static bool print_bytes(struct request *request, const char *bytes, size_t length) {
+    while (length > 0) {
+        const ssize_t written = write(STDOUT_FILENO, bytes, length);
+        if (written < 0 && errno == EINTR) {
+            continue;
+        }
+        if (written <= 0) {
+            request->output_lost = written == 0 || errno != EPIPE;
+            return false;
+        }
+        bytes += written;
+        length -= (size_t)written;
+    }
+    return true;
+}
+
 static bool print_token(void *context, int32_t token) {
-    const struct request *request = context;
+    struct request *request = context;
     char text[16];
-    int length = snprintf(text, sizeof text, "%d ", token);
+    size_t length = (size_t)snprintf(text, sizeof text, "%d ", token);
     if (!request->ids) {
         text[0] = (char)token;
         length = 1;
     }
-    return write(STDOUT_FILENO, text, (size_t)length) == length;
+    return print_bytes(request, text, length);
 }
 
 static enum status run_generate(struct invocation *invocation) {
@@ -85,6 +116,7 @@ static enum status run_generate(struct invocation *invocation) {
     TRY(invocation_read_session(invocation, session));
     request->vocab = session->blueprint.vocab;
     TRY((request->ids ? read_ids : read_bytes)(request, fault));
+    TRY(request->ids ? OK : refuse_text(&session->settings, fault));
     TRY(session_compile(session, PURPOSE_GENERATE, fault));
     TRY(session_bind(session, fault));
     TRY(session_load_trained_weights(session, fault));
@@ -92,13 +124,15 @@ static enum status run_generate(struct invocation *invocation) {
     generation->prompt = request->tokens;
     generation->stop_token = session->blueprint.tokens.eos;
     program_forbid_allocation(&session->bound);
-    /* A reader may close the pipe early; that is not an error. */
-    ssize_t ignored =
-        request->ids ? 0 : write(STDOUT_FILENO, request->prompt, strlen(request->prompt));
-    TRY(generate_run(session, generation, print_token, request, fault));
-    ignored = write(STDOUT_FILENO, "\n", 1);
-    (void)ignored;
-    return OK;
+    if (request->ids || print_bytes(request, request->prompt, strlen(request->prompt))) {
+        TRY(generate_run(session, generation, print_token, request, fault));
+    }
+    if (!request->output_lost) {
+        (void)print_bytes(request, "\n", 1);
+    }
+    return request->output_lost
+               ? fault_set(fault, STATUS_FAILED, "standard output", NULL, "cannot be written")
+               : OK;
 }
 
 static const struct option OPTIONS[] = {

@@ -212,14 +212,35 @@ static enum status execute_step(struct session *session, struct step_rows *rows,
     return OK;
 }
 
+static struct step_rows rows_of_stream(const struct session *session,
+                                       const struct step_source *source, int64_t cursor) {
+    const struct settings *settings = &session->settings;
+    return (struct step_rows){.data = source->data,
+                              .seed = source->seed,
+                              .cursor = cursor,
+                              .count = settings->batch_tokens / settings->sequence_tokens};
+}
+
+enum status step_check_data(struct session *session, const struct step_source *source,
+                            int64_t cursor, struct fault *fault) {
+    struct step_rows rows = rows_of_stream(session, source, cursor);
+    struct token_row into = batch_row(session, 0);
+    for (int64_t row = 0; row < rows.count; row++) {
+        int64_t window = window_of_row(&rows, row);
+        if (stop_requested()) {
+            return stopped_fault(fault);
+        }
+        if (step_row_is_own(session, row)) {
+            TRY(data_read_window(rows.data, window, raw_tokens_buffer(session), &into, fault));
+        }
+    }
+    return OK;
+}
+
 enum status step_from_data(struct session *session, const struct step_source *source, int64_t step,
                            int64_t *cursor, struct step_result *result, struct fault *fault) {
     const struct step_schedule schedule = step_schedule_at(session, step);
-    struct step_rows rows = {.data = source->data,
-                             .seed = source->seed,
-                             .cursor = *cursor,
-                             .count = session->settings.batch_tokens /
-                                      session->settings.sequence_tokens};
+    struct step_rows rows = rows_of_stream(session, source, *cursor);
     TRY(execute_step(session, &rows, &schedule, source->limits, result, fault));
     *cursor = rows.cursor;
     return OK;

@@ -81,6 +81,12 @@ MUST_CHECK enum status step_from_data(struct session *session, const struct step
                                       int64_t step, int64_t *cursor, struct step_result *result,
                                       struct fault *fault);
 
+/* step_check_data: reads this rank's rows of the step that begins at `cursor` of the stream, and
+ * computes nothing. Must be called after session_bind.
+ * errors  those of data_read_window; STATUS_STOPPED when the process was asked to stop */
+MUST_CHECK enum status step_check_data(struct session *session, const struct step_source *source,
+                                       int64_t cursor, struct fault *fault);
+
 /* step_on_windows: executes a whole step on the windows that the caller has chosen, one per row.
  * All ranks call it with the same windows and schedule.
  * errors  those of step_from_data */

@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "runtime/session/disk_budget.h"
+#include "runtime/session/step.h"
 #include "runtime/train/resume.h"
 #include "runtime/train/train.h"
 
@@ -120,6 +121,15 @@ static enum status load_state(struct training *training, struct fault *fault) {
     return resume_from(training, &snapshot, fault);
 }
 
+/* Reads the rows of the first step before the files of the old run are renamed, because token ids
+ * are compared with the vocabulary only when a row is read. */
+static enum status check_first_rows(struct training *training, struct fault *fault) {
+    struct session *session = &training->trainer.session;
+    const struct step_source source = {.data = &training->trainer.train,
+                                       .seed = (uint64_t)session->settings.seed};
+    return training->fresh ? step_check_data(session, &source, training->cursor, fault) : OK;
+}
+
 /* Renames the folder of an old run, when no later stage can reject the new run. */
 static enum status set_aside_earlier_files(struct training *training, struct fault *fault) {
     struct session *session = &training->trainer.session;
@@ -202,6 +212,7 @@ enum status training_prepare(struct training *training, bool fresh, struct fault
     TRY(trainer_end_stage(trainer, load_state(training, fault), fault));
     TRY(trainer_end_stage(trainer, step_trace_plan(session, &training->trace, fault), fault));
     TRY(trainer_end_stage(trainer, trainer_plan_export(trainer, fault), fault));
+    TRY(trainer_end_stage(trainer, check_first_rows(training, fault), fault));
     TRY(trainer_end_stage(trainer, set_aside_earlier_files(training, fault), fault));
     TRY(trainer_end_stage(trainer, make_writer(training, fault), fault));
     return trainer_end_stage(trainer, open_metrics(training, fault), fault);

@@ -181,6 +181,13 @@ class BadInput(RefusalTest):
         for override, word in [("data.train=gone.u16", "gone.u16"), ("init=weights", "weights"),
                                ("export=thesis", "thesis")]:
             self.refused(folder, ["train", "run.yaml", "--fresh", override], word)
+        # The first step reads four rows of 16 tokens: all of these files, in any order.
+        for place in range(4):
+            ids = [1] * 65
+            ids[place * 16 + 8] = 39166
+            (folder.path / "other.u16").write_bytes(struct.pack("<65H", *ids))
+            self.refused(folder, ["train", "run.yaml", "--fresh", "data.train=other.u16"],
+                         f"other.u16: token {place * 16 + 8}: ", "39166")
 
     def test_an_export_that_is_no_folder_is_refused_before_the_first_step(self):
         folder = self.folder(steps=1)
@@ -195,9 +202,12 @@ class BadInput(RefusalTest):
                          "different folder for the export")
 
     def test_a_report_that_cannot_be_written_is_a_failure(self):
-        folder = self.folder()
+        folder = self.folder(steps=1)
+        self.assert_exit(folder.train(), 0)
+        generate = ["generate", "run/model", "--tokens", "2", "--prompt"]
         for arguments in (["help", "keys"], ["plan", "run.yaml"], ["plan", "run.yaml", "--json"],
-                          ["inspect", "model"]):
+                          ["inspect", "model"], [*generate, "A"], [*generate, "1", "--ids"],
+                          [*generate, "1", "--ids", "--tokens", "0"]):
             with open("/dev/full", "w", encoding="utf-8") as full:
                 result = subprocess.run(folder.command(*arguments), cwd=folder.path, stdout=full,
                                         stderr=subprocess.PIPE, text=True, timeout=60, check=False)

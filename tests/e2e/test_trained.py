@@ -41,6 +41,20 @@ class Trained(RunTest):
         self.assertEqual(len(texts), 1)
         self.assertNotEqual(texts.pop(), "")
 
+    def test_a_prompt_is_text_only_for_a_model_of_bytes(self):
+        folder = self.folder({**LLAMA, "vocab_size": 256}, steps=1)
+        self.assert_exit(folder.train(), 0)
+        prompt = ("generate", "run/model", "--tokens", "2", "--prompt")
+        self.assert_exit(folder.run(*prompt, "It is"), 0)
+        (folder.path / "run" / "model" / "tokenizer.json").write_text("{}")
+        result = folder.run(*prompt, "It is")
+        self.assert_exit(result, 2)
+        self.assertEqual(result.stdout, "")
+        for word in ("skep: --prompt: is text", "not bytes", "tokenize.py", "--ids", "data.format"):
+            self.assertIn(word, result.stderr)
+        self.assert_exit(folder.run(*prompt, "1,2", "--ids"), 0)
+        self.assert_exit(folder.run(*prompt, "It is", "data.format=bytes"), 0)
+
     def test_a_changed_model_is_no_continuation(self):
         folder = self.folder(steps=6)
         self.assert_exit(folder.train("pause_at=3"), 0)
