@@ -90,7 +90,7 @@ class Given(SwarmTest):
         self.assertNotIn("has changed", result.stderr)
         self.tracker.kill()
         self.start_tracker(other)
-        self.assertIn("members need the new join string", self.tracker.log())
+        self.wait_for(lambda: "members need the new join string" in self.tracker.log(), "advice")
 
     def test_a_stranger_in_each_minute_is_one_line_for_each_key(self):
         self.close_roster()

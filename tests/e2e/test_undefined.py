@@ -77,7 +77,7 @@ EARLY = {
     "session": {"disk.c", "load_weights.c", "rank_parts.c", "ranks_check.c", "remedies.c",
                 "session.c", "what_if.c"},
     "swarm_setup": {"genesis.c", "manifest_make.c", "member_session.c", "preflight.c",
-                    "swarm_memory.c", "swarm_settings.c", "tracker_setup.c"},
+                    "state_folder.c", "swarm_memory.c", "swarm_settings.c", "tracker_setup.c"},
     "training": {"alone_prepare.c", "resume.c"},
     "inner_training": {"member_replica.c", "member_settings.c"},
     "checkpoint": {"config_text.c", "json_scan.c", "safetensors.c", "safetensors_parse.c",
