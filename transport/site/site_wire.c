@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+const uint32_t SITE_MAGIC = 0x50454b53;
+
 bool site_send(int fd, const void *bytes, size_t count, int flags) {
     const uint8_t *at = bytes;
     while (count > 0) {
