@@ -1,5 +1,6 @@
 #include "base/json.h"
 
+#include "base/hex.h"
 #include "base/limits.h"
 #include "base/text.h"
 
@@ -348,4 +349,14 @@ bool json_walk_next(struct json_walk *walk) {
                                       .key = json_object_iter_key(walk->position),
                                       .parent = walk->object};
     return true;
+}
+
+enum status json_require_hex(const struct json_node *object, const char *key, void *bytes,
+                             size_t count, struct fault *fault) {
+    const char *text = "";
+    TRY(json_get_text(object, key, &text, NULL, fault));
+    return strlen(text) == 2 * count && hex_read(text, count, bytes)
+               ? OK
+               : json_fault_member(object, key, fault, "is not %zu bytes in lower-case hexadecimal",
+                                   count);
 }

@@ -69,6 +69,12 @@ MUST_CHECK enum status json_get_object(const struct json_node *object, const cha
 MUST_CHECK enum status json_get_array(const struct json_node *object, const char *key,
                                       struct json_node *value, bool *present, struct fault *fault);
 
+/* json_require_hex: read the required member `key`, 2 x count lower-case hexadecimal digits, into
+ * `count` bytes.
+ * errors  STATUS_INPUT naming the field */
+MUST_CHECK enum status json_require_hex(const struct json_node *object, const char *key,
+                                        void *bytes, size_t count, struct fault *fault);
+
 /* json_as_X: read the value of `node` as type X. The errors are those of json_get_X; a null value
  * is also an error.
  * */

@@ -53,7 +53,7 @@ class Check(JoinTest):
                    self.join_string, "data.train=train.u16")
 
     def test_an_address_at_which_this_machine_is_not_reached_is_missing(self):
-        """Nobody listens on port 1; the tracker itself listens on its own, with another key."""
+        """Port 1 has no listener. The tracker's own port has one, but with a different key."""
         self.swarm()
         tracker = self.join_string.partition("#")[0]
         for address, reason in (

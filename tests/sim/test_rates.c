@@ -154,8 +154,8 @@ static bool check_values(struct world *world) {
     return is_good;
 }
 
-/* A tracker that restarts again and again forgets no miss of a round that is over: liars are named,
- * if later, and nobody else. */
+/* A tracker that restarts repeatedly keeps the misses of finished rounds: liars are still named,
+ * perhaps later, and no honest member is. */
 static bool check_restarts(struct world *world) {
     static const char *const LIES[] = {"nan",  "huge", "scaled",   "replay", "zeros",
                                        "sign", "sum",  "withhold", "drip",   "trickle"};

@@ -37,16 +37,6 @@ enum status continue_file_write(const char *path, const struct continue_file *fi
     return file_replace(path, temporary, text.bytes, text.length, fault);
 }
 
-static enum status read_hex(const struct json_node *root, const char *key, void *bytes,
-                            size_t count, struct fault *fault) {
-    const char *text = "";
-    TRY(json_get_text(root, key, &text, NULL, fault));
-    return strlen(text) == 2 * count && hex_read(text, count, bytes)
-               ? OK
-               : json_fault_member(root, key, fault, "is not %zu bytes in lower-case hexadecimal",
-                                   count);
-}
-
 static enum status read_members(const struct json_node *root, struct continue_order *order,
                                 struct fault *fault) {
     struct json_node members;
@@ -85,10 +75,10 @@ static enum status read_file(const struct json_node *root, struct continue_file 
                           FORMAT);
     }
     file->start = (struct tracker_start){(uint32_t)incarnation, (uint64_t)number};
-    TRY(read_hex(root, "swarm", &file->swarm, sizeof file->swarm, fault));
-    TRY(read_hex(root, "state", &file->state, sizeof file->state, fault));
+    TRY(json_require_hex(root, "swarm", &file->swarm, sizeof file->swarm, fault));
+    TRY(json_require_hex(root, "state", &file->state, sizeof file->state, fault));
     TRY(read_members(root, &file->order, fault));
-    return read_hex(root, "signature", file->order.signature, SIGNATURE_BYTES, fault);
+    return json_require_hex(root, "signature", file->order.signature, SIGNATURE_BYTES, fault);
 }
 
 enum status continue_file_read(const char *path, struct continue_file *file, struct fault *fault) {

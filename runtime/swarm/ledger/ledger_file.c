@@ -131,7 +131,7 @@ static enum status read_checkpoint(const struct json_node *root, uint8_t *bytes,
         return json_fault(root, fault, NULL,
                           "has unknown fields, or a chain state that is longer than its limit");
     }
-    TRY(line_read_hex(root, "state", bytes, count, fault));
+    TRY(json_require_hex(root, "state", bytes, count, fault));
     ledger_chain_clear(chain);
     const char *error = ledger_chain_read(bytes, count, chain);
     if (error == NULL && chain->entry_count != entry_count) {

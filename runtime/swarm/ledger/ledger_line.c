@@ -267,7 +267,7 @@ static enum status read_member(const struct json_node *node, struct entry *entry
     TRY(json_as_object(node, fault));
     TRY(read_role(node, &seat->is_guest, &role_fields, fault));
     TRY(check_field_count(node, (is_commit ? 9U : 3U) + role_fields, fault));
-    TRY(line_read_hex(node, "id", &seat->id, sizeof seat->id, fault));
+    TRY(json_require_hex(node, "id", &seat->id, sizeof seat->id, fault));
     if (is_commit) {
         TRY(line_read_fields(node, MEMBER_FIELDS, ARRAY_COUNT(MEMBER_FIELDS),
                              &entry->members[index], fault));
@@ -308,8 +308,8 @@ static enum status read_slices(const struct json_node *root, uint32_t slice_max,
     struct json_node array;
     const uint32_t max = slice_max < SWARM_SLICES_MAX ? slice_max : SWARM_SLICES_MAX;
     TRY(line_read_u32(root, "slice_count", &entry->result_count, fault));
-    TRY(line_read_hex(root, "results", &entry->results, sizeof entry->results, fault));
-    TRY(line_read_hex(root, "chain", &entry->chain, sizeof entry->chain, fault));
+    TRY(json_require_hex(root, "results", &entry->results, sizeof entry->results, fault));
+    TRY(json_require_hex(root, "chain", &entry->chain, sizeof entry->chain, fault));
     TRY(read_array(root, "slices", max, &array, &entry->slice_count, fault));
     for (uint32_t i = 0; i < entry->slice_count; i++) {
         const struct json_node node = json_element(&array, i);
@@ -321,7 +321,7 @@ static enum status read_slices(const struct json_node *root, uint32_t slice_max,
 static enum status read_signer_seat(const struct json_node *node, const struct entry *entry,
                                     uint32_t *seat, struct fault *fault) {
     struct identity id;
-    TRY(line_read_hex(node, "id", &id, sizeof id, fault));
+    TRY(json_require_hex(node, "id", &id, sizeof id, fault));
     for (uint32_t i = 0; i < entry->seat_count; i++) {
         if (memcmp(&id, &entry->seats[i].id, sizeof id) == 0) {
             *seat = i;
@@ -340,7 +340,7 @@ static enum status read_signature(const struct json_node *node, const struct ent
     if (is_commit) {
         TRY(read_signer_seat(node, entry, &one->seat, fault));
     }
-    return line_read_hex(node, "signature", &one->signature, sizeof one->signature, fault);
+    return json_require_hex(node, "signature", &one->signature, sizeof one->signature, fault);
 }
 
 static enum status read_signatures(const struct json_node *root, struct entry *entry,
@@ -394,7 +394,7 @@ static enum status read_reason(const struct json_node *root, uint32_t *reason,
 static enum status read_suspension(const struct json_node *root,
                                    struct entry_suspension *suspension, struct fault *fault) {
     struct json_node node;
-    TRY(line_read_hex(root, "suspended", &suspension->id, sizeof suspension->id, fault));
+    TRY(json_require_hex(root, "suspended", &suspension->id, sizeof suspension->id, fault));
     TRY(line_read_u32(root, "until_round", &suspension->until_round, fault));
     TRY(read_reason(root, &suspension->reason, fault));
     if (!entry_has_evidence(suspension)) {
@@ -431,9 +431,9 @@ static enum status read_order(const struct json_node *root, struct entry *entry,
         return OK;
     }
     TRY(check_field_count(&node, 2, fault));
-    TRY(line_read_hex(&node, "newest", &entry->order.newest, sizeof entry->order.newest, fault));
-    return line_read_hex(&node, "signature", &entry->order.signature, sizeof entry->order.signature,
-                         fault);
+    TRY(json_require_hex(&node, "newest", &entry->order.newest, sizeof entry->order.newest, fault));
+    return json_require_hex(&node, "signature", &entry->order.signature,
+                            sizeof entry->order.signature, fault);
 }
 
 /* Reads the fields that only this kind of entry has. Order and documents have been read before. */
@@ -454,7 +454,7 @@ static enum status read_kind_fields(const struct json_node *root, uint32_t slice
     TRY(check_field_count(root, FIELD_COUNTS[entry->kind] + more, fault));
     if (entry->kind == ENTRY_GENESIS) {
         TRY(line_read_u32(root, "needs_leases", &entry->leases.are_needed, fault));
-        return line_read_hex(root, "manifest", &entry->manifest, sizeof entry->manifest, fault);
+        return json_require_hex(root, "manifest", &entry->manifest, sizeof entry->manifest, fault);
     }
     if (entry->kind == ENTRY_OPEN) {
         TRY(line_read_u32(root, "deadline_ms", &entry->deadline_ms, fault));

@@ -44,16 +44,6 @@ enum status line_read_u32(const struct json_node *object, const char *key, uint3
     return OK;
 }
 
-enum status line_read_hex(const struct json_node *object, const char *key, void *bytes,
-                          size_t count, struct fault *fault) {
-    const char *text = "";
-    TRY(json_get_text(object, key, &text, NULL, fault));
-    return strlen(text) == 2 * count && hex_read(text, count, bytes)
-               ? OK
-               : json_fault_member(object, key, fault, "is not %zu bytes in lower-case hexadecimal",
-                                   count);
-}
-
 static enum status read_f64(const struct json_node *object, const char *key, double *value,
                             struct fault *fault) {
     struct json_node node;
@@ -77,7 +67,7 @@ enum status line_read_fields(const struct json_node *object, const struct line_f
             TRY(read_f64(object, field->key, value, fault));
             break;
         case FIELD_HEX:
-            TRY(line_read_hex(object, field->key, value, field->bytes, fault));
+            TRY(json_require_hex(object, field->key, value, field->bytes, fault));
             break;
         }
     }
@@ -176,8 +166,8 @@ enum status line_read_delegation(const struct json_node *object, struct delegati
     if (error != NULL) {
         return json_fault_member(&node, "tracker", fault, "%s", error);
     }
-    return line_read_hex(&node, "signature", delegation->signature, sizeof delegation->signature,
-                         fault);
+    return json_require_hex(&node, "signature", delegation->signature, sizeof delegation->signature,
+                            fault);
 }
 
 /* Reads an array of at most `max` values of `bytes` bytes each. */
@@ -215,7 +205,7 @@ enum status line_read_roster(const struct json_node *object, struct roster_epoch
     roster->is_open = is_open;
     TRY(read_hex_array(&node, "members", KEY_BYTES, ROSTER_KEYS_MAX, roster->members,
                        &roster->count, fault));
-    return line_read_hex(&node, "signature", roster->signature, sizeof roster->signature, fault);
+    return json_require_hex(&node, "signature", roster->signature, sizeof roster->signature, fault);
 }
 
 /* ---- leases ---- */
@@ -285,7 +275,7 @@ enum status line_read_leases(const struct json_node *object, struct entry_leases
     if (json_child_count(&node) != LEASE_FIELDS + (size_t)has_order) {
         return json_fault(&node, fault, NULL, "has missing or unknown fields");
     }
-    TRY(line_read_hex(&node, "state", leases->state.bytes, HASH_BYTES, fault));
+    TRY(json_require_hex(&node, "state", leases->state.bytes, HASH_BYTES, fault));
     TRY(line_read_u64(&node, "start", INT64_MAX, &leases->start, fault));
     TRY(line_read_mask(&node, "resigned", &leases->resigned, fault));
     TRY(read_lease_signatures(&node, leases, fault));
@@ -298,5 +288,5 @@ enum status line_read_leases(const struct json_node *object, struct entry_leases
     }
     TRY(read_hex_array(&order, "members", KEY_BYTES, ORDER_MEMBERS_MAX, leases->order.members,
                        &leases->order.count, fault));
-    return line_read_hex(&order, "signature", leases->order.signature, SIGNATURE_BYTES, fault);
+    return json_require_hex(&order, "signature", leases->order.signature, SIGNATURE_BYTES, fault);
 }

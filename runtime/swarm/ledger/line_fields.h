@@ -33,14 +33,12 @@ void line_add_fields(struct json_writer *json, const struct line_field *fields, 
 enum status line_read_fields(const struct json_node *object, const struct line_field *fields,
                              size_t field_count, void *out, struct fault *fault);
 
-/* line_read_u64: read a required number from 0 to `max`. line_read_u32: the same, up to 2^32 - 1.
- * line_read_hex: read `count` bytes in lower-case hexadecimal. */
+/* line_read_u64: read a required number from 0 to `max`.
+ * line_read_u32: the same, up to 2^32 - 1. */
 enum status line_read_u64(const struct json_node *object, const char *key, uint64_t max,
                           uint64_t *value, struct fault *fault);
 enum status line_read_u32(const struct json_node *object, const char *key, uint32_t *value,
                           struct fault *fault);
-enum status line_read_hex(const struct json_node *object, const char *key, void *bytes,
-                          size_t count, struct fault *fault);
 
 /* line_add_mask, line_read_mask: the bits of a mask, as an array of their numbers, ascending. */
 void line_add_mask(struct json_writer *json, const char *name, uint64_t mask);

@@ -1,6 +1,5 @@
 #include "runtime/swarm/tracker/rollback_file.h"
 
-#include "base/hex.h"
 #include "base/json.h"
 #include "base/json_write.h"
 #include "base/limits.h"
@@ -30,16 +29,6 @@ enum status rollback_file_write(const char *path, const struct rollback_file *fi
     return file_replace(path, temporary, text.bytes, text.length, fault);
 }
 
-static enum status read_hex(const struct json_node *root, const char *key, void *bytes,
-                            size_t count, struct fault *fault) {
-    const char *text = "";
-    TRY(json_get_text(root, key, &text, NULL, fault));
-    return strlen(text) == 2 * count && hex_read(text, count, bytes)
-               ? OK
-               : json_fault_member(root, key, fault, "is not %zu bytes in lower-case hexadecimal",
-                                   count);
-}
-
 static enum status read_order(const struct json_node *root, struct rollback_file *file,
                               struct fault *fault) {
     int64_t format = 0;
@@ -49,10 +38,11 @@ static enum status read_order(const struct json_node *root, struct rollback_file
                           "is not a file of format %d with the operator's order to roll back",
                           FORMAT);
     }
-    TRY(read_hex(root, "swarm", &file->swarm, sizeof file->swarm, fault));
-    TRY(read_hex(root, "root", &file->root, sizeof file->root, fault));
-    TRY(read_hex(root, "newest", &file->order.newest, sizeof file->order.newest, fault));
-    return read_hex(root, "signature", &file->order.signature, sizeof file->order.signature, fault);
+    TRY(json_require_hex(root, "swarm", &file->swarm, sizeof file->swarm, fault));
+    TRY(json_require_hex(root, "root", &file->root, sizeof file->root, fault));
+    TRY(json_require_hex(root, "newest", &file->order.newest, sizeof file->order.newest, fault));
+    return json_require_hex(root, "signature", &file->order.signature, sizeof file->order.signature,
+                            fault);
 }
 
 enum status rollback_file_read(const char *path, struct rollback_file *file, struct fault *fault) {

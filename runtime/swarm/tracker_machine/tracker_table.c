@@ -269,7 +269,7 @@ bool tracker_allows_result(const struct tracker *tracker, uint32_t seat, uint32_
 
 /* Returns the seats that trained but whose norm, or a comparison with earlier rounds, took their
  * weight. */
-static uint64_t find_excluded_seats(const struct round_table *table) {
+static uint64_t find_weightless_seats(const struct round_table *table) {
     uint64_t excluded = 0;
     SEATS_EACH(seat, table->declared_seats) {
         const struct entry_member *declared = &table->members[seat];
@@ -287,7 +287,7 @@ static void fill_plans(const struct tracker *tracker, struct round_table *table)
     uint32_t slice_count = tracker->settings.slice_count;
     tracker_find_links(tracker, table->declared_seats, &links);
     uint64_t candidates = tracker_owner_candidates(tracker, links.owner_candidates);
-    uint64_t owners = candidates & ~find_excluded_seats(table);
+    uint64_t owners = candidates & ~find_weightless_seats(table);
     owners = owners != 0 ? owners : candidates;
     tracker_fill_upload_rates(tracker, owners, rates);
     divide_slices(

@@ -156,7 +156,8 @@ static void training_ends_when_the_tracker_no_longer_waits_for_it(void **state) 
     assert_non_null(find(ACTION_SEND)); /* it declares again */
 }
 
-/* Lets heartbeats pass, in which only the tracker is heard, or nobody. */
+/* Advances by `count` heartbeats. Before each one a message arrives from the tracker, or nothing
+ * from anyone. */
 static void wait_ticks(int count, bool hears_tracker) {
     for (int i = 0; i < count; i++) {
         if (hears_tracker) {
@@ -192,8 +193,8 @@ static int count_ticks_until_retry(void) {
     return ticks;
 }
 
-/* After an answer that took 40 heartbeats, an owner has four times as long for the next one, unless
- * nobody was heard in that time. A lost owner would otherwise cost as long. */
+/* After an answer that took 40 heartbeats, the owner gets four times as long for the next one. Time
+ * in which nothing arrived from anyone does not count, or a lost owner would cost as long. */
 static void an_outage_of_its_own_does_not_make_a_member_more_patient(void **state) {
     (void)state;
     enum { WAIT = 40, RETRY_MIN = 8 };

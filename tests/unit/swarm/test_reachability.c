@@ -21,7 +21,7 @@
 
 enum { GUESTS = GUEST_PROBES_MAX + 1, WITHIN_MS = 30000, WAIT_MS = 2, QUIET_MS = 1000 };
 
-/* A connection to the tracker with a key that nobody knows. */
+/* A connection to the tracker with a key that is on no list. */
 struct guest {
     struct key_pairs keys;
     struct region region;
