@@ -18,14 +18,14 @@ static uint64_t round_budget(const struct serving_sizes *sizes) {
 }
 
 static uint64_t lost_slices_budget(const struct serving_sizes *sizes) {
-    return SERVE_LOST_SLICES * sizes->slice_bytes;
+    return SERVE_SLICES_EXTRA * sizes->slice_bytes;
 }
 
 static struct token_limit leaves_limit(const struct serving_sizes *sizes) {
     const double state = (double)sizes->state_bytes;
     const double rate = state / SERVE_DAY_S;
     return (struct token_limit){.rate = rate > SERVE_LEAVES_RATE_MIN ? rate : SERVE_LEAVES_RATE_MIN,
-                                .burst = SERVE_STATES_BURST * state + SERVE_STATE_BYTES_MIN};
+                                .burst = SERVE_STATES_BURST * state + SERVE_STATE_BYTES_EXTRA};
 }
 
 /* Find the usage of a peer, as of the newest round. */

@@ -8,7 +8,7 @@
 /* ---- bytes ---- */
 
 /* Receives the encoded bytes from the MessagePack writer. */
-static int append(void *context, const char *bytes, size_t count) {
+static int append_encoded_bytes(void *context, const char *bytes, size_t count) {
     struct packer *packer = context;
     if (packer->mode == PACKER_HASH) {
         hash_add(packer->hash_state, bytes, count);
@@ -28,10 +28,10 @@ static int append(void *context, const char *bytes, size_t count) {
 
 static msgpack_packer writer_of(struct packer *packer) {
     ASSERT(packer->mode != PACKER_READ);
-    return (msgpack_packer){.data = packer, .callback = append};
+    return (msgpack_packer){.data = packer, .callback = append_encoded_bytes};
 }
 
-/* Returns the next token, or an empty one of this kind after an error. */
+/* Returns the next token, which must be of this kind, or an empty one after an error. */
 static struct packer_token next_token(struct packer *packer, enum packer_token_kind kind) {
     const struct packer_token empty = {.kind = kind};
     if (packer->error != NULL) {
@@ -44,7 +44,7 @@ static struct packer_token next_token(struct packer *packer, enum packer_token_k
     return *packer->token++;
 }
 
-static bool is_text(struct packer_token token, const char *text, size_t length) {
+static bool token_is_text(struct packer_token token, const char *text, size_t length) {
     return token.value == length && (length == 0 || memcmp(token.bytes, text, length) == 0);
 }
 
@@ -58,7 +58,7 @@ static void pack_name(struct packer *packer, const char *name) {
     if (packer->mode != PACKER_READ) {
         msgpack_packer writer = writer_of(packer);
         msgpack_pack_str_with_body(&writer, name, length);
-    } else if (!is_text(next_token(packer, TOKEN_TEXT), name, length)) {
+    } else if (!token_is_text(next_token(packer, TOKEN_TEXT), name, length)) {
         packer_fail(packer, "has a missing, unknown or misplaced field");
     }
 }
@@ -68,7 +68,8 @@ static void pack_name(struct packer *packer, const char *name) {
 static void pack_object(struct packer *packer, struct packed_object object) {
     const uint32_t outer_count = packer->field_count;
     if (packer->mode == PACKER_READ) {
-        (void)next_token(packer, TOKEN_MAP); /* the comparison checks the number of fields */
+        /* compare_with_encoding checks the number of fields later */
+        (void)next_token(packer, TOKEN_MAP);
     } else {
         struct packer counting = {.mode = PACKER_COUNT};
         msgpack_packer writer = writer_of(packer);
@@ -98,9 +99,10 @@ void packer_hash(struct packed_object object, struct hash_state *state) {
     ASSERT(packer.error == NULL);
 }
 
-/* Encodes the object again. MessagePack has several encodings of most values, and only the one that
- * a writer produces is accepted. */
-static const char *compare(struct packed_object object, const uint8_t *bytes, size_t count) {
+/* Encodes the object again and compares the bytes. MessagePack has several encodings of most
+ * values, and only the one that packer_write produces is accepted. */
+static const char *compare_with_encoding(struct packed_object object, const uint8_t *bytes,
+                                         size_t count) {
     struct packer packer = {
         .mode = PACKER_COMPARE, .bytes = (uint8_t *)(uintptr_t)bytes, .capacity = count};
     pack_object(&packer, object);
@@ -119,7 +121,7 @@ const char *packer_read_next(struct packed_object object, const uint8_t *bytes, 
     packer.token = tokens;
     packer.tokens_end = tokens + token_count;
     pack_object(&packer, object);
-    return packer.error != NULL ? packer.error : compare(object, bytes, *used);
+    return packer.error != NULL ? packer.error : compare_with_encoding(object, bytes, *used);
 }
 
 const char *packer_read(struct packed_object object, const uint8_t *bytes, size_t count) {
@@ -168,7 +170,7 @@ uint32_t pack_element_count(struct packer *packer, const char *name, uint32_t *c
     if (*count > max) {
         packer_fail(packer, "has a count above the limit of its field");
         if (packer->mode == PACKER_READ) {
-            *count = 0; /* the caller's loops stay within their arrays */
+            *count = 0; /* keeps the loops of the caller within their arrays */
         }
         return 0;
     }
@@ -217,11 +219,11 @@ void pack_map(struct packer *packer, const char *name, struct packed_object obje
 
 /* ---- bins ---- */
 
-static uint64_t read_bin(struct packer *packer, const char *name) {
+static uint64_t read_bin_token(struct packer *packer, const char *name) {
     pack_name(packer, name);
     const struct packer_token token = next_token(packer, TOKEN_BIN);
     packer->bin = token.bytes;
-    packer->bin_rest = token.value;
+    packer->bin_bytes_left = token.value;
     return token.value;
 }
 
@@ -234,7 +236,7 @@ static void write_bin_header(struct packer *packer, const char *name, size_t cou
 void pack_bin(struct packer *packer, const char *name, size_t count) {
     if (packer->mode != PACKER_READ) {
         write_bin_header(packer, name, count);
-    } else if (read_bin(packer, name) != count) {
+    } else if (read_bin_token(packer, name) != count) {
         packer_fail(packer, "has a list of a length other than expected");
     }
 }
@@ -246,7 +248,7 @@ uint32_t pack_bin_of_any_length(struct packer *packer, const char *name, uint32_
         write_bin_header(packer, name, *count * element_bytes);
         return *count;
     }
-    const uint64_t length = read_bin(packer, name);
+    const uint64_t length = read_bin_token(packer, name);
     if (length % element_bytes != 0 || length / element_bytes > max) {
         packer_fail(packer, "has a list of a length other than expected");
     }
@@ -256,14 +258,14 @@ uint32_t pack_bin_of_any_length(struct packer *packer, const char *name, uint32_
 
 void pack_part(struct packer *packer, void *bytes, size_t count) {
     if (packer->mode != PACKER_READ) {
-        (void)append(packer, bytes, count);
+        (void)append_encoded_bytes(packer, bytes, count);
     } else if (packer->error != NULL) {
         memset(bytes, 0, count);
     } else if (count > 0) {
-        ASSERT(count <= packer->bin_rest);
+        ASSERT(count <= packer->bin_bytes_left);
         memcpy(bytes, packer->bin, count);
         packer->bin += count;
-        packer->bin_rest -= count;
+        packer->bin_bytes_left -= count;
     }
 }
 
@@ -295,7 +297,7 @@ void pack_f64(struct packer *packer, const char *name, double *value) {
 
 void pack_bulk(struct packer *packer, const char *name, const uint8_t **bytes, size_t *count) {
     if (packer->mode == PACKER_READ) {
-        *count = read_bin(packer, name);
+        *count = read_bin_token(packer, name);
         *bytes = packer->bin;
         return;
     }

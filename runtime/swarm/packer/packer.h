@@ -26,7 +26,7 @@
 
 enum {
     PACKER_NAME_BYTES_MAX = 31, /* Longest name of a field. */
-    /* Maximum size of a field without the content of its text or bin. */
+    /* Maximum size of a field's name and header, without the content of its text or bin. */
     PACKER_FIELD_BYTES_MAX = 1 + PACKER_NAME_BYTES_MAX + 9,
     PACKER_MAP_BYTES_MAX = 3, /* Header of a map with at most 65535 fields. */
 };
@@ -35,28 +35,30 @@ enum packer_mode { PACKER_COUNT, PACKER_WRITE, PACKER_HASH, PACKER_READ, PACKER_
 
 struct packer_token;
 
-/* The state of one pass; only this module changes it. */
+/* The state of one pass over an object. Only the packer's own files change it. */
 struct packer {
     enum packer_mode mode;
-    uint8_t *bytes;                /* WRITE: output; COMPARE: the bytes that were read. */
-    size_t capacity, offset;       /* offset: number of bytes passed so far. */
-    struct hash_state *hash_state; /* HASH: receives the bytes. */
+    uint8_t *bytes;                /* mode WRITE: output; COMPARE: the bytes that were read */
+    size_t capacity, offset;       /* offset: number of bytes counted, written or compared so far */
+    struct hash_state *hash_state; /* mode HASH: the bytes are added to this hash */
     uint32_t field_count;          /* Number of fields of the current map. */
-    const struct packer_token *token, *tokens_end; /* READ: the next token. */
-    const uint8_t *bin;                            /* READ: rest of the current bin. */
-    size_t bin_rest;                               /* READ: length of that rest. */
-    const char *error;                             /* Text of the first error, or NULL. */
+    /* mode READ: next token, and end of the tokens */
+    const struct packer_token *token, *tokens_end;
+    const uint8_t *bin; /* mode READ: what is left of the current bin */
+    /* mode READ: number of bytes left in the current bin */
+    size_t bin_bytes_left;
+    const char *error; /* Text of the first error, or NULL. */
 };
 
-/* A struct and the function that passes over its fields. */
+/* A struct and the function that packs its fields. */
 struct packed_object {
     void (*pack_fields)(struct packer *packer, void *object);
     void *object;
 };
 
-/* packer_count_bytes: the length of an object's encoding.
- * packer_write: write the encoding. Returns its length. An encoding longer than `capacity` and an
- * object that readers reject are caller's bugs.
+/* packer_count_bytes: returns the length of an object's encoding.
+ * packer_write: write the encoding. Returns its length. The caller ensures that the encoding fits
+ * `capacity` and that readers accept the object.
  * packer_hash: add the encoding to a hash. */
 size_t packer_count_bytes(struct packed_object object);
 size_t packer_write(struct packed_object object, uint8_t *bytes, size_t capacity);
@@ -71,12 +73,12 @@ MUST_CHECK const char *packer_read_next(struct packed_object object, const uint8
                                         size_t count, size_t *used);
 
 /* packer_fail: record an error, unless an earlier one was recorded.
- * packer_is_reading: whether this pass changes the fields. */
+ * packer_is_reading: whether this pass reads, and so changes the fields. */
 void packer_fail(struct packer *packer, const char *error);
 bool packer_is_reading(const struct packer *packer);
 
-/* Functions that pass one field. `name` is a constant of at most PACKER_NAME_BYTES_MAX characters;
- * NULL for an element of pack_array.
+/* Functions that pack one field: count, write, hash, read or compare it, as the mode says. `name`
+ * is a constant of at most PACKER_NAME_BYTES_MAX characters; NULL for an element of pack_array.
  * pack_element_count: pack a count; a count above `max` is an error, and is read as 0. Returns the
  * count, or 0 after an error.
  * pack_text: `text` has `capacity` bytes with the NUL. Only visible ASCII is accepted. Reading
@@ -92,10 +94,10 @@ void pack_text(struct packer *packer, const char *name, char *text, size_t capac
 void pack_array(struct packer *packer, const char *name, uint32_t count);
 void pack_map(struct packer *packer, const char *name, struct packed_object object);
 
-/* pack_bin: begin a bin of `count` bytes, whose content the next calls pass:
- * pack_part: pass `count` bytes of it.
- * pack_part_number: pass a little-endian number of `count` bytes. Returns the number that was read,
- * or `value` where this pass does not read.
+/* pack_bin: begin a bin of `count` bytes. The next calls pack its content:
+ * pack_part: pack the next `count` bytes of the bin.
+ * pack_part_number: pack a little-endian number of `count` bytes. Returns the number that was read,
+ * or `value` in the other modes.
  * pack_bin_of_any_length: begin a bin of *count elements of `element_bytes` bytes. Reading sets
  * *count; more than `max` elements are an error. Returns *count, which is 0 after an error. */
 void pack_bin(struct packer *packer, const char *name, size_t count);
@@ -104,8 +106,9 @@ uint64_t pack_part_number(struct packer *packer, uint64_t value, size_t count);
 uint32_t pack_bin_of_any_length(struct packer *packer, const char *name, uint32_t *count,
                                 uint32_t max, size_t element_bytes);
 
-/* pack_bulk: pack a bin whose content is not part of the pass: a writer's caller appends *count
- * bytes to the encoding, of which this must be the last field. Reading sets *bytes and *count. */
+/* pack_bulk: pack only the header of a bin, which must be the last field. When writing, the
+ * caller appends the *count bytes of its content to the encoding. Reading sets *bytes and
+ * *count. */
 void pack_bulk(struct packer *packer, const char *name, const uint8_t **bytes, size_t *count);
 
 /* Rows of a table: `count` structs of `stride` bytes. */
@@ -113,13 +116,14 @@ struct packer_rows {
     void *first;
     size_t stride;
     uint32_t count; /* number of rows */
-    /* [(count + 63) / 64]: one bit for each row that is passed; NULL: all rows are passed */
+    /* [(count + 63) / 64]: one bit for each row; rows whose bit is 0 are skipped. NULL: no row
+     * is skipped. */
     const uint64_t *selected;
 };
 
-/* Functions that pass one field of all rows as a bin, or as runs. `offset` is the field's offset in
- * the struct; a u32 field takes `bytes` bytes of a bin: 1, 2 or 4.
- * limits  a number fits its bytes; at most 65535 rows in runs */
+/* Functions that pack one field of all selected rows, as a bin or as runs. `offset` is the field's
+ * offset in the struct; a u32 field is packed in `bytes` bytes: 1, 2 or 4.
+ * limits  each number fits the bytes it is packed in; runs have at most 65535 rows */
 void pack_u64_column(struct packer *packer, const char *name, struct packer_rows rows,
                      size_t offset);
 void pack_u32_column(struct packer *packer, const char *name, struct packer_rows rows,
@@ -132,7 +136,7 @@ void pack_u64_runs(struct packer *packer, const char *name, struct packer_rows r
 void pack_u32_runs(struct packer *packer, const char *name, struct packer_rows rows, size_t offset,
                    size_t bytes);
 
-/* pack_row_set: pass which of `count` rows are selected, as a bin of {first row 2, rows 2} for each
+/* pack_row_set: pack which of `count` rows are selected, as a bin of {first row 2, rows 2} for each
  * stretch of selected rows. `selected` [(count + 63) / 64] has one bit for each row.
  * limits  count <= 65535 */
 void pack_row_set(struct packer *packer, const char *name, uint64_t *selected, uint32_t count);

@@ -1,4 +1,4 @@
-/* packer_rows: pass one field of all rows of a table, as a column or as runs. */
+/* packer_rows: packs one field of all rows of a table, as a column or as runs. */
 #include "runtime/swarm/packer/packer.h"
 
 #include <string.h>
@@ -10,22 +10,22 @@ struct number_column {
     size_t bytes; /* size of a number in the bin */
 };
 
-static bool is_passed(const struct packer_rows *rows, uint32_t row) {
+static bool is_row_selected(const struct packer_rows *rows, uint32_t row) {
     return rows->selected == NULL || (rows->selected[row / 64] >> row % 64 & 1) != 0;
 }
 
-/* Returns the first row from `row` on that is passed, or rows->count if there is none. */
-static uint32_t next_passed(const struct packer_rows *rows, uint32_t row) {
-    while (row < rows->count && !is_passed(rows, row)) {
+/* Returns the first selected row at or after `row`, or rows->count if there is none. */
+static uint32_t next_selected_row(const struct packer_rows *rows, uint32_t row) {
+    while (row < rows->count && !is_row_selected(rows, row)) {
         row++;
     }
     return row;
 }
 
-static uint32_t passed_count(const struct packer_rows *rows) {
+static uint32_t count_selected_rows(const struct packer_rows *rows) {
     uint32_t count = 0;
     for (uint32_t row = 0; row < rows->count; row++) {
-        count += is_passed(rows, row);
+        count += is_row_selected(rows, row);
     }
     return count;
 }
@@ -34,13 +34,13 @@ static void *field_at(const struct packer_rows *rows, uint32_t row, size_t offse
     return (char *)rows->first + row * rows->stride + offset;
 }
 
-static uint64_t get_number(const struct number_column *column, uint32_t row) {
+static uint64_t read_row_number(const struct number_column *column, uint32_t row) {
     const void *field = field_at(&column->rows, row, column->offset);
     return column->field_bytes == sizeof(uint64_t) ? *(const uint64_t *)field
                                                    : *(const uint32_t *)field;
 }
 
-static void set_number(const struct number_column *column, uint32_t row, uint64_t value) {
+static void write_row_number(const struct number_column *column, uint32_t row, uint64_t value) {
     void *field = field_at(&column->rows, row, column->offset);
     if (column->field_bytes == sizeof(uint64_t)) {
         *(uint64_t *)field = value;
@@ -51,15 +51,15 @@ static void set_number(const struct number_column *column, uint32_t row, uint64_
 
 static void pack_column(struct packer *packer, const char *name,
                         const struct number_column *column) {
-    pack_bin(packer, name, passed_count(&column->rows) * column->bytes);
+    pack_bin(packer, name, count_selected_rows(&column->rows) * column->bytes);
     for (uint32_t row = 0; row < column->rows.count; row++) {
-        if (!is_passed(&column->rows, row)) {
+        if (!is_row_selected(&column->rows, row)) {
             continue;
         }
         if (packer_is_reading(packer)) {
-            set_number(column, row, pack_part_number(packer, 0, column->bytes));
+            write_row_number(column, row, pack_part_number(packer, 0, column->bytes));
         } else {
-            (void)pack_part_number(packer, get_number(column, row), column->bytes);
+            (void)pack_part_number(packer, read_row_number(column, row), column->bytes);
         }
     }
 }
@@ -81,28 +81,28 @@ void pack_f64_column(struct packer *packer, const char *name, struct packer_rows
 
 void pack_bytes_column(struct packer *packer, const char *name, struct packer_rows rows,
                        size_t offset, size_t bytes) {
-    pack_bin(packer, name, passed_count(&rows) * bytes);
+    pack_bin(packer, name, count_selected_rows(&rows) * bytes);
     for (uint32_t row = 0; row < rows.count; row++) {
-        if (is_passed(&rows, row)) {
+        if (is_row_selected(&rows, row)) {
             pack_part(packer, field_at(&rows, row, offset), bytes);
         }
     }
 }
 
-/* Sizes of numbers of rows: in a run, and in a stretch of selected rows with its first row. */
+/* Encoded sizes: of the row count of a run, and of a stretch with its first row and row count. */
 enum { RUN_ROWS_BYTES = 2, STRETCH_BYTES = 2 + RUN_ROWS_BYTES };
 
-/* Passed rows with equal numbers. */
+/* A run: consecutive selected rows with equal numbers. */
 struct run {
     uint32_t rows; /* number of rows */
-    uint32_t end;  /* the next passed row */
+    uint32_t end;  /* the first selected row after the run */
 };
 
 static struct run find_run(const struct number_column *column, uint32_t row) {
-    const uint64_t value = get_number(column, row);
+    const uint64_t value = read_row_number(column, row);
     struct run run = {.end = row};
-    while (run.end < column->rows.count && get_number(column, run.end) == value) {
-        run.end = next_passed(&column->rows, run.end + 1);
+    while (run.end < column->rows.count && read_row_number(column, run.end) == value) {
+        run.end = next_selected_row(&column->rows, run.end + 1);
         run.rows++;
     }
     return run;
@@ -110,7 +110,7 @@ static struct run find_run(const struct number_column *column, uint32_t row) {
 
 static uint32_t count_runs(const struct number_column *column) {
     uint32_t count = 0;
-    for (uint32_t row = next_passed(&column->rows, 0); row < column->rows.count;
+    for (uint32_t row = next_selected_row(&column->rows, 0); row < column->rows.count;
          row = find_run(column, row).end) {
         count++;
     }
@@ -118,17 +118,17 @@ static uint32_t count_runs(const struct number_column *column) {
 }
 
 static void write_runs(struct packer *packer, const struct number_column *column) {
-    for (uint32_t row = next_passed(&column->rows, 0); row < column->rows.count;) {
+    for (uint32_t row = next_selected_row(&column->rows, 0); row < column->rows.count;) {
         const struct run run = find_run(column, row);
         (void)pack_part_number(packer, run.rows, RUN_ROWS_BYTES);
-        (void)pack_part_number(packer, get_number(column, row), column->bytes);
+        (void)pack_part_number(packer, read_row_number(column, row), column->bytes);
         row = run.end;
     }
 }
 
 static void read_runs(struct packer *packer, const struct number_column *column, uint32_t runs) {
     const struct packer_rows *rows = &column->rows;
-    uint32_t row = next_passed(rows, 0);
+    uint32_t row = next_selected_row(rows, 0);
     for (uint32_t run = 0; run < runs; run++) {
         const uint64_t run_rows = pack_part_number(packer, 0, RUN_ROWS_BYTES);
         const uint64_t value = pack_part_number(packer, 0, column->bytes);
@@ -139,8 +139,8 @@ static void read_runs(struct packer *packer, const struct number_column *column,
                     "has runs of equal values that cover more rows than the swarm has slices");
                 return;
             }
-            set_number(column, row, value);
-            row = next_passed(rows, row + 1);
+            write_row_number(column, row, value);
+            row = next_selected_row(rows, row + 1);
         }
     }
     if (row != rows->count) {
@@ -174,7 +174,7 @@ void pack_u32_runs(struct packer *packer, const char *name, struct packer_rows r
 
 /* Returns the row after the stretch of selected rows that begins at `row`. */
 static uint32_t find_stretch_end(const struct packer_rows *rows, uint32_t row) {
-    while (row < rows->count && is_passed(rows, row)) {
+    while (row < rows->count && is_row_selected(rows, row)) {
         row++;
     }
     return row;
@@ -182,19 +182,19 @@ static uint32_t find_stretch_end(const struct packer_rows *rows, uint32_t row) {
 
 static uint32_t count_stretches(const struct packer_rows *rows) {
     uint32_t count = 0;
-    for (uint32_t row = next_passed(rows, 0); row < rows->count;
-         row = next_passed(rows, find_stretch_end(rows, row))) {
+    for (uint32_t row = next_selected_row(rows, 0); row < rows->count;
+         row = next_selected_row(rows, find_stretch_end(rows, row))) {
         count++;
     }
     return count;
 }
 
 static void write_stretches(struct packer *packer, const struct packer_rows *rows) {
-    for (uint32_t row = next_passed(rows, 0); row < rows->count;) {
+    for (uint32_t row = next_selected_row(rows, 0); row < rows->count;) {
         const uint32_t end = find_stretch_end(rows, row);
         (void)pack_part_number(packer, row, STRETCH_BYTES - RUN_ROWS_BYTES);
         (void)pack_part_number(packer, end - row, RUN_ROWS_BYTES);
-        row = next_passed(rows, end);
+        row = next_selected_row(rows, end);
     }
 }
 

@@ -1,13 +1,14 @@
 #include "runtime/swarm/packer/packer_tokens.h"
 
-#include <msgpack/unpack.h> /* the errors of the template below */
+#include <msgpack/unpack.h> /* error codes that the parser template below uses */
 
 struct token_list {
     struct packer_token *tokens;
     uint32_t count;
 };
 
-/* The object that the parser would build for each value; tokens replace it. */
+/* The parser template builds an object for each value. Nothing is needed here but the tokens, so
+ * the object is empty. */
 struct token_object {
     char unused;
 };
@@ -60,8 +61,8 @@ ON_REJECTED_VALUE(nil)
 ON_REJECTED_VALUE(true)
 ON_REJECTED_VALUE(false)
 
-/* An element takes at least one token, so a count that the tokens cannot hold is rejected before
- * its elements are parsed. */
+/* Each element takes at least one token, so a container with more elements than tokens are left
+ * is rejected before its elements are parsed. */
 static int add_container(struct token_list *list, struct packer_token token,
                          struct token_object *object) {
     return token.value > PACKER_TOKENS_MAX ? MSGPACK_UNPACK_NOMEM_ERROR
@@ -93,7 +94,7 @@ static int on_map_item(struct token_list *list, struct token_object *map, struct
     return 0;
 }
 
-/* The parser passes an unrelated pointer for an empty content. */
+/* For an empty text or bin, the parser passes an unrelated pointer. */
 #define ON_BYTES(name, kind)                                                                       \
     static int on_##name(struct token_list *list, const char *base, const char *bytes,             \
                          unsigned int count, struct token_object *object) {                        \

@@ -8,16 +8,19 @@
 #include <stdint.h>
 
 enum {
-    PACKER_TOKENS_MAX = 320, /* The stored members: a name and an address of each. */
-    PACKER_DEPTH_MAX = 8,    /* Maps and arrays inside each other. */
+    /* Enough for the tracker's stored list of members, with a name and an address of each. */
+    PACKER_TOKENS_MAX = 320,
+    PACKER_DEPTH_MAX = 8, /* Deepest nesting of maps and arrays. */
 };
 
 enum packer_token_kind { TOKEN_NUMBER, TOKEN_TEXT, TOKEN_BIN, TOKEN_ARRAY, TOKEN_MAP };
 
-/* A map is followed by the tokens of its names and values, in turn; an array by its elements'. */
+/* The token of a map is followed by those of its names and values, in turn; that of an array by
+ * those of its elements. */
 struct packer_token {
     enum packer_token_kind kind;
-    uint64_t value;       /* The number; the length of a text or bin; else the count of elements. */
+    /* the number; of a text or bin: its length; else the number of elements */
+    uint64_t value;
     const uint8_t *bytes; /* Content of a text or bin; NULL if it is empty. */
 };
 

@@ -43,7 +43,7 @@ void serving_charge_bytes(struct serving *serving, enum requester requester, siz
 static struct token_limit ledger_limit(uint64_t entry_count) {
     const double a_day = SERVE_LEDGER_TIMES_A_DAY * (double)entry_count;
     return (struct token_limit){.rate = a_day / SERVE_DAY_S,
-                                .burst = a_day + SERVE_LEDGER_ENTRIES_MIN};
+                                .burst = a_day + SERVE_LEDGER_ENTRIES_EXTRA};
 }
 
 bool serving_has_entries(struct member_usage *usage, uint64_t entry_count, int64_t now_ms) {

@@ -6,9 +6,10 @@
 #include <string.h>
 
 enum {
-    LOG_MIN_MS = 10 * 1000,      /* shortest time between two log lines */
-    LOG_MAX_MS = 10 * 60 * 1000, /* longest time between two lines of one wait */
-    LINE_BYTES = 256,
+    LOG_INTERVAL_MIN_MS = 10 * 1000, /* shortest time between two log lines */
+    /* longest time between two lines while members stay missing */
+    LOG_INTERVAL_MAX_MS = 10 * 60 * 1000,
+    LOG_LINE_BYTES = 256,
 };
 
 static void pack_attendance(struct packer *pack, void *object) {
@@ -88,25 +89,26 @@ void attendance_describe_absence(const struct attendance *attendance, int64_t el
 
 /* ---- changes ---- */
 
-/* Whether the counts and names are equal: only the times differ. */
-static bool is_same(const struct attendance *a, const struct attendance *b) {
+/* Ignores the times, which differ in each count. */
+static bool has_equal_counts_and_names(const struct attendance *a, const struct attendance *b) {
     return a->present == b->present && a->needed == b->needed && a->others == b->others &&
            a->has_left == b->has_left && strcmp(a->name, b->name) == 0;
 }
 
-/* Time after a line until the next one: it grows with the wait, unless something has changed. */
-static int64_t log_pause_ms(const struct attendance_watch *watch, int64_t now_ms) {
+/* Time from one log line to the next. It grows while members stay missing, until the state
+ * changes. */
+static int64_t log_interval_ms(const struct attendance_watch *watch, int64_t now_ms) {
     const int64_t lasted_ms = now_ms - watch->begun_ms;
-    return !watch->is_logged || lasted_ms < LOG_MIN_MS ? LOG_MIN_MS
-           : lasted_ms > LOG_MAX_MS                    ? LOG_MAX_MS
-                                                       : lasted_ms;
+    return !watch->is_logged || lasted_ms < LOG_INTERVAL_MIN_MS ? LOG_INTERVAL_MIN_MS
+           : lasted_ms > LOG_INTERVAL_MAX_MS                    ? LOG_INTERVAL_MAX_MS
+                                                                : lasted_ms;
 }
 
-static void log_lack(struct attendance_watch *watch, int64_t now_ms) {
-    char buffer[LINE_BYTES];
+static void log_missing_members(struct attendance_watch *watch, int64_t now_ms) {
+    char buffer[LOG_LINE_BYTES];
     struct text line = text_over(buffer, sizeof buffer);
     if (watch->state.needed == 0 ||
-        (watch->logged_ms != 0 && now_ms - watch->logged_ms < log_pause_ms(watch, now_ms))) {
+        (watch->logged_ms != 0 && now_ms - watch->logged_ms < log_interval_ms(watch, now_ms))) {
         return;
     }
     attendance_describe_need(&watch->state, &line);
@@ -118,12 +120,12 @@ static void log_lack(struct attendance_watch *watch, int64_t now_ms) {
 
 void attendance_watch_update(struct attendance_watch *watch, const struct attendance *counted,
                              int64_t now_ms) {
-    if (!is_same(counted, &watch->state)) {
+    if (!has_equal_counts_and_names(counted, &watch->state)) {
         watch->version++;
         watch->begun_ms = watch->state.needed == 0 ? now_ms : watch->begun_ms;
         watch->is_logged = false;
     }
     watch->state = *counted;
     watch->counted_ms = now_ms;
-    log_lack(watch, now_ms);
+    log_missing_members(watch, now_ms);
 }

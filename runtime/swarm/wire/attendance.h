@@ -10,56 +10,59 @@
 #include <stdint.h>
 
 struct attendance {
-    uint32_t present; /* voters that are connected and stay */
+    uint32_t present; /* voters that are connected and not leaving */
     uint32_t needed;  /* voters that the round needs; 0: enough are present */
     /* the member that was lost last; "": no known member is absent */
     char name[WIRE_MEMBER_NAME_BYTES];
-    uint32_t has_left;  /* 1: it left; 0: it disconnected, or stopped responding */
-    uint32_t others;    /* number of other absent members */
-    uint64_t absent_ms; /* time since its last message, when this was written */
+    uint32_t has_left;  /* how `name` was lost: 1: it left; 0: it disconnected or timed out */
+    uint32_t others;    /* number of absent members besides `name` */
+    uint64_t absent_ms; /* time from the last message of `name` to this count */
 };
 
 enum {
-    /* No ATTENDANCE payload is longer. */
+    /* Size of the longest ATTENDANCE payload. */
     ATTENDANCE_BYTES_MAX =
         PACKER_MAP_BYTES_MAX + 6 * PACKER_FIELD_BYTES_MAX + WIRE_MEMBER_NAME_BYTES,
 };
 
-/* attendance_write: the payload's length. attendance_read: returns the text of the mistake and
- * leaves the output undefined, or returns NULL.
+/* attendance_write: write the payload. Returns its length. attendance_read: read a payload. Returns
+ * NULL, or a text that describes the error; the output is then undefined.
  * limits  needed is 0 or above present; has_left is 0 or 1; the name has visible ASCII only */
 size_t attendance_write(const struct attendance *attendance,
                         uint8_t payload[static ATTENDANCE_BYTES_MAX]);
 MUST_CHECK const char *attendance_read(const uint8_t *payload, size_t count,
                                        struct attendance *attendance);
 
-/* attendance_init: no member is absent, and enough are present.
- * attendance_add_absence: count an absent member; of all, the one of the newest message is named.
- * attendance_set_count: complete it, after all absences; all zeros if enough are present. */
+/* attendance_init: set the state in which no member is absent and enough are present.
+ * attendance_add_absence: count one absent member. The attendance names the absent member with the
+ * newest message.
+ * attendance_set_count: set `present` and `needed`, after all absent members were added. If
+ * enough members are present, clears the attendance. */
 void attendance_init(struct attendance *attendance);
 void attendance_add_absence(struct attendance *attendance, const char *name, bool has_left,
                             uint64_t absent_ms);
 void attendance_set_count(struct attendance *attendance, uint32_t present, uint32_t needed);
 
-/* attendance_describe_need: "1 more member: 2 of at least 3 are here".
- * attendance_describe_absence: "; ben left 0:10 ago", `elapsed_ms` after it was written.
+/* attendance_describe_need: writes "1 more member: 2 of at least 3 are here".
+ * attendance_describe_absence: writes "; ben left 0:10 ago". `elapsed_ms` is the age of the
+ * attendance.
  * limits  needed > present */
 void attendance_describe_need(const struct attendance *attendance, struct text *text);
 void attendance_describe_absence(const struct attendance *attendance, int64_t elapsed_ms,
                                  struct text *text);
 
-/* The changes of the attendance, and what the tracker has logged of them. */
+/* The newest attendance, and which state of it was logged last. */
 struct attendance_watch {
-    struct attendance state; /* as of counted_ms */
-    uint32_t version;        /* increases with every change; 0: members have never been missing */
+    struct attendance state; /* the attendance at counted_ms */
+    uint32_t version;        /* increases when `state` changes; 0: no member was missing yet */
     int64_t counted_ms;      /* when the members were last counted; 0: never */
-    int64_t begun_ms;        /* since when members have been missing */
-    int64_t logged_ms;       /* last log line; 0: none */
-    bool is_logged;          /* that line has the present state */
+    int64_t begun_ms;        /* when members began to be missing */
+    int64_t logged_ms;       /* time of the last log line; 0: none */
+    bool is_logged;          /* the last log line describes `state` */
 };
 
-/* attendance_watch_update: note what was counted now, and log a lack of members when it begins and
- * at intervals that grow from 10 s to 10 minutes. */
+/* attendance_watch_update: store the attendance that was counted now. Logs that members are
+ * missing when that begins, and then at intervals that grow from 10 s to 10 minutes. */
 void attendance_watch_update(struct attendance_watch *watch, const struct attendance *counted,
                              int64_t now_ms);
 

@@ -17,41 +17,44 @@
 
 #include <stdint.h>
 
-/* Strangers: 1 Mbit/s is 1/20 of a tracker's uplink at home (20 Mbit/s) and sends six manifests of
- * 20 KB a second. The burst answers the queries of a dozen strangers at once. */
+/* Strangers: 1 Mbit/s is 1/20 of the uplink of a tracker at home (20 Mbit/s), and is enough for
+ * six manifests of 20 KB a second. The burst is enough for the queries of a dozen strangers at
+ * once. */
 static const struct token_limit SERVE_STRANGERS_BYTES = {.rate = 125e3, .burst = 256e3};
 
-/* Listed: an operator who reads the ledger, and members that fetch the manifest before they join.
- * 8 Mbit/s leaves most of a home's uplink to the members. */
+/* Processes on the allow-list: an operator that reads the ledger, and members that fetch the
+ * manifest before they join. 8 Mbit/s leaves most of a home uplink to the members. */
 static const struct token_limit SERVE_LISTED_BYTES = {.rate = 1e6, .burst = 8e6};
 
-/* A connection: introductions and queries for the manifest and the status. Clients repeat an
- * unanswered query each second. */
+/* One connection: its introductions and its queries for the manifest and the status. Clients
+ * repeat an unanswered query each second. */
 static const struct token_limit SERVE_QUERIES = {.rate = 1, .burst = 4};
 
-/* A connection of a stranger or client: a joiner measures the round trip with seven pings. */
+/* One connection of a stranger or client: its pings. A joiner measures the round trip with
+ * seven. */
 static const struct token_limit SERVE_PINGS = {.rate = 20, .burst = 64};
 
-/* An identity: each start of a member causes a session, which the tracker syncs to its disk. */
+/* One identity: its starts. Each creates a member session, which the tracker syncs to its disk. */
 static const struct token_limit SERVE_STARTS = {.rate = 1, .burst = 4};
 
-/* Guests of an open swarm: a new identity costs nothing to make, and the swarm one close and one
- * SUSPEND entry. The burst fills the largest swarm at once; then 32 an hour, 768 a day. */
+/* Guests of an open swarm: an attacker makes new identities for free, and each can delay one
+ * round and add one SUSPEND entry to the ledger. The burst fills the largest swarm at once;
+ * after it, 32 new guests are admitted an hour. */
 static const struct token_limit SERVE_NEW_GUESTS = {.rate = 32. / 3600, .burst = 64};
 
 enum {
-    /* A member: it needs each ledger entry once, and again after it has lost its disk. */
+    /* One member needs each ledger entry once, and again if it lost its disk. */
     SERVE_LEDGER_TIMES_A_DAY = 2,
-    SERVE_LEDGER_ENTRIES_MIN = 1024, /* entries in addition, for short ledgers */
-    /* A peer: it needs each contribution and each result once a round, and again when a connection
-     * was lost with the bytes that were in transit. */
+    SERVE_LEDGER_ENTRIES_EXTRA = 1024, /* entries added to that, for short ledgers */
+    /* One peer needs each contribution and result once a round, and again after a connection
+     * broke while the bytes were in transit. */
     SERVE_SLICES_TIMES_A_ROUND = 2,
-    SERVE_LOST_SLICES = 16,  /* slices in addition, for swarms of few slices */
-    SERVE_RESULT_ROUNDS = 8, /* the round's results, and those of seven missed rounds */
-    /* A peer: it needs the state once a day, when it has missed too many rounds. The bytes in
-     * addition let a member of a small swarm restart as often as it likes. */
+    SERVE_SLICES_EXTRA = 16, /* slices added to that, for swarms with few slices */
+    SERVE_RESULT_ROUNDS = 8, /* the results of the current round and of seven missed rounds */
+    /* One peer needs the whole state about once a day, after it missed too many rounds. The
+     * extra bytes let a member of a small swarm restart as often as it likes. */
     SERVE_STATES_BURST = 2,
-    SERVE_STATE_BYTES_MIN = 64 << 20,
+    SERVE_STATE_BYTES_EXTRA = 64 << 20,
     SERVE_LEAVES_RATE_MIN = 128 << 10, /* bytes a second: 1 Mbit/s, as for all strangers */
 };
 

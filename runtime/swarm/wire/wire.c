@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-/* The properties of a kind. */
+/* Properties of a kind of frame, one bit each. */
 enum {
-    HAS_ROUND = 1 << 0, /* the message has this field; likewise all HAS_* */
-    HAS_SLICE = 1 << 1, /* slice and epoch */
+    HAS_ROUND = 1 << 0, /* the message has a field `round`; the other HAS_* likewise */
+    HAS_SLICE = 1 << 1, /* fields slice and epoch */
     HAS_INCARNATION = 1 << 2,
     HAS_NUMBER = 1 << 3,  /* field number of struct message */
     HAS_VERSION = 1 << 4, /* field version: version of the table */
@@ -22,7 +22,7 @@ enum {
     HAS_SIGNATURE = 1 << 11,
     HAS_MEASUREMENTS = 1 << 12, /* field measured of struct message */
     HAS_BULK = 1 << 13,         /* encoded slice bytes follow the payload */
-    IS_MESSAGE = 1 << 14,       /* The message belongs to the state machines. */
+    IS_MESSAGE = 1 << 14,       /* the message is sent and received by the state machines */
     IS_CHUNKED = 1 << 15,       /* the payload may be split into several frames */
     TO_TRACKER = 1 << 16,       /* member to tracker */
     TO_MEMBER = 1 << 17,        /* tracker to member */
@@ -31,7 +31,7 @@ enum {
     HAS_STORED = 1 << 20,       /* roots of the states that the sender stores */
     HAS_SEED = 1 << 21,         /* field seed */
     HAS_REFUSAL = 1 << 22,      /* field refusal */
-    HAS_PARTS = 1 << 23,        /* fields base and parts; parts decide which others there are */
+    HAS_PARTS = 1 << 23,        /* fields base and parts; parts lists which other fields follow */
     HAS_ENDS_TRAINING = 1 << 24,
     HAS_RECHECK = 1 << 25, /* field recheck: what voters compute again */
     HAS_START = 1 << 26,   /* number of the tracker's start */
@@ -88,7 +88,7 @@ static const uint32_t KINDS[WIRE_KIND_END] = {
     [WIRE_ATTENDANCE] = TO_MEMBER,
 };
 
-/* The fields outside of bodies, in the order of the encoding. */
+/* The fields that any message may have, in the order of the encoding. */
 static const struct {
     const char *name;
     uint32_t kinds;
@@ -176,7 +176,7 @@ size_t wire_payload_bytes_max(const struct wire_shape *shape) {
     return bytes;
 }
 
-/* A message and its arrays, which only a packer that reads changes. */
+/* A message and its arrays. Only a packer in reading mode changes them. */
 struct packed_message {
     const struct wire_shape *shape;
     struct message *message;
@@ -184,13 +184,14 @@ struct packed_message {
     struct round_table *table;
     struct slice_report *reports;
     struct slice_proof *proof;
-    uint64_t *holders;
-    uint32_t *awaited_ms;
-    const uint8_t *bulk;
+    uint64_t *holders;    /* [slice_count] masks of the seats that probably have a result */
+    uint32_t *awaited_ms; /* [SWARM_MEMBERS_MAX] of a REPORT, by seat */
+    const uint8_t *bulk;  /* [bulk_bytes] encoded slices or sketches */
     size_t bulk_bytes;
 };
 
-/* Returns the fields that a message has, as far as its fields are known. */
+/* Returns the fields that this message has. For a kind with HAS_PARTS, its field `parts` adds
+ * some. */
 static uint32_t fields_of_message(const struct message *message) {
     uint32_t fields = KINDS[message->kind];
     if ((fields & HAS_PARTS) == 0) {
@@ -205,7 +206,7 @@ static uint32_t fields_of_message(const struct message *message) {
     return fields;
 }
 
-static void pack_fields(struct packer *pack, struct message *message) {
+static void pack_message_fields(struct packer *pack, struct message *message) {
     for (size_t i = 0; i < ARRAY_COUNT(FIELDS); i++) {
         void *field = (char *)message + FIELDS[i].offset;
         if ((fields_of_message(message) & FIELDS[i].kinds) == 0) {
@@ -224,7 +225,7 @@ static void pack_fields(struct packer *pack, struct message *message) {
 static void pack_message(struct packer *pack, void *object) {
     struct packed_message *packed = object;
     const struct wire_shape *shape = packed->shape;
-    pack_fields(pack, packed->message);
+    pack_message_fields(pack, packed->message);
     switch (packed->message->kind) {
     case MESSAGE_ENTRY:
         wire_pack_entry(pack, shape, packed->entry, &packed->message->root);
@@ -318,7 +319,7 @@ static const char *read_header(const struct wire_shape *shape, const struct fram
     return NULL;
 }
 
-/* Checks for values that a correct sender never sends. */
+/* Rejects values that a correct sender never sends. */
 static const char *fields_error(const struct wire_shape *shape, const struct message *message) {
     if (message->trained.tokens > INT64_MAX || message->trained.samples > INT64_MAX) {
         return "has a token or sample count above the maximum";
@@ -351,7 +352,7 @@ static const char *fields_error(const struct wire_shape *shape, const struct mes
     return NULL;
 }
 
-static void set_pointers(struct message *message, struct wire_arrays *arrays) {
+static void set_message_arrays(struct message *message, struct wire_arrays *arrays) {
     switch (message->kind) {
     case MESSAGE_PROPOSE:
         message->ballot.holders = arrays->holders;
@@ -403,7 +404,7 @@ const char *wire_read_message(const struct wire_shape *shape, const struct frame
     if ((KINDS[message->kind] & HAS_BULK) != 0 && packed.bulk_bytes == 0) {
         return "does not contain the bytes of its slice";
     }
-    set_pointers(message, arrays);
+    set_message_arrays(message, arrays);
     *bulk = packed.bulk;
     *bulk_bytes = packed.bulk_bytes;
     return fields_error(shape, message);

@@ -45,15 +45,16 @@
 enum wire_kind {
     WIRE_STATE_MACHINE_KINDS = MESSAGE_KINDS, /* kinds below this are those of enum message_kind */
     WIRE_INTRODUCE = 32, /* Process to tracker: identity and address (struct wire_introduction). */
-    /* Tracker to process: the reason for not admitting it; it stays connected. This and the other
-     * payloads below are in wire_service.h where nothing else is said. */
+    /* Tracker to process: the reason for not admitting it; it stays connected. Payloads of this
+     * and later kinds are in wire_service.h, unless their comment names another. */
     WIRE_REJECTED,
     /* From the tracker: all members and the deadlines (struct wire_address_book). */
     WIRE_ADDRESS_BOOK,
-    /* To the tracker, from any process, even if not on the allow-list: empty. */
+    /* Request to the tracker, from any process, even if not on the allow-list. Empty payload. */
     WIRE_MANIFEST_REQUEST,
     WIRE_MANIFEST, /* From the tracker: the bytes of the manifest file, chunked. */
-    /* To the tracker, from any process on the allow-list: empty, or a wire_proof. */
+    /* Request to the tracker, from any process on the allow-list. Payload: empty, or a
+     * wire_proof. */
     WIRE_STATUS_REQUEST,
     WIRE_STATUS, /* From the tracker: one JSON document, chunked. */
     /* Member to member: root; frame.offset is the index of the first leaf. */
@@ -65,8 +66,8 @@ enum wire_kind {
     /* Same as WIRE_STATUS_REQUEST; frame.offset is the index of the first entry. */
     WIRE_LEDGER_REQUEST,
     WIRE_LEDGER, /* From the tracker: consecutive entries (struct wire_ledger_page), chunked. */
-    /* To the tracker, from a process that it has answered WIRE_STATUS: an address to connect to;
-     * from the tracker: the outcome (struct wire_probe). */
+    /* To the tracker, from a process that received a WIRE_STATUS: an address that the tracker is
+     * to connect to. From the tracker: whether it could (struct wire_probe). */
     WIRE_PROBE_ADDRESS,
     WIRE_PING,     /* From any process: a number. */
     WIRE_PONG,     /* Reply to WIRE_PING: the same number. */
@@ -87,7 +88,7 @@ enum {
     WIRE_SERVICE_FIELDS_MAX = 16, /* Fields of an introduction, a proof or an address book. */
     WIRE_SERVICE_BYTES_MAX =
         2 * PACKER_MAP_BYTES_MAX + WIRE_SERVICE_FIELDS_MAX * PACKER_FIELD_BYTES_MAX,
-    /* No introduction, proof or address book is longer. */
+    /* Sizes of the longest introduction, proof and address book. */
     WIRE_INTRODUCTION_BYTES_MAX = WIRE_SERVICE_BYTES_MAX + 2 * KEY_BYTES + WIRE_MEMBER_NAME_BYTES +
                                   MESSAGE_ADDRESS_BYTES + HASH_BYTES + SIGNATURE_BYTES,
     WIRE_PROOF_BYTES_MAX = WIRE_SERVICE_BYTES_MAX + 2 * KEY_BYTES + SIGNATURE_BYTES,
@@ -110,9 +111,9 @@ void wire_allowed_kinds(enum wire_side side, uint64_t kinds[static 4]);
 
 struct wire_introduction {
     struct public_keys keys;           /* public keys of the process */
-    char name[WIRE_MEMBER_NAME_BYTES]; /* "" for none */
-    /* for other members; "tcp://:PORT": the tracker completes it with the IP that it sees; "":
-     * none */
+    char name[WIRE_MEMBER_NAME_BYTES]; /* name of the member; "" for none */
+    /* For other members to connect to. "tcp://:PORT": the tracker inserts the IP address that it
+     * sees; "": none. */
     char address[MESSAGE_ADDRESS_BYTES]; /* advertised address */
     uint32_t version;                    /* Protocol version. */
     uint64_t start_id;          /* Random number that identifies this start of the process. */
@@ -136,15 +137,16 @@ struct wire_member {
 enum probe_outcome {
     PROBE_REQUESTED, /* no outcome yet: a process requests the test */
     PROBE_CONNECTED, /* a process with the channel key of the request answered at the address */
-    PROBE_FAILED,    /* none did */
-    PROBE_FOREIGN,   /* not tested: the request came from another host than that of the address */
+    PROBE_FAILED,    /* no process answered at the address */
+    PROBE_FOREIGN,   /* not tested: the address is not on the host that sent the request */
     PROBE_BUSY,      /* not tested: too many other tests are in progress */
     PROBE_OUTCOMES   /* number of outcomes */
 };
 
 struct wire_probe {
-    char address[MESSAGE_ADDRESS_BYTES]; /* as in an introduction; in an answer, with its host */
-    uint32_t outcome;                    /* enum probe_outcome */
+    /* as in an introduction; in an answer, always with its host */
+    char address[MESSAGE_ADDRESS_BYTES];
+    uint32_t outcome; /* enum probe_outcome */
 };
 
 struct wire_address_book {
@@ -154,14 +156,16 @@ struct wire_address_book {
     struct swarm_timing timing;                    /* the tracker's current deadlines */
 };
 
-/* The properties of a swarm that readers and writers need. */
+/* The properties of a swarm that determine the layout of its messages, and the hash that they
+ * are signed with. */
 struct wire_shape {
     uint32_t slice_count; /* number of slices of the parameters */
     uint32_t members_max; /* maximum number of members */
     struct hash swarm;    /* hash of the manifest; all signatures cover it */
 };
 
-/* wire_payload_bytes_max: the longest payload, before chunking, of the state machines' messages. */
+/* wire_payload_bytes_max: the size of the longest payload of a state machine's message, before
+ * it is split into chunks. */
 size_t wire_payload_bytes_max(const struct wire_shape *shape);
 
 /* wire_sign: sign a DECLARE (hash of the OPEN, round, tokens, samples, norm, root; context "skep
@@ -194,8 +198,8 @@ struct wire_arrays {
     uint32_t awaited_ms[SWARM_MEMBERS_MAX]; /* of a REPORT, by seat */
 };
 
-/* wire_arrays_size, wire_arrays_bind: the size of the arrays; carve them from 64-byte aligned
- * `memory`. */
+/* wire_arrays_size: the size of the memory for the arrays. wire_arrays_bind: carve the arrays
+ * from `memory`, which is 64-byte aligned. */
 size_t wire_arrays_size(const struct wire_shape *shape);
 void wire_arrays_bind(const struct wire_shape *shape, void *memory, struct wire_arrays *arrays);
 
@@ -245,7 +249,7 @@ struct wire_chunks {
     size_t capacity;      /* size of `bytes` */
     struct frame frame;   /* Header of the whole payload. */
     size_t payload_bytes; /* size of the whole payload */
-    /* Bytes received of the payload in progress; 0 if none is in progress. */
+    /* 0: no payload is in progress */
     size_t received_bytes; /* bytes of the payload received so far */
 };
 
@@ -255,7 +259,7 @@ enum wire_progress {
     WIRE_INVALID,    /* the chunk does not follow the earlier ones */
 };
 
-/* wire_chunks_reset: drop an incomplete payload, as when the connection closed. */
+/* wire_chunks_reset: drop an incomplete payload, for example because its connection closed. */
 void wire_chunks_reset(struct wire_chunks *chunks);
 
 /* wire_chunks_add: add a frame of a chunked kind. A chunk at offset 0 begins a new payload and
@@ -274,8 +278,8 @@ MUST_CHECK enum wire_progress wire_chunks_add(struct wire_chunks *chunks, const 
 void wire_sign_introduction(const struct key_pairs *keys, struct wire_introduction *introduction);
 MUST_CHECK bool wire_introduction_is_signed(const struct wire_introduction *introduction);
 
-/* introduced_address_error: what is wrong with the address of an introduction, which may be "" and
- * may lack the host; NULL: nothing. */
+/* introduced_address_error: a text that describes the error in the address of an introduction,
+ * or NULL. The address may be "" and may lack the host. */
 MUST_CHECK const char *introduced_address_error(const char *address);
 
 /* wire_sign_proof: fill in keys and signature (context "skep question") over the tracker's two
@@ -288,8 +292,8 @@ MUST_CHECK bool wire_proof_is_signed(const struct wire_proof *proof,
                                      const struct public_keys *tracker,
                                      const uint8_t channel[static KEY_BYTES]);
 
-/* The maps of the other payloads. Readers return the text of the mistake and leave the output
- * unchanged, or NULL. Writers return the length.
+/* Payloads of introductions, proofs and address books, as MessagePack maps. Readers return NULL, or
+ * a text that describes the error; the output is then unchanged. Writers return the length.
  *     introduction  introduction: a map, whose bytes are signed, of protocol, start, curve, sign,
  *                   manifest, name, address; signature
  *     proof         curve, sign, signature

@@ -6,15 +6,16 @@
 #include <string.h>
 
 enum {
-    /* Size of a seat of the table. */
+    /* Encoded size of a seat of the table. */
     TABLE_SEAT_BYTES = 4 * 8 + HASH_BYTES + SWARM_SIGNATURE_BYTES,
-    /* Most bytes of a slice of the table: it begins a run of equal values in every column. */
+    /* Largest encoded size of a slice of the table: a new run of equal values begins in every
+     * column. */
     TABLE_SLICE_BYTES = 1 + (2 + 2) + 2 * (2 + 8),
-    /* Most bytes of a row of a report: it begins a range of consecutive rows, and a run of equal
-     * values in every column. */
-    ROW_BYTES = (2 + 2) + (2 + 2) + (2 + 1) + 3 * (2 + 8),
+    /* Largest encoded size of a row of a report: a new stretch of rows and a new run of equal
+     * values in every column begin there. */
+    REPORT_ROW_BYTES = (2 + 2) + (2 + 2) + (2 + 1) + 3 * (2 + 8),
     ROW_SET_WORDS = (SWARM_SLICES_MAX + 63) / 64,
-    BODY_FIELDS_MAX = 24, /* Number of fields of a body except an entry's. */
+    BODY_FIELDS_MAX = 24, /* Largest number of fields of a body other than an entry. */
 };
 
 _Static_assert(SWARM_SLICES_MAX <= UINT16_MAX && SWARM_EPOCH_MAX <= UINT16_MAX,
@@ -79,14 +80,14 @@ void wire_pack_proposal(struct packer *pack, const struct wire_shape *shape, str
     }
 }
 
-/* Rows of all seats, of which those that declared are passed. */
-static struct packer_rows declared_rows(void *first, size_t stride,
-                                        const struct round_table *table) {
+/* Selects the rows of the seats that declared. */
+static struct packer_rows select_declared_rows(void *first, size_t stride,
+                                               const struct round_table *table) {
     return (struct packer_rows){first, stride, SWARM_MEMBERS_MAX, &table->declared_seats};
 }
 
-static void pack_seats(struct packer *pack, const struct wire_shape *shape,
-                       struct round_table *table) {
+static void pack_declared_seats(struct packer *pack, const struct wire_shape *shape,
+                                struct round_table *table) {
     pack_u64(pack, "declared", &table->declared_seats);
     if (wire_has_unknown_seats(shape, table->declared_seats)) {
         packer_fail(pack, "has declarations of seats above the swarm's maximum");
@@ -94,14 +95,16 @@ static void pack_seats(struct packer *pack, const struct wire_shape *shape,
     if (packer_is_reading(pack) && pack->error != NULL) {
         table->declared_seats = 0;
     }
-    struct packer_rows members = declared_rows(table->members, sizeof *table->members, table);
+    struct packer_rows members =
+        select_declared_rows(table->members, sizeof *table->members, table);
     struct packer_rows signatures =
-        declared_rows(table->signatures, sizeof *table->signatures, table);
+        select_declared_rows(table->signatures, sizeof *table->signatures, table);
     pack_u64_column(pack, "tokens", members, offsetof(struct entry_member, tokens));
     pack_u64_column(pack, "weights", members, offsetof(struct entry_member, weight));
     pack_u64_column(pack, "samples", members, offsetof(struct entry_member, samples));
     pack_f64_column(pack, "norms", members, offsetof(struct entry_member, norm));
-    pack_bytes_column(pack, "roots", declared_rows(table->roots, HASH_BYTES, table), 0, HASH_BYTES);
+    pack_bytes_column(pack, "roots", select_declared_rows(table->roots, HASH_BYTES, table), 0,
+                      HASH_BYTES);
     pack_bytes_column(pack, "signatures", signatures, 0, SWARM_SIGNATURE_BYTES);
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         struct entry_member *member = &table->members[seat];
@@ -115,8 +118,8 @@ static void pack_seats(struct packer *pack, const struct wire_shape *shape,
     }
 }
 
-static void select_new_plans(const struct round_table *table, uint32_t base, uint32_t count,
-                             uint64_t selected[static ROW_SET_WORDS]) {
+static void select_changed_plans(const struct round_table *table, uint32_t base, uint32_t count,
+                                 uint64_t selected[static ROW_SET_WORDS]) {
     memset(selected, 0, ROW_SET_WORDS * sizeof *selected);
     for (uint32_t i = 0; i < count; i++) {
         bool is_new = table->slices[i].version > base;
@@ -124,15 +127,15 @@ static void select_new_plans(const struct round_table *table, uint32_t base, uin
     }
 }
 
-/* Passes all plans, or those that are newer than the base. */
-static void pack_plans(struct packer *pack, const struct wire_shape *shape,
-                       struct round_table *table, uint32_t base) {
+/* Packs the plans of all slices, or only those that changed after version `base`. */
+static void pack_slice_plans(struct packer *pack, const struct wire_shape *shape,
+                             struct round_table *table, uint32_t base) {
     const uint32_t count = shape->slice_count;
     struct slice_plan *plans = table->slices;
     uint64_t selected[ROW_SET_WORDS];
     struct packer_rows rows = {plans, sizeof *plans, count, base > 0 ? selected : NULL};
     if (base > 0 && !packer_is_reading(pack)) {
-        select_new_plans(table, base, count, selected);
+        select_changed_plans(table, base, count, selected);
     }
     if (base > 0) {
         pack_row_set(pack, "slices", selected, count);
@@ -167,13 +170,13 @@ void wire_pack_table(struct packer *pack, const struct wire_shape *shape, struct
         memset(table->roots, 0, sizeof table->roots);
     }
     if (*base == 0) {
-        pack_seats(pack, shape, table);
+        pack_declared_seats(pack, shape, table);
     }
-    pack_plans(pack, shape, table, *base);
+    pack_slice_plans(pack, shape, table, *base);
 }
 
-static void pack_awaited(struct packer *pack, const struct wire_shape *shape,
-                         uint32_t awaited_ms[static SWARM_MEMBERS_MAX]) {
+static void pack_awaited_times(struct packer *pack, const struct wire_shape *shape,
+                               uint32_t awaited_ms[static SWARM_MEMBERS_MAX]) {
     struct packer_rows rows = {awaited_ms, sizeof *awaited_ms, .count = SWARM_MEMBERS_MAX};
     pack_u32_runs(pack, "awaited_ms", rows, 0, 4);
     for (uint32_t seat = shape->members_max; seat < SWARM_MEMBERS_MAX; seat++) {
@@ -192,8 +195,8 @@ void wire_pack_proof(struct packer *pack, struct slice_proof *proof) {
     }
 }
 
-static void check_row(struct packer *pack, const struct wire_shape *shape,
-                      const struct slice_report *row) {
+static void check_report_row(struct packer *pack, const struct wire_shape *shape,
+                             const struct slice_report *row) {
     if (row->has_result > 1 || (row->has_result == 0 && row->contributors != 0)) {
         packer_fail(pack, "has a row with contributors but without a result");
     }
@@ -203,7 +206,7 @@ static void check_row(struct packer *pack, const struct wire_shape *shape,
     }
 }
 
-static bool is_selected(const uint64_t *selected, uint32_t row) {
+static bool is_row_selected(const uint64_t *selected, uint32_t row) {
     return (selected[row / 64] >> row % 64 & 1) != 0;
 }
 
@@ -217,9 +220,9 @@ static void select_changed_rows(const struct message *message, const struct slic
     }
 }
 
-/* Passes the rows that have changed since the base. */
-static void pack_rows(struct packer *pack, const struct wire_shape *shape,
-                      const struct message *message, struct slice_report *reports) {
+/* Packs the rows that changed since the base of the report. */
+static void pack_report_rows(struct packer *pack, const struct wire_shape *shape,
+                             const struct message *message, struct slice_report *reports) {
     const uint32_t count = shape->slice_count;
     uint64_t selected[ROW_SET_WORDS];
     struct packer_rows rows = {reports, sizeof *reports, count, selected};
@@ -229,7 +232,7 @@ static void pack_rows(struct packer *pack, const struct wire_shape *shape,
     pack_row_set(pack, "slices", selected, count);
     for (uint32_t i = 0; packer_is_reading(pack) && i < count; i++) {
         reports[i] =
-            (struct slice_report){.changed = is_selected(selected, i) ? message->number : 0};
+            (struct slice_report){.changed = is_row_selected(selected, i) ? message->number : 0};
     }
     pack_u32_runs(pack, "epochs", rows, offsetof(struct slice_report, epoch), 2);
     pack_u64_runs(pack, "received", rows, offsetof(struct slice_report, received_seats));
@@ -238,13 +241,13 @@ static void pack_rows(struct packer *pack, const struct wire_shape *shape,
     pack_u64_runs(pack, "contributors", rows, offsetof(struct slice_report, contributors));
     size_t results = 0;
     for (uint32_t i = 0; i < count; i++) {
-        bool is_passed = is_selected(selected, i);
-        check_row(pack, shape, is_passed ? &reports[i] : &(struct slice_report){0});
+        bool is_passed = is_row_selected(selected, i);
+        check_report_row(pack, shape, is_passed ? &reports[i] : &(struct slice_report){0});
         results += is_passed ? reports[i].has_result : 0;
     }
     pack_bin(pack, "hashes", results * HASH_BYTES);
     for (uint32_t i = 0; i < count; i++) {
-        if (is_selected(selected, i) && reports[i].has_result != 0) {
+        if (is_row_selected(selected, i) && reports[i].has_result != 0) {
             pack_part(pack, reports[i].hash.bytes, HASH_BYTES);
         }
     }
@@ -261,10 +264,10 @@ void wire_pack_report(struct packer *pack, const struct wire_shape *shape,
         memset(rows, 0, shape->slice_count * sizeof *rows);
     }
     if ((message->report.parts & REPORT_AWAITED) != 0) {
-        pack_awaited(pack, shape, awaited_ms);
+        pack_awaited_times(pack, shape, awaited_ms);
     }
     if ((message->report.parts & REPORT_ROWS) != 0) {
-        pack_rows(pack, shape, message, rows);
+        pack_report_rows(pack, shape, message, rows);
     }
 }
 
@@ -277,7 +280,7 @@ size_t wire_body_bytes_max(const struct wire_shape *shape) {
                    (SWARM_MEMBERS_MAX - members) * seat;
     size_t table = slices * TABLE_SLICE_BYTES + members * TABLE_SEAT_BYTES;
     size_t results = slices < REPORT_RESULTS_MAX ? slices : REPORT_RESULTS_MAX;
-    size_t reports = SWARM_MEMBERS_MAX * (2 + 4) + slices * ROW_BYTES + results * HASH_BYTES;
+    size_t reports = SWARM_MEMBERS_MAX * (2 + 4) + slices * REPORT_ROW_BYTES + results * HASH_BYTES;
     size_t longest = entry > table ? entry : table;
     return BODY_FIELDS_MAX * PACKER_FIELD_BYTES_MAX + (longest > reports ? longest : reports);
 }

@@ -1,12 +1,13 @@
-/* wire_body: the parts of messages whose length depends on the swarm. */
+/* wire_body: packs the parts of messages whose length depends on the numbers of slices and
+ * members. */
 #ifndef SKEP_SWARM_WIRE_WIRE_BODY_H
 #define SKEP_SWARM_WIRE_WIRE_BODY_H
 
 #include "runtime/swarm/packer/packer.h"
 #include "runtime/swarm/wire/wire.h"
 
-/* wire.h defines the layouts. A packer that reads fills the whole argument, arrays included; any
- * other packer leaves it unchanged. */
+/* wire.h describes the layouts. A packer in reading mode fills the whole last argument, arrays
+ * included; in any other mode nothing is changed. */
 void wire_pack_entry(struct packer *pack, const struct wire_shape *shape, struct entry *entry,
                      struct hash *base);
 void wire_pack_proposal(struct packer *pack, const struct wire_shape *shape, struct entry *entry,
@@ -19,10 +20,10 @@ void wire_pack_report(struct packer *pack, const struct wire_shape *shape,
 
 void wire_pack_proof(struct packer *pack, struct slice_proof *proof);
 
-/* wire_has_unknown_seats: whether the bits contain a seat at or above members_max. */
+/* wire_has_unknown_seats: whether the seat mask `seats` contains a seat at or above members_max. */
 bool wire_has_unknown_seats(const struct wire_shape *shape, uint64_t seats);
 
-/* wire_body_bytes_max: bytes of the longest body. */
+/* wire_body_bytes_max: size of the longest body of a message. */
 size_t wire_body_bytes_max(const struct wire_shape *shape);
 
 #endif

@@ -1,4 +1,4 @@
-/* wire_introduction: introductions, proofs and address books as bytes. */
+/* wire_introduction: encodes, decodes and signs introductions, proofs and address books. */
 #include "runtime/swarm/packer/packer.h"
 #include "runtime/swarm/wire/wire.h"
 #include "transport/identity/address.h"
@@ -38,7 +38,7 @@ static const char *name_error(const char *name) {
 }
 
 /* Only IP addresses are valid, because resolving a host name would block the receiver. */
-static const char *connect_address_error(const char *address) {
+static const char *numeric_address_error(const char *address) {
     union numeric_address number;
     const char *error = address_error(address);
     return error != NULL || numeric_address_parse(address, &number) > 0
@@ -56,7 +56,7 @@ const char *introduced_address_error(const char *address) {
         return NULL;
     }
     if (strncmp(address, "tcp://:", prefix + 1) != 0) {
-        return connect_address_error(address);
+        return numeric_address_error(address);
     }
     memcpy(whole + prefix + 1, address + prefix, length - prefix);
     return address_error(whole);
@@ -176,18 +176,18 @@ static void pack_address_book(struct packer *pack, void *object) {
     }
 }
 
-static bool has_equal_key(const struct public_keys *a, const struct public_keys *b) {
+static bool share_a_key(const struct public_keys *a, const struct public_keys *b) {
     return memcmp(a->curve, b->curve, KEY_BYTES) == 0 || memcmp(a->sign, b->sign, KEY_BYTES) == 0;
 }
 
 static const char *address_book_member_error(const struct wire_address_book *book, uint32_t index) {
     const struct wire_member *member = &book->members[index];
     for (uint32_t i = 0; i < index; i++) {
-        if (has_equal_key(&book->members[i].keys, &member->keys)) {
+        if (share_a_key(&book->members[i].keys, &member->keys)) {
             return "has two members with the same key";
         }
     }
-    return member->address[0] == '\0' ? NULL : connect_address_error(member->address);
+    return member->address[0] == '\0' ? NULL : numeric_address_error(member->address);
 }
 
 static const char *address_book_error(const struct wire_address_book *book) {

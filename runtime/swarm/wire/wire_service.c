@@ -59,7 +59,7 @@ const char *wire_read_leaf_request(const uint8_t *payload, size_t count, struct 
 
 /* ---- documents and hashes of leaves ---- */
 
-/* A payload that ends with bytes, which follow a root if has_root. */
+/* A payload that consists of an optional root and a bin of bytes at its end. */
 struct packed_bytes {
     const char *name;
     bool has_root;
@@ -76,7 +76,7 @@ static void pack_named_bytes(struct packer *pack, void *object) {
     pack_bulk(pack, packed->name, &packed->bytes, &packed->count);
 }
 
-/* Writes the fields before the bytes, and moves the bytes behind them. */
+/* Writes the fields before the bytes, and moves the bytes to directly after them. */
 static size_t write_named_bytes(struct packed_bytes *packed, size_t prefix, uint8_t *payload) {
     const size_t fixed = prefix + packer_write((struct packed_object){pack_named_bytes, packed},
                                                payload + prefix, WIRE_DOCUMENT_OFFSET - prefix);
@@ -161,17 +161,18 @@ static size_t records_bytes_max(uint32_t slice_count) {
 }
 
 size_t wire_ledger_page_bytes_max(uint32_t slice_count) {
-    return WIRE_LEDGER_FIXED_BYTES + records_bytes_max(slice_count);
+    return WIRE_LEDGER_FIELDS_BYTES + records_bytes_max(slice_count);
 }
 
 struct wire_ledger_page wire_begin_ledger_page(uint64_t first, uint64_t entry_count) {
     return (struct wire_ledger_page){.first = first, .entry_count = entry_count};
 }
 
-/* The records are written behind the longest possible map, because its length depends on theirs. */
+/* The records are written at a fixed offset after the longest possible map, because the length
+ * of the map depends on the length of the records. */
 bool wire_add_ledger_entry(struct wire_ledger_page *page, const struct entry *entry,
                            uint8_t *payload, uint32_t slice_count) {
-    uint8_t *records = payload + WIRE_LEDGER_FIXED_BYTES;
+    uint8_t *records = payload + WIRE_LEDGER_FIELDS_BYTES;
     if (page->count > 0 &&
         page->bytes + entry_record_bytes(entry, ENTRY_WITH_ROWS) > WIRE_LEDGER_RECORDS_BYTES) {
         return false;
@@ -186,12 +187,12 @@ bool wire_add_ledger_entry(struct wire_ledger_page *page, const struct entry *en
 size_t wire_write_ledger_page(const struct wire_ledger_page *page, uint8_t *payload) {
     struct wire_ledger_page packed = *page;
     ASSERT(ledger_page_error(page) == NULL);
-    ASSERT(page->bytes == 0 || page->records == payload + WIRE_LEDGER_FIXED_BYTES);
+    ASSERT(page->bytes == 0 || page->records == payload + WIRE_LEDGER_FIELDS_BYTES);
     const size_t fixed =
         WIRE_LENGTH_BYTES + packer_write((struct packed_object){pack_ledger_page, &packed},
                                          payload + WIRE_LENGTH_BYTES,
-                                         WIRE_LEDGER_FIXED_BYTES - WIRE_LENGTH_BYTES);
-    memmove(payload + fixed, payload + WIRE_LEDGER_FIXED_BYTES, page->bytes);
+                                         WIRE_LEDGER_FIELDS_BYTES - WIRE_LENGTH_BYTES);
+    memmove(payload + fixed, payload + WIRE_LEDGER_FIELDS_BYTES, page->bytes);
     wire_write_length(payload, fixed + page->bytes);
     return fixed + page->bytes;
 }

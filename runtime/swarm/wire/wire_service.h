@@ -1,6 +1,6 @@
 /* wire_service: the payloads of frames that are not messages of the state machines. Each is one
- * MessagePack map with exactly one encoding (packer.h). Readers return the text of the mistake and
- * leave the output undefined, or return NULL. Writers return the payload's length.
+ * MessagePack map with exactly one encoding (packer.h). Readers return NULL, or a text that
+ * describes the error; the output is then undefined. Writers return the payload's length.
  *     PING, PONG    number
  *     PROBE_ADDRESS address, outcome (enum probe_outcome), in both directions
  *     REJECTED      reason, a bin with text
@@ -21,18 +21,19 @@
 #include <stdint.h>
 
 enum {
-    /* Records of one LEDGER payload, unless a single record is longer. At 20 Mbit/s it delays other
-     * messages by 0.1 s. */
+    /* Largest size of the records in one LEDGER payload, unless a single record is longer. At 20
+     * Mbit/s such a payload delays other messages by 0.1 s. */
     WIRE_LEDGER_RECORDS_BYTES = 256 << 10,
-    /* The longest LEDGER payload without its records. */
-    WIRE_LEDGER_FIXED_BYTES = WIRE_LENGTH_BYTES + PACKER_MAP_BYTES_MAX + 4 * PACKER_FIELD_BYTES_MAX,
+    /* Largest size of a LEDGER payload without its records. */
+    WIRE_LEDGER_FIELDS_BYTES =
+        WIRE_LENGTH_BYTES + PACKER_MAP_BYTES_MAX + 4 * PACKER_FIELD_BYTES_MAX,
 };
 
 enum {
-    /* No PING, PONG, LEAF_HASHES_REQUEST or LEAF_REQUEST is longer. */
+    /* Size of the longest PING, PONG, LEAF_HASHES_REQUEST or LEAF_REQUEST payload. */
     WIRE_SMALL_BYTES_MAX = PACKER_MAP_BYTES_MAX + PACKER_FIELD_BYTES_MAX + HASH_BYTES,
-    /* Where the bytes of a document or the hashes of leaves are put in a payload that is being
-     * written: behind the longest other fields. They move to their place then. */
+    /* Where a caller puts the bytes of a document or the leaf hashes in the payload: after the
+     * longest possible other fields. The writer moves them to follow the actual fields. */
     WIRE_DOCUMENT_OFFSET =
         WIRE_LENGTH_BYTES + PACKER_MAP_BYTES_MAX + 2 * PACKER_FIELD_BYTES_MAX + HASH_BYTES,
 };
@@ -61,7 +62,8 @@ MUST_CHECK const char *wire_read_leaf_request(const uint8_t *payload, size_t cou
 
 /* wire_write_document: a REJECTED, MANIFEST, STATUS or CHECKPOINT of `count` bytes, which the
  * caller has put at payload + WIRE_DOCUMENT_OFFSET. A chunked payload begins with its length.
- * wire_read_document: read it, without the length field. *bytes points into `payload`. */
+ * wire_read_document: read such a payload without its length field. *bytes points into
+ * `payload`. */
 size_t wire_write_document(uint8_t kind, size_t count, uint8_t *payload);
 MUST_CHECK const char *wire_read_document(uint8_t kind, const uint8_t *payload, size_t count,
                                           const uint8_t **bytes, size_t *byte_count);
@@ -74,13 +76,13 @@ MUST_CHECK const char *wire_read_leaf_hashes(const uint8_t *payload, size_t coun
                                              struct hash *root, const uint8_t **hashes,
                                              size_t *byte_count);
 
-/* Consecutive entries of the tracker's ledger. If there are none although the ledger has an entry
- * `first`, the tracker cannot read that entry. */
+/* Consecutive entries of the tracker's ledger. A page without entries, where the ledger has an
+ * entry `first`, means that the tracker cannot read that entry. */
 struct wire_ledger_page {
     uint64_t first;         /* index of the first entry */
     uint64_t entry_count;   /* number of entries of the whole ledger */
     uint32_t count;         /* number of entries in `records` */
-    const uint8_t *records; /* their records, one after the other */
+    const uint8_t *records; /* the records of the entries, one after the other */
     size_t bytes;           /* size of `records` */
 };
 
@@ -89,8 +91,8 @@ struct wire_ledger_page {
 size_t wire_ledger_page_bytes_max(uint32_t slice_count);
 
 /* wire_begin_ledger_page: a page without entries, of a ledger of `entry_count`.
- * wire_add_ledger_entry: append an entry to the page that is built in `payload`. False: the page is
- * full; a page without entries has room for any entry.
+ * wire_add_ledger_entry: append an entry to the page that is built in `payload`. Returns false if
+ * the page is full. An empty page has room for any entry.
  * wire_write_ledger_page: complete the whole payload, with its length field. Returns its length.
  * limits  payload has wire_ledger_page_bytes_max(slice_count) bytes; it is the same in all calls */
 struct wire_ledger_page wire_begin_ledger_page(uint64_t first, uint64_t entry_count);

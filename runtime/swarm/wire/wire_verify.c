@@ -11,7 +11,7 @@ static const char DECLARATION[] = "skep declaration";
 /* The signed fields of a declaration. */
 struct declaration {
     struct hash swarm;
-    struct hash open; /* hash of the round's OPEN, which has the session of the seat */
+    struct hash open; /* hash of the round's OPEN, which fixes the session of each seat */
     uint32_t round;
     uint64_t tokens;  /* number of tokens trained on */
     uint64_t samples; /* number of samples trained on */
@@ -30,7 +30,7 @@ static void pack_declaration(struct packer *pack, void *object) {
     pack_bytes(pack, "root", declaration->root.bytes, HASH_BYTES);
 }
 
-static struct hash hash_packed(struct packed_object object) {
+static struct hash hash_packed_object(struct packed_object object) {
     struct hash_state state;
     hash_begin(&state);
     packer_hash(object, &state);
@@ -40,10 +40,10 @@ static struct hash hash_packed(struct packed_object object) {
 static struct hash declaration_hash(const struct wire_shape *shape,
                                     struct declaration declaration) {
     declaration.swarm = shape->swarm;
-    return hash_packed((struct packed_object){pack_declaration, &declaration});
+    return hash_packed_object((struct packed_object){pack_declaration, &declaration});
 }
 
-/* A statement about a slice, or about the page of sketches that it is in. */
+/* Returns the signed statement of a RESULT about a slice, or of SKETCHES about a page of slices. */
 static struct statement statement_of(const struct wire_shape *shape, const struct message *message,
                                      enum statement_kind kind) {
     bool is_page = kind == STATEMENT_SKETCHES;
@@ -101,7 +101,7 @@ static bool is_entry_verified(const uint8_t tracker_key[static KEY_BYTES],
     return hash_equal(&hash, &entry->hash) && ledger_signatures_error(tracker_key, entry) == NULL;
 }
 
-/* The rows of the seats must be signed by the members that declared them. */
+/* Each row of a declared seat must be signed by the member in that seat. */
 static bool are_declarations_verified(const struct wire_shape *shape, const struct entry *open,
                                       const struct round_table *table) {
     bool verified = true;

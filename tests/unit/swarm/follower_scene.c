@@ -95,8 +95,8 @@ static size_t record_at(uint32_t number) {
 }
 
 void scene_answer_of(uint32_t from, uint32_t until, uint32_t entry_count) {
-    static uint8_t payload[WIRE_LEDGER_FIXED_BYTES + RECORDS_BYTES];
-    uint8_t *records = payload + WIRE_LEDGER_FIXED_BYTES;
+    static uint8_t payload[WIRE_LEDGER_FIELDS_BYTES + RECORDS_BYTES];
+    uint8_t *records = payload + WIRE_LEDGER_FIELDS_BYTES;
     const struct wire_ledger_page page = {.first = from,
                                           .entry_count = entry_count,
                                           .count = until - from,
@@ -115,13 +115,13 @@ void scene_answer(uint32_t from, uint32_t until) {
 
 void scene_answer_with_record(uint32_t first, uint32_t other) {
     const size_t at = record_at(other);
-    uint8_t payload[WIRE_LEDGER_FIXED_BYTES + 4096];
+    uint8_t payload[WIRE_LEDGER_FIELDS_BYTES + 4096];
     struct wire_ledger_page page = {.first = first,
                                     .entry_count = first + 1,
                                     .count = 1,
-                                    .records = payload + WIRE_LEDGER_FIXED_BYTES,
+                                    .records = payload + WIRE_LEDGER_FIELDS_BYTES,
                                     .bytes = record_at(other + 1) - at};
-    memcpy(payload + WIRE_LEDGER_FIXED_BYTES, scene.records + at, page.bytes);
+    memcpy(payload + WIRE_LEDGER_FIELDS_BYTES, scene.records + at, page.bytes);
     const size_t count = wire_write_ledger_page(&page, payload);
     (void)ledger_follower_on_page(&scene.follower, payload + WIRE_LENGTH_BYTES,
                                   count - WIRE_LENGTH_BYTES);

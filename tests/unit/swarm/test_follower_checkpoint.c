@@ -127,7 +127,7 @@ static void an_invalid_checkpoint_is_not_used(void **state) {
                 scene_answer_of(CHECKPOINT_AT, ENTRIES, ENTRIES);
             } else { /* the tracker's ledger ends before */
                 scene.follower.requested_ns = 1;
-                uint8_t payload[WIRE_LEDGER_FIXED_BYTES];
+                uint8_t payload[WIRE_LEDGER_FIELDS_BYTES];
                 const struct wire_ledger_page page = {.first = at, .entry_count = ENTRIES};
                 const size_t count = wire_write_ledger_page(&page, payload);
                 (void)ledger_follower_on_page(&scene.follower, payload + WIRE_LENGTH_BYTES,

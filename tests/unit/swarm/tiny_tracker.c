@@ -91,10 +91,10 @@ static void say_roster(struct tiny_tracker *tracker, const uint8_t *curve) {
 }
 
 static void say_ledger(struct tiny_tracker *tracker, const uint8_t *curve, uint64_t first) {
-    uint8_t *records = tracker->payload + WIRE_LEDGER_FIXED_BYTES;
+    uint8_t *records = tracker->payload + WIRE_LEDGER_FIELDS_BYTES;
     struct wire_ledger_page page = {
         .first = first, .entry_count = tracker->entry_count, .records = records};
-    const size_t room = FRAME_PAYLOAD_MAX - WIRE_LEDGER_FIXED_BYTES;
+    const size_t room = FRAME_PAYLOAD_MAX - WIRE_LEDGER_FIELDS_BYTES;
     for (uint64_t i = first; i < tracker->entry_count; i++) {
         const struct entry *entry = &tracker->entries[i];
         if (entry_record_bytes(entry, ENTRY_WITH_ROWS) > room - page.bytes) {

@@ -461,9 +461,9 @@ size_t wire_fixture_repeat_service(enum wire_kind kind, const uint8_t *bytes, si
     }
     if (kind == WIRE_LEDGER) {
         if (page.bytes > 0) {
-            memcpy(again + WIRE_LEDGER_FIXED_BYTES, page.records, page.bytes);
+            memcpy(again + WIRE_LEDGER_FIELDS_BYTES, page.records, page.bytes);
         }
-        page.records = again + WIRE_LEDGER_FIXED_BYTES;
+        page.records = again + WIRE_LEDGER_FIELDS_BYTES;
         return without_length(kind, again, wire_write_ledger_page(&page, again));
     }
     if (content_bytes > 0) {
