@@ -1,7 +1,7 @@
 /* client: queries a tracker from a process that is not a member. It fetches the manifest for
  * `skep join` and `skep plan`, the swarm status for `skep status` and the ledger for `skep ledger`,
  * and measures the round trip to a tracker. The module owns a client's connection, and finds
- * the join string in a file NAME.skep. The keys of a tracker come from its delegation
+ * the join string in a file NAME.skep. A client learns the tracker's keys from the delegation
  * (runtime/swarm/delegation).
  *
  * A client connects with a temporary key, because a connection with the key of an identity would
@@ -64,12 +64,12 @@ MUST_CHECK enum status tracker_query(struct tracker_client *client,
                                      struct tracker_answer *answer, struct fault *fault);
 
 /* tracker_test_address: lets the tracker connect to the address on which the client listens. The
- * tracker must have answered a WIRE_STATUS_REQUEST of this client before. A member that listens
- * there can be reached if the outcome is PROBE_CONNECTED.
+ * tracker must have answered a WIRE_STATUS_REQUEST of this client before. The outcome
+ * PROBE_CONNECTED shows that members can connect to that address.
  * public_address  numeric address that others connect to; NULL: the port on which the client
  *                 listens, at the IP address that the tracker sees
  * probe           receives the outcome, and the address that the tracker used; "" if PROBE_FOREIGN
- * limits  the client was opened with an address to listen on; one test for each client
+ * limits  the client was opened with an address to listen on, and has made no other test
  * errors  STATUS_FAILED: no outcome within 9 s, for example from a tracker that is too old */
 MUST_CHECK enum status tracker_test_address(struct tracker_client *client,
                                             const char *public_address, struct wire_probe *probe,
@@ -114,11 +114,11 @@ MUST_CHECK bool link_probe(const struct tracker_contact *tracker, double *round_
  * manifest, NAME.skep. */
 bool swarm_is_reference(const char *text);
 
-/* swarm_reference_check: rejects a run file and a key, which are easily taken for a swarm.
- * errors  STATUS_INPUT with the words of what it is */
+/* swarm_reference_check: rejects a run file or a key, which users easily pass by mistake.
+ * errors  STATUS_INPUT, and a message that says whether it is a run file or a key */
 MUST_CHECK enum status swarm_reference_check(const char *swarm, struct fault *fault);
 
-/* swarm_reference_read: reads the join string of a swarm, or that in a manifest.
+/* swarm_reference_read: parses a join string, or reads the one in a manifest file.
  * memory  the manifest is in `region`
  * errors  those of join_string_read and manifest_read_file */
 MUST_CHECK enum status swarm_reference_read(const char *swarm, struct region *region,

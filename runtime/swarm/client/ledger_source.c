@@ -23,7 +23,7 @@ static enum status check_is_store(const char *path, bool *is_store, struct fault
     return status;
 }
 
-static struct ledger_source *alloc_source(const char *path, struct region *region) {
+static struct ledger_source *alloc_ledger_source(const char *path, struct region *region) {
     struct ledger_source *made = region_alloc(region, 1, sizeof *made);
     made->path = path;
     made->entry = region_alloc(region, 1, sizeof *made->entry);
@@ -35,7 +35,7 @@ enum status ledger_source_open(const char *path, struct region *region,
                                struct ledger_source **source, struct fault *fault) {
     bool is_store = false;
     TRY(check_is_store(path, &is_store, fault));
-    struct ledger_source *opened = alloc_source(path, region);
+    struct ledger_source *opened = alloc_ledger_source(path, region);
     if (is_store) {
         opened->store = region_alloc(region, 1, sizeof *opened->store);
         TRY(ledger_store_open(path, region, opened->store, fault));
@@ -49,7 +49,7 @@ enum status ledger_source_open(const char *path, struct region *region,
 enum status ledger_source_open_remote(const struct key_pairs *keys,
                                       const struct tracker_contact *tracker, struct region *region,
                                       struct ledger_source **source, struct fault *fault) {
-    struct ledger_source *opened = alloc_source(tracker->address, region);
+    struct ledger_source *opened = alloc_ledger_source(tracker->address, region);
     TRY(tracker_client_open(keys, tracker, NULL, region, &opened->client, fault));
     *source = opened;
     return OK;
@@ -62,7 +62,7 @@ static enum status set_invalid_answer_fault(const struct ledger_source *source, 
                      "the entry %s", error);
 }
 
-/* Reads the next entry of the last page into source->entry. */
+/* Reads the next entry of the page received last into source->entry. */
 static enum status read_entry(struct ledger_source *source, struct fault *fault) {
     const char *error = wire_next_ledger_entry(&source->page, source->entry->slices,
                                                SWARM_SLICES_MAX, source->entry);
@@ -92,7 +92,8 @@ static enum status query_next_entries(struct ledger_source *source, bool *more,
     return *more ? read_entry(source, fault) : OK;
 }
 
-static enum status read_next_stored(struct ledger_source *source, bool *more, struct fault *fault) {
+static enum status read_next_stored_entry(struct ledger_source *source, bool *more,
+                                          struct fault *fault) {
     *more = source->index < source->store->entry_count;
     return *more ? ledger_store_read(source->store, source->index, source->entry->slices,
                                      SWARM_SLICES_MAX, source->entry, fault)
@@ -108,7 +109,7 @@ enum status ledger_source_next(struct ledger_source *source, bool *more, struct 
         source->entry = &source->file->entry;
         source->checkpoint = source->file->has_checkpoint ? source->file->checkpoint : NULL;
     } else if (source->store != NULL) {
-        TRY(read_next_stored(source, more, fault));
+        TRY(read_next_stored_entry(source, more, fault));
     } else {
         TRY(query_next_entries(source, more, fault));
     }

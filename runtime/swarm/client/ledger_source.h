@@ -9,16 +9,17 @@
 
 /* Exactly one of file, store and client is not NULL. */
 struct ledger_source {
-    const char *path;                     /* path of the file or store, for messages */
-    struct ledger_file *file;             /* a file of JSON lines */
-    struct ledger_store *store;           /* a tracker's store; else NULL */
-    struct tracker_client *client;        /* connection to a tracker; else NULL */
-    struct wire_ledger_page page;         /* entries of the last answer that are not read yet */
+    const char *path;              /* path of the file or store, for messages */
+    struct ledger_file *file;      /* a file of JSON lines */
+    struct ledger_store *store;    /* a tracker's store; else NULL */
+    struct tracker_client *client; /* connection to a tracker; else NULL */
+    /* entries of the last answer that were not returned yet */
+    struct wire_ledger_page page;
     uint64_t index;                       /* index of the next entry */
     char location[LEDGER_LOCATION_BYTES]; /* "PATH:LINE" of the entry read last */
-    struct entry *entry;                  /* the entry read last */
+    struct entry *entry;                  /* the entry that ledger_source_next read last */
     const struct ledger_chain
-        *checkpoint; /* state that the ledger begins with; NULL: the genesis */
+        *checkpoint; /* checkpoint that the ledger begins with; NULL: it begins with the genesis */
 };
 
 /* ledger_source_open: opens a file, which is a store if it begins with SQLite's signature, else

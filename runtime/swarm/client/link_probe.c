@@ -32,7 +32,7 @@ static void send_ping(struct probe *probe) {
     }
 }
 
-static void handle_event(struct probe *probe, const struct messenger_event *event) {
+static void record_round_trip(struct probe *probe, const struct messenger_event *event) {
     uint64_t number = 0;
     bool is_answer = event->kind == MESSENGER_FRAME && event->frame.kind == WIRE_PONG &&
                      wire_read_ping(event->payload, event->frame.length, &number) == NULL &&
@@ -53,7 +53,7 @@ static void run_probe(struct probe *probe) {
         messenger_wait(probe->messenger, -1, WAIT_MS);
         while (probe->round_trip_count < LINK_PROBE_PINGS &&
                messenger_next(probe->messenger, &event)) {
-            handle_event(probe, &event);
+            record_round_trip(probe, &event);
         }
     }
 }

@@ -6,14 +6,15 @@
 #include <string.h>
 
 enum {
-    QUEUED_FRAMES = 4,           /* frames that each queue of the connection can hold */
-    RESEND_MS = 1000,            /* a query is lost when its connection breaks */
-    LINGER_MS = 100,             /* time to send queued frames before the socket closes */
-    MANIFEST_TIMEOUT_MS = 10000, /* a tracker usually answers within a few round trips */
-    TEST_TIMEOUT_MS = 9000,      /* the tracker tries to connect for 5 s */
+    QUEUED_FRAMES = 4, /* frames that each queue of the connection can hold */
+    RESEND_MS = 1000,  /* a query can be lost with its connection, so it is repeated */
+    LINGER_MS = 100,   /* time to send queued frames before the socket closes */
+    /* far longer than the few round trips that an answer usually takes */
+    MANIFEST_TIMEOUT_MS = 10000,
+    TEST_TIMEOUT_MS = 9000, /* longer than the 5 s in which the tracker tries to connect */
 };
 
-/* Room for the longest answer, with its length field. */
+/* Size of the longest answer, with its length field. */
 static size_t answer_bytes_max(void) {
     const size_t page = wire_ledger_page_bytes_max(SWARM_SLICES_MAX);
     const size_t document = WIRE_MANIFEST_BYTES_MAX > WIRE_STATUS_BYTES_MAX
@@ -81,8 +82,8 @@ static enum wire_kind answer_kind(enum wire_kind request) {
     }
 }
 
-/* Returns whether this payload answers the query, and not an earlier one for other entries. An
- * invalid page is an answer too; its reader reports the mistake. */
+/* Returns whether this payload answers the current query, and not an earlier one for other
+ * ledger entries. An invalid page counts as an answer: the code that reads it reports the error. */
 static bool read_answer(const struct tracker_query_args *args, const uint8_t *payload, size_t count,
                         struct tracker_answer *answer) {
     struct wire_ledger_page page;
@@ -116,8 +117,8 @@ static void read_probe(struct tracker_client *client, const struct messenger_eve
     }
 }
 
-static void handle_frame(struct tracker_client *client, const struct tracker_query_args *args,
-                         const struct messenger_event *event, struct tracker_answer *answer) {
+static void receive_answer(struct tracker_client *client, const struct tracker_query_args *args,
+                           const struct messenger_event *event, struct tracker_answer *answer) {
     const uint8_t *payload = event->payload;
     const struct frame *frame = &event->frame;
     struct wire_chunks *chunks = &client->chunks;
@@ -148,13 +149,13 @@ static enum status set_rejection_fault(const struct tracker_client *client, stru
 
 /* Handles the events that have arrived. A connection that is rejected or closed does not prove that
  * another process listens at the address, so the messenger redials until the query times out. */
-static enum status handle_events(struct tracker_client *client,
-                                 const struct tracker_query_args *args,
-                                 struct tracker_answer *answer, struct fault *fault) {
+static enum status receive_events(struct tracker_client *client,
+                                  const struct tracker_query_args *args,
+                                  struct tracker_answer *answer, struct fault *fault) {
     struct messenger_event event;
     while (!client->has_answer && messenger_next(client->messenger, &event)) {
         if (event.kind == MESSENGER_FRAME) {
-            handle_frame(client, args, &event, answer);
+            receive_answer(client, args, &event, answer);
         }
     }
     return client->rejection[0] == '\0' ? OK : set_rejection_fault(client, fault);
@@ -192,7 +193,7 @@ enum status tracker_query(struct tracker_client *client, const struct tracker_qu
             sent_ms = clock_monotonic_ms();
         }
         messenger_wait(client->messenger, -1, RESEND_MS / 10);
-        TRY(handle_events(client, args, answer, fault));
+        TRY(receive_events(client, args, answer, fault));
     }
     return client->has_answer ? OK : set_no_answer_fault(client, args, fault);
 }

@@ -1,5 +1,5 @@
-/* delegation_expiry: when to warn of the expiry of a delegation, and how the rest of its time is
- * printed. */
+/* delegation_expiry: decides when to warn that a delegation expires, and prints the time until
+ * then. */
 #include "base/text.h"
 #include "runtime/swarm/delegation/delegation.h"
 

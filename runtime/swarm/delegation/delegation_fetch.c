@@ -14,7 +14,7 @@ static void close_socket(struct delegation_fetch *fetch, enum download_state sta
     fetch->state = state;
 }
 
-static bool connect_to(struct delegation_fetch *fetch, const char *address) {
+static bool start_connecting(struct delegation_fetch *fetch, const char *address) {
     char next[MESSAGE_ADDRESS_BYTES];
     union numeric_address number;
     const socklen_t length =
@@ -36,11 +36,11 @@ void delegation_fetch_begin(struct delegation_fetch *fetch, const char *address,
     close_socket(fetch, DOWNLOAD_NONE);
     fetch->count = 0;
     fetch->until_ms = now_ms + DOWNLOAD_MS;
-    fetch->state = connect_to(fetch, address) ? DOWNLOAD_PENDING : DOWNLOAD_FAILED;
+    fetch->state = start_connecting(fetch, address) ? DOWNLOAD_PENDING : DOWNLOAD_FAILED;
 }
 
-/* A connection in progress reads as not ready; a refused one as an error. A frame that fills the
- * buffer is complete, and what follows it is not read. */
+/* While the connection is being made, recv() reports that nothing is ready; if it was refused,
+ * an error. A frame that fills the buffer is complete, and later bytes are not read. */
 enum download_state delegation_fetch_step(struct delegation_fetch *fetch, int64_t now_ms) {
     ssize_t got = 1;
     while (fetch->state == DOWNLOAD_PENDING && got > 0 && fetch->count < sizeof fetch->bytes) {

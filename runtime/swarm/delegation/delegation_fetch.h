@@ -1,26 +1,28 @@
-/* delegation_fetch: fetches the delegation from a tracker's port for it, without waiting. Neither
- * end is authenticated: the operator's signature is what counts. A fetch reads at most one frame
- * and ends after DOWNLOAD_MS, whatever the other end sends. It does not allocate. */
+/* delegation_fetch: fetches the delegation from a tracker's delegation port, without blocking.
+ * The connection is not authenticated, because the operator's signature proves the content. A
+ * fetch reads at most one frame and ends after DOWNLOAD_MS, whatever the peer sends. It does not
+ * allocate. */
 #ifndef SKEP_SWARM_DELEGATION_DELEGATION_FETCH_H
 #define SKEP_SWARM_DELEGATION_DELEGATION_FETCH_H
 
 #include "runtime/swarm/delegation/delegation.h"
 
-enum { DOWNLOAD_MS = 3000 }; /* longest time of one fetch */
+enum { DOWNLOAD_MS = 3000 }; /* longest duration of one fetch */
 
 enum download_state { DOWNLOAD_NONE, DOWNLOAD_PENDING, DOWNLOAD_DONE, DOWNLOAD_FAILED };
 
 struct delegation_fetch {
     enum download_state state;
     int fd;           /* socket while the fetch is pending */
-    int64_t until_ms; /* when the fetch fails */
+    int64_t until_ms; /* time at which an unfinished fetch fails */
     size_t count;     /* number of bytes received */
     uint8_t bytes[DELEGATION_FRAME_BYTES_MAX];
 };
 
-/* delegation_fetch_begin: begin to connect to the port after that of `address`, which is numeric.
- * Ends a pending fetch. The fetch fails at once where the address cannot be reached.
- * delegation_fetch_step: continue. Returns the state; the bytes are complete at DOWNLOAD_DONE.
+/* delegation_fetch_begin: end a pending fetch, and begin to connect to the port number one above
+ * that of the numeric `address`. The fetch fails at once if the address is unreachable.
+ * delegation_fetch_step: receive what has arrived. Returns the state; the bytes are complete when
+ * it is DOWNLOAD_DONE.
  * delegation_fetch_end: close the socket of a pending fetch. The state becomes DOWNLOAD_NONE. */
 void delegation_fetch_begin(struct delegation_fetch *fetch, const char *address, int64_t now_ms);
 enum download_state delegation_fetch_step(struct delegation_fetch *fetch, int64_t now_ms);

@@ -12,19 +12,20 @@
 #include <string.h>
 
 enum {
-    WAIT_MS = 100,      /* longest wait between two calls of should_continue */
+    WAIT_MS = 100,      /* longest time between two calls of should_continue */
     RETRY_MS = 500,     /* time between two fetches */
-    NAME_HASH_BYTES = 8 /* bytes of the hash that names a file */
+    NAME_HASH_BYTES = 8 /* bytes of the hash from which the file name is made */
 };
 
-struct search {
+struct delegation_search_state {
     const struct join_string *join;
     const struct delegation_search_args *args;
-    char numeric[MESSAGE_ADDRESS_BYTES]; /* address with its host name resolved */
-    char path[PATH_BYTES];               /* file with the newest known delegation; "": none */
-    struct known_delegation known;       /* content of that file; serial 0: none */
-    struct known_delegation received;    /* serial 0: none */
-    const char *error; /* what was wrong with the delegation that was received; NULL: nothing */
+    char numeric[MESSAGE_ADDRESS_BYTES]; /* address of the tracker, with its host name resolved */
+    /* path of the file with the newest known delegation; "": no such file */
+    char path[PATH_BYTES];
+    struct known_delegation known;    /* content of that file; serial 0: none */
+    struct known_delegation received; /* valid delegation of the tracker; serial 0: none */
+    const char *error; /* why the received delegation is invalid; NULL: it is valid */
     struct delegation_fetch fetch;
 };
 
@@ -69,7 +70,7 @@ void delegation_cache_store(const char *path, const struct known_delegation *kno
     }
 }
 
-static void read_known(struct search *search) {
+static void read_stored_delegation(struct delegation_search_state *search) {
     struct fault fault;
     if (!delegation_cache_path(search->join, search->path)) {
         search->path[0] = '\0';
@@ -88,9 +89,9 @@ static void wait_for_bytes(const struct delegation_fetch *fetch) {
     (void)poll(&wait, 1, WAIT_MS);
 }
 
-/* Fetches until a delegation has arrived or the time is up. With a known delegation one attempt is
- * enough. Returns STATUS_STOPPED on request. */
-static enum status fetch_delegation(struct search *search, struct fault *fault) {
+/* Fetches until a delegation has arrived or the timeout has passed. If a delegation is already
+ * known, makes only one attempt. Returns STATUS_STOPPED if should_continue returned false. */
+static enum status fetch_delegation(struct delegation_search_state *search, struct fault *fault) {
     struct delegation_fetch *fetch = &search->fetch;
     const struct delegation_search_args *args = search->args;
     const int64_t until_ms = clock_monotonic_ms() + args->timeout_ms;
@@ -128,7 +129,8 @@ const struct known_delegation *delegation_choose(const struct known_delegation *
     return received->delegation.serial != 0 && !is_older ? received : known;
 }
 
-static enum status set_unknown_fault(const struct search *search, struct fault *fault) {
+static enum status set_no_delegation_fault(const struct delegation_search_state *search,
+                                           struct fault *fault) {
     const char *address = search->join->address;
     if (search->error != NULL) {
         return fault_set(fault, STATUS_INPUT, address,
@@ -141,7 +143,7 @@ static enum status set_unknown_fault(const struct search *search, struct fault *
                      "busy or unreachable: no answer within %d s", search->args->timeout_ms / 1000);
 }
 
-static void log_ignored(const struct search *search) {
+static void log_ignored_delegation(const struct delegation_search_state *search) {
     if (search->error != NULL) {
         log_line(LOG_WARNING, "%s: the delegation that the tracker serves %s; using the known one",
                  search->join->address, search->error);
@@ -154,14 +156,14 @@ static void log_ignored(const struct search *search) {
     }
 }
 
-static enum status choose_contact(struct search *search, struct tracker_contact *contact,
-                                  struct fault *fault) {
+static enum status choose_contact(struct delegation_search_state *search,
+                                  struct tracker_contact *contact, struct fault *fault) {
     const struct known_delegation *chosen = delegation_choose(&search->known, &search->received);
     if (chosen->delegation.serial == 0) {
-        return set_unknown_fault(search, fault);
+        return set_no_delegation_fault(search, fault);
     }
     if (chosen == &search->known) {
-        log_ignored(search);
+        log_ignored_delegation(search);
     } else if (search->args->is_kept && search->path[0] != '\0' &&
                memcmp(chosen, &search->known, sizeof *chosen) != 0) {
         delegation_cache_store(search->path, chosen);
@@ -181,8 +183,8 @@ static enum status choose_contact(struct search *search, struct tracker_contact 
 enum status delegation_search(const struct join_string *join,
                               const struct delegation_search_args *args,
                               struct tracker_contact *contact, struct fault *fault) {
-    struct search search = {.join = join, .args = args};
-    read_known(&search);
+    struct delegation_search_state search = {.join = join, .args = args};
+    read_stored_delegation(&search);
     TRY(resolve_host(join->address, search.numeric, fault));
     TRY(fetch_delegation(&search, fault));
     return choose_contact(&search, contact, fault);

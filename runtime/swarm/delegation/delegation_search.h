@@ -1,6 +1,6 @@
 /* delegation_search: finds the keys of a swarm's tracker from its join string. The newest
- * delegation that was ever seen is kept in a file of this user, so that an older one is never
- * followed again, and a tracker whose port for the delegation cannot be reached is still found. */
+ * delegation that was ever received is stored in a file of this user. An older one is therefore
+ * never followed again, and a tracker whose delegation port is unreachable is still found. */
 #ifndef SKEP_SWARM_DELEGATION_DELEGATION_SEARCH_H
 #define SKEP_SWARM_DELEGATION_DELEGATION_SEARCH_H
 
@@ -11,13 +11,14 @@
 /* How to connect to a tracker. */
 struct tracker_contact {
     char address[MESSAGE_ADDRESS_BYTES]; /* "tcp://HOST:PORT" */
-    struct public_keys keys;             /* public keys of the tracker, by the delegation */
+    struct public_keys keys;             /* public keys of the tracker, from the delegation */
     struct known_delegation delegation;
 };
 
 struct delegation_search_args {
-    int timeout_ms;                         /* time to wait for an answer */
-    bool is_kept;                           /* a newer delegation is kept in the file */
+    int timeout_ms; /* time to wait for an answer */
+    /* if a newer delegation arrives, store it in the user's file */
+    bool is_kept;
     bool (*should_continue)(void *context); /* called several times a second; NULL: always true */
     void *context;
 };
@@ -32,15 +33,15 @@ MUST_CHECK enum status delegation_search(const struct join_string *join,
                                          const struct delegation_search_args *args,
                                          struct tracker_contact *contact, struct fault *fault);
 
-/* delegation_choose: of the newest known delegation and one that was received, the one to follow.
- * An older one of the same swarm is not followed. */
+/* delegation_choose: returns `received`, or `known` if nothing was received or `known` is newer
+ * and of the same swarm. */
 const struct known_delegation *delegation_choose(const struct known_delegation *known,
                                                  const struct known_delegation *received);
 
-/* delegation_cache_path: the file with the newest known delegation of the swarm of a join string:
- * delegations/DIGITS in the folder of this user's state. False: there is no such folder.
- * delegation_cache_store: replace that file. A failure is only logged, because the file is needed
- * by later starts alone. */
+/* delegation_cache_path: the path of the file with the newest known delegation for a join
+ * string: delegations/DIGITS in this user's state folder. Returns false if there is no such
+ * folder. delegation_cache_store: replace that file. A failure is only logged, because only
+ * later starts need the file. */
 MUST_CHECK bool delegation_cache_path(const struct join_string *join, char path[static PATH_BYTES]);
 void delegation_cache_store(const char *path, const struct known_delegation *known);
 

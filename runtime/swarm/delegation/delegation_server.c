@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 enum {
-    ACCEPTS_MAX = 64, /* connections served before the caller's other work continues */
-    BACKLOG = 256,    /* connections that wait in the kernel */
-    /* The kernel drops a connection whose other end has not received the frame after this time. */
+    ACCEPTS_MAX = 64, /* connections served in one call of delegation_server_run */
+    BACKLOG = 256,    /* connections that the kernel queues until they are accepted */
+    /* The kernel drops a connection whose peer has not received the frame after this time. */
     DELIVERY_MS = 5000,
 };
 
@@ -24,7 +24,8 @@ struct delegation_server {
     size_t count;                              /* size of the frame; 0: none yet */
     uint8_t frame[DELEGATION_FRAME_BYTES_MAX]; /* frame to send */
     struct accept_policy policy;               /* counts the connections of each host */
-    uint32_t filter_version;                   /* policy.blocked_version of the kernel's filter */
+    /* policy.blocked_version when the kernel's filter was last updated */
+    uint32_t filter_version;
 };
 
 uint64_t delegation_server_bytes(void) {
@@ -38,7 +39,7 @@ static enum status set_listen_fault(const char *address, int error, struct fault
         "cannot listen on this address: %s", strerror(error));
 }
 
-/* Replaces a host of * by the IPv6 address of all interfaces, which accepts IPv4 too. */
+/* Replaces the host * by the IPv6 address of all interfaces, which accepts IPv4 connections too. */
 static void replace_wildcard(const char *address, char out[static MESSAGE_ADDRESS_BYTES]) {
     static const char ANYWHERE[] = "tcp://*:";
     const size_t length = sizeof ANYWHERE - 1;
@@ -54,7 +55,7 @@ static bool listen_on(int fd, const union numeric_address *number, socklen_t len
     return bind(fd, &number->any, length) == 0 && listen(fd, BACKLOG) == 0;
 }
 
-/* Without IPv6, all interfaces are those of IPv4. */
+/* On a machine without IPv6, listens on all interfaces with the IPv4 address instead. */
 static void use_v4_if_needed(union numeric_address *number, socklen_t *length) {
     const int fd = socket(number->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd >= 0) {
@@ -113,7 +114,7 @@ void delegation_server_set(struct delegation_server *server, const struct known_
     server->count = delegation_write(&known->swarm, &known->delegation, server->frame);
 }
 
-static void serve(struct delegation_server *server, int fd, int64_t now_ms) {
+static void send_frame_to(struct delegation_server *server, int fd, int64_t now_ms) {
     struct source host;
     const unsigned timeout_ms = DELIVERY_MS;
     if (source_of_socket(fd, &host) && accept_policy_count(&server->policy, &host, now_ms)) {
@@ -123,7 +124,7 @@ static void serve(struct delegation_server *server, int fd, int64_t now_ms) {
     close(fd);
 }
 
-static void update_filter(struct delegation_server *server) {
+static void update_kernel_filter(struct delegation_server *server) {
     struct source hosts[ACCEPT_BLOCKED_MAX];
     if (server->filter_version != server->policy.blocked_version) {
         server->filter_version = server->policy.blocked_version;
@@ -137,8 +138,8 @@ void delegation_server_run(struct delegation_server *server, int64_t now_ms) {
     for (int i = 0; i < ACCEPTS_MAX && fd >= 0; i++) {
         fd = accept4(server->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
-            serve(server, fd, now_ms);
+            send_frame_to(server, fd, now_ms);
         }
     }
-    update_filter(server);
+    update_kernel_filter(server);
 }

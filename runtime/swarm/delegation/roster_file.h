@@ -15,12 +15,13 @@ struct known_roster {
     struct roster_epoch epoch; /* serial 0: none is known */
 };
 
-/* roster_file_path: write the path of the file of this allow-list. Returns `path`.
+/* roster_file_path: write the path of the roster file that belongs to this allow-list. Returns
+ * `path`.
  * limits  allow_list is shorter than PATH_BYTES */
 const char *roster_file_path(const char *allow_list, char path[static ROSTER_PATH_BYTES]);
 
-/* roster_file_read: read the file and verify that the operator with this key signed it.
- * roster_file_write: replace the file, atomically and durably.
+/* roster_file_read: read the roster file and verify that the operator with this key signed it.
+ * roster_file_write: replace the file atomically and durably.
  * errors  STATUS_INPUT: the file is missing, damaged or not signed by this key; *known is then
  *         unchanged; those of file_replace: the earlier file remains */
 MUST_CHECK enum status roster_file_read(const char *path,

@@ -1,12 +1,12 @@
-/* continue_file: what a waiting tracker can be ordered to do, and the operator's order, as files in
- * the tracker's state folder:
+/* continue_file: the file in the tracker's state folder with which an operator orders a waiting
+ * tracker to continue without leases:
  *
  *     {"format": 1, "swarm": HASH, "state": HASH, "incarnation": N, "start": N,
  *      "members": [KEY, ...], "signature": SIGNATURE}
  *
- * The tracker writes it without a signature (all zero) when a fork becomes possible; `skep track
- * --continue` signs it. An order is valid for one start and one state entry, so the file may
- * remain. */
+ * The tracker writes it with an all-zero signature when it waits because a fork is possible;
+ * `skep track --continue` signs it. An order is valid for one start and one state entry, so the
+ * file may remain. */
 #ifndef SKEP_SWARM_LEASES_CONTINUE_FILE_H
 #define SKEP_SWARM_LEASES_CONTINUE_FILE_H
 
@@ -16,8 +16,8 @@
 struct continue_file {
     struct hash swarm;           /* hash of the manifest */
     struct hash state;           /* hash of the state entry after which the tracker continues */
-    struct tracker_start start;  /* of the tracker that continues */
-    struct continue_order order; /* the members that continue with it, and the signature */
+    struct tracker_start start;  /* the start of the tracker that continues */
+    struct continue_order order; /* the members that continue, and the operator's signature */
 };
 
 /* continue_file_write: replace the file atomically and durably.

@@ -16,14 +16,14 @@ enum { FORMAT = 1, MAGIC_BYTES = sizeof MAGIC - 1, CHECKSUM_BYTES = 24, BYTE_BIT
 _Static_assert(MAGIC_BYTES + 4 * 4 + 8 + 3 * HASH_BYTES + CHECKSUM_BYTES == LEASE_FILE_BYTES,
                "the fields of the file have no padding between them");
 
-static uint8_t *put_number(uint8_t *at, uint64_t value, uint32_t bytes) {
+static uint8_t *append_number(uint8_t *at, uint64_t value, uint32_t bytes) {
     for (uint32_t i = 0; i < bytes; i++) {
         at[i] = (uint8_t)(value >> (BYTE_BITS * i));
     }
     return at + bytes;
 }
 
-static uint64_t take_number(const uint8_t **at, uint32_t bytes) {
+static uint64_t read_next_number(const uint8_t **at, uint32_t bytes) {
     uint64_t value = 0;
     for (uint32_t i = 0; i < bytes; i++) {
         value |= (uint64_t)(*at)[i] << (BYTE_BITS * i);
@@ -36,11 +36,11 @@ void lease_bytes_write(const struct hash *swarm, const struct lease *lease,
                        uint8_t bytes[static LEASE_FILE_BYTES]) {
     uint8_t *at = bytes + MAGIC_BYTES;
     memcpy(bytes, MAGIC, MAGIC_BYTES);
-    at = put_number(at, FORMAT, sizeof(uint32_t));
-    at = put_number(at, lease->is_resignation, sizeof(uint32_t));
-    at = put_number(at, lease->round, sizeof lease->round);
-    at = put_number(at, lease->start.incarnation, sizeof lease->start.incarnation);
-    at = put_number(at, lease->start.number, sizeof lease->start.number);
+    at = append_number(at, FORMAT, sizeof(uint32_t));
+    at = append_number(at, lease->is_resignation, sizeof(uint32_t));
+    at = append_number(at, lease->round, sizeof lease->round);
+    at = append_number(at, lease->start.incarnation, sizeof lease->start.incarnation);
+    at = append_number(at, lease->start.number, sizeof lease->start.number);
     memcpy(at, swarm->bytes, HASH_BYTES);
     memcpy(at + HASH_BYTES, lease->state.bytes, HASH_BYTES);
     memcpy(at + 2 * HASH_BYTES, lease->vote.bytes, HASH_BYTES);
@@ -59,12 +59,12 @@ const char *lease_bytes_read(const uint8_t *bytes, size_t count, struct hash *sw
     if (memcmp(bytes + LEASE_FILE_BYTES - CHECKSUM_BYTES, checksum.bytes, CHECKSUM_BYTES) != 0) {
         return "is damaged: its checksum does not match";
     }
-    const uint64_t format = take_number(&at, sizeof(uint32_t));
-    const uint64_t is_resignation = take_number(&at, sizeof(uint32_t));
+    const uint64_t format = read_next_number(&at, sizeof(uint32_t));
+    const uint64_t is_resignation = read_next_number(&at, sizeof(uint32_t));
     lease->is_resignation = is_resignation == 1;
-    lease->round = (uint32_t)take_number(&at, sizeof lease->round);
-    lease->start.incarnation = (uint32_t)take_number(&at, sizeof lease->start.incarnation);
-    lease->start.number = take_number(&at, sizeof lease->start.number);
+    lease->round = (uint32_t)read_next_number(&at, sizeof lease->round);
+    lease->start.incarnation = (uint32_t)read_next_number(&at, sizeof lease->start.incarnation);
+    lease->start.number = read_next_number(&at, sizeof lease->start.number);
     memcpy(swarm->bytes, at, HASH_BYTES);
     memcpy(lease->state.bytes, at + HASH_BYTES, HASH_BYTES);
     memcpy(lease->vote.bytes, at + 2 * HASH_BYTES, HASH_BYTES);

@@ -6,7 +6,7 @@ static const char RESIGNATION[] = "skep resignation", ORDER[] = "skep order to c
 
 enum { BYTE_BITS = 8 };
 
-static void add_number(struct hash_state *state, uint64_t value, uint32_t bytes) {
+static void hash_number(struct hash_state *state, uint64_t value, uint32_t bytes) {
     uint8_t little_endian[sizeof value];
     for (uint32_t i = 0; i < bytes; i++) {
         little_endian[i] = (uint8_t)(value >> (BYTE_BITS * i));
@@ -84,9 +84,9 @@ static struct hash hash_order(const struct hash *swarm, const struct hash *state
     hash_begin(&hashing);
     hash_add(&hashing, swarm->bytes, HASH_BYTES);
     hash_add(&hashing, state->bytes, HASH_BYTES);
-    add_number(&hashing, start->incarnation, sizeof start->incarnation);
-    add_number(&hashing, start->number, sizeof start->number);
-    add_number(&hashing, order->count, sizeof order->count);
+    hash_number(&hashing, start->incarnation, sizeof start->incarnation);
+    hash_number(&hashing, start->number, sizeof start->number);
+    hash_number(&hashing, order->count, sizeof order->count);
     hash_add(&hashing, order->members, order->count * sizeof order->members[0]);
     return hash_end(&hashing);
 }
@@ -119,7 +119,7 @@ const char *continue_order_error(const struct continue_order *order) {
     return NULL;
 }
 
-bool continue_order_has(const struct continue_order *order, const uint8_t key[static KEY_BYTES]) {
+bool continue_order_names(const struct continue_order *order, const uint8_t key[static KEY_BYTES]) {
     ASSERT(order->count <= ORDER_MEMBERS_MAX);
     bool is_named = false;
     for (uint32_t i = 0; i < order->count && !is_named; i++) {

@@ -32,18 +32,19 @@ enum { ORDER_MEMBERS_MAX = 64 }; /* members that an order can name: the seats of
 /* Identifies one start of a tracker process. Two copies of a tracker have different numbers, even
  * if both count the same incarnation. */
 struct tracker_start {
-    uint32_t incarnation; /* counted durably by the tracker */
+    uint32_t incarnation; /* number of starts, counted durably by the tracker */
     uint64_t number;      /* random, 1 .. 2^63 - 1; 0: no start */
 };
 
 /* What a member has promised about a state entry. All zero: nothing. */
 struct lease {
     struct hash state;   /* hash of the state entry, or of an OPEN that the operator ordered */
-    uint32_t round;      /* round of `vote`, or of the state entry from which it resigned */
-    bool is_resignation; /* it has no part in the choice of what follows; start and vote are zero */
-    /* The only start whose proposals it votes for; number 0: it votes only for `vote`. */
+    uint32_t round;      /* round of `vote`, or of the state entry from which the member resigned */
+    bool is_resignation; /* the member resigned as an elector; `start` and `vote` are zero */
+    /* The only start whose proposals the member votes for; number 0: it votes only for the
+     * commit `vote`. */
     struct tracker_start start;
-    struct hash vote; /* hash of the commit that it voted for last */
+    struct hash vote; /* hash of the commit that the member voted for last */
 };
 
 /* The operator's order to continue after a state entry with these members, without leases. It is
@@ -54,16 +55,18 @@ struct continue_order {
     uint8_t signature[SIGNATURE_BYTES];            /* of the operator */
 };
 
-/* tracker_start_equal: whether both name the same start. */
+/* tracker_start_equal: whether `a` and `b` are the same start. */
 bool tracker_start_equal(const struct tracker_start *a, const struct tracker_start *b);
 
 /* lease_allows: whether the member may vote for a commit with the hash `vote`, after this state
  * entry, that this start has proposed.
- * lease_renew: the lease that it gives with this vote. If it has voted for the same commit of
- * another start, it votes for no other one: either start may commit it.
- * lease_release: an ABORT of this start and round was appended to the member's chain. If the lease
- * is that of the start, the start commits the vote of that round no more, so nothing is promised.
- * lease_may_resign: whether the member may resign from this state entry: it has not voted after it.
+ * lease_renew: the lease that a member gives with `vote`. If it already voted for the same commit
+ * of another start, the new lease allows no other commit, because either start may commit this one.
+ * lease_release: clear the lease if it was given to this start with a vote in this round. Called
+ * when the chain has an ABORT of that round by that start, which then cannot commit the voted
+ * proposal any more.
+ * lease_may_resign: whether the member may resign from this state entry, because it has not voted
+ * for a commit after it.
  * limits  start->number is not 0 */
 MUST_CHECK bool lease_allows(const struct lease *held, const struct hash *state,
                              const struct tracker_start *start, const struct hash *vote);
@@ -93,8 +96,8 @@ MUST_CHECK bool continue_order_is_signed(const uint8_t operator_key[static KEY_B
                                          const struct continue_order *order);
 
 /* continue_order_error: the first error in the fields of an order with members, or NULL.
- * continue_order_has: whether the order names this member. */
+ * continue_order_names: whether the order names this member. */
 MUST_CHECK const char *continue_order_error(const struct continue_order *order);
-bool continue_order_has(const struct continue_order *order, const uint8_t key[static KEY_BYTES]);
+bool continue_order_names(const struct continue_order *order, const uint8_t key[static KEY_BYTES]);
 
 #endif

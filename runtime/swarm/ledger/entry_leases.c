@@ -1,4 +1,5 @@
-/* entry_leases: what lets a tracker open a round after a state entry: its bytes and rules. */
+/* entry_leases: encodes and checks the fields of an entry that allow a tracker to open a round
+ * after a state entry. */
 #include "runtime/swarm/ledger/entry.h"
 
 #include <stddef.h>
@@ -12,7 +13,7 @@ static void pack_signatures(struct packer *packer, struct entry_leases *leases) 
     pack_bytes_column(packer, "resignation_signatures", rows, 0, SWARM_SIGNATURE_BYTES);
 }
 
-static void pack_order(struct packer *packer, struct continue_order *order) {
+static void pack_continue_order(struct packer *packer, struct continue_order *order) {
     const uint32_t count = pack_bin_of_any_length(packer, "order_members", &order->count,
                                                   ORDER_MEMBERS_MAX, KEY_BYTES);
     for (uint32_t i = 0; i < count; i++) {
@@ -31,12 +32,12 @@ void entry_pack_leases(struct packer *packer, struct entry_leases *leases) {
     pack_bytes(packer, "state", leases->state.bytes, HASH_BYTES);
     pack_u64(packer, "resigned", &leases->resigned);
     pack_signatures(packer, leases);
-    pack_order(packer, &leases->order);
+    pack_continue_order(packer, &leases->order);
 }
 
 /* ---- one entry ---- */
 
-static bool is_zero(const void *bytes, size_t count) {
+static bool are_bytes_zero(const void *bytes, size_t count) {
     const uint8_t *byte = bytes;
     size_t at = 0;
     while (at < count && byte[at] == 0) {
@@ -49,7 +50,7 @@ static bool has_unused_signatures(const struct entry_leases *leases) {
     bool has_unused = false;
     for (uint32_t i = 0; i < SWARM_MEMBERS_MAX && !has_unused; i++) {
         has_unused = (leases->resigned >> i & 1) == 0 &&
-                     !is_zero(&leases->signatures[i], sizeof leases->signatures[i]);
+                     !are_bytes_zero(&leases->signatures[i], sizeof leases->signatures[i]);
     }
     return has_unused;
 }
@@ -62,7 +63,7 @@ const char *entry_leases_error(const struct entry *entry) {
         return "states whether the swarm uses leases, but is not a genesis";
     }
     if (!has_start) {
-        return is_zero(leases, offsetof(struct entry_leases, are_needed))
+        return are_bytes_zero(leases, offsetof(struct entry_leases, are_needed))
                    ? NULL
                    : "has fields of leases, but does not open or abort a round under the start of "
                      "a tracker";
@@ -73,7 +74,7 @@ const char *entry_leases_error(const struct entry *entry) {
                "or resignations in an ABORT";
     }
     if (leases->order.count == 0) {
-        return is_zero(&leases->order, sizeof leases->order)
+        return are_bytes_zero(&leases->order, sizeof leases->order)
                    ? NULL
                    : "has an order to continue without a list of members";
     }
@@ -104,8 +105,8 @@ void electors_of_entry(const struct entry *entry, struct electors *electors) {
     }
 }
 
-/* The seat of a member in a round, as a mask; 0: it has none. */
-static uint64_t find_seat(const struct entry *open, const struct identity *id) {
+/* Returns the seat of a member in a round as a mask with one bit, or 0 if it has none. */
+static uint64_t find_seat_mask(const struct entry *open, const struct identity *id) {
     uint64_t mask = 0;
     for (uint32_t seat = 0; seat < open->seat_count; seat++) {
         mask |= memcmp(&open->seats[seat].id, id, sizeof *id) == 0 ? UINT64_C(1) << seat : 0;
@@ -113,9 +114,9 @@ static uint64_t find_seat(const struct entry *open, const struct identity *id) {
     return mask;
 }
 
-/* The electors that have not resigned, and that the operator has not excluded. */
-static uint64_t remaining(const struct electors *electors, const struct roster_epoch *roster,
-                          uint64_t resigned) {
+/* Returns the electors that have not resigned and that the operator's roster epoch still names. */
+static uint64_t find_remaining_electors(const struct electors *electors,
+                                        const struct roster_epoch *roster, uint64_t resigned) {
     uint64_t left = 0;
     for (uint32_t i = 0; i < electors->count; i++) {
         const bool is_named =
@@ -128,7 +129,7 @@ static uint64_t remaining(const struct electors *electors, const struct roster_e
 static const char *order_error(const struct entry *open) {
     const struct continue_order *order = &open->leases.order;
     for (uint32_t seat = 0; seat < open->seat_count; seat++) {
-        if (!continue_order_has(order, open->seats[seat].id.bytes)) {
+        if (!continue_order_names(order, open->seats[seat].id.bytes)) {
             return "gives a seat to a member that is not listed in the order to continue";
         }
     }
@@ -186,10 +187,10 @@ struct needed_votes electors_needed_votes(const struct electors *electors,
     if (needed.count > 0) {
         return needed;
     }
-    const uint64_t left = remaining(electors, roster, open->leases.resigned);
+    const uint64_t left = find_remaining_electors(electors, roster, open->leases.resigned);
     needed.count = (uint32_t)__builtin_popcountll(left);
     for (uint32_t i = 0; i < electors->count; i++) {
-        needed.seats |= (left >> i & 1) != 0 ? find_seat(open, &electors->ids[i]) : 0;
+        needed.seats |= (left >> i & 1) != 0 ? find_seat_mask(open, &electors->ids[i]) : 0;
     }
     return needed;
 }

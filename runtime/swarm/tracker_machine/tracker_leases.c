@@ -100,7 +100,7 @@ uint64_t tracker_allowed_rows(const struct tracker *tracker) {
     for (uint32_t row = 0; row < record->member_count; row++) {
         const bool is_allowed = order->count == 0
                                     ? !tracker_has_resigned(tracker, row)
-                                    : continue_order_has(order, record->members[row].id.bytes);
+                                    : continue_order_names(order, record->members[row].id.bytes);
         rows |= (uint64_t)is_allowed << row;
     }
     return rows;

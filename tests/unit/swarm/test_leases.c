@@ -109,9 +109,9 @@ static void order_names_members_once_in_ascending_order(void **state) {
     (void)state;
     struct continue_order order = make_order(ORDER_MEMBERS_MAX);
     assert_null(continue_order_error(&order));
-    assert_true(continue_order_has(&order, order.members[ORDER_MEMBERS_MAX - 1]));
+    assert_true(continue_order_names(&order, order.members[ORDER_MEMBERS_MAX - 1]));
     order.count = 1;
-    assert_false(continue_order_has(&order, order.members[ORDER_MEMBERS_MAX - 1]));
+    assert_false(continue_order_names(&order, order.members[ORDER_MEMBERS_MAX - 1]));
     order.count = 0;
     assert_non_null(continue_order_error(&order));
     order.count = ORDER_MEMBERS_MAX + 1;
