@@ -5,7 +5,7 @@
 
 static bool is_drawn(const struct member_run *member, const struct entry *entry) {
     const uint8_t *id = member->swarm.keys.public_keys.sign;
-    const uint64_t keepers = state_keepers(entry);
+    const uint64_t keepers = state_storing_seats(entry);
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
         if ((keepers >> seat & 1) != 0 && memcmp(entry->seats[seat].id.bytes, id, KEY_BYTES) == 0) {
             return true;

@@ -19,7 +19,7 @@ struct stored_chain {
 /* ---- the ledger ---- */
 
 static void set_keepers(const struct entry *entry, struct stored_state *stored) {
-    const uint64_t keepers = state_keepers(entry);
+    const uint64_t keepers = state_storing_seats(entry);
     stored->keeper_count = 0;
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
         if ((keepers >> seat & 1) != 0) {

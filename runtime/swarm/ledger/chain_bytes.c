@@ -1,4 +1,4 @@
-/* chain_bytes: the canonical bytes of the state of a chain. */
+/* chain_bytes: writes and reads the state of a chain as canonical bytes. */
 #include "runtime/swarm/ledger/ledger.h"
 
 #include "runtime/swarm/ledger/norms.h"
@@ -97,7 +97,8 @@ size_t ledger_chain_write(const struct ledger_chain *chain, uint8_t *bytes) {
     return packer_write(packed_chain(chain), bytes, LEDGER_CHAIN_BYTES_MAX);
 }
 
-/* Rounds and commits ascend in the history, and those of the chain are not below its newest. */
+/* In the history, round numbers and commit counts ascend, and those of the chain are not below
+ * the last ones of the history. */
 static bool has_rounds_in_order(const struct ledger_chain *chain) {
     uint32_t round = 0;
     uint32_t commits = 0;
@@ -115,7 +116,8 @@ static bool has_rounds_in_order(const struct ledger_chain *chain) {
            chain->is_round_open == (chain->last_opened_round > chain->last_ended_round ? 1U : 0U);
 }
 
-/* Checks what appending entries relies on. The hash decides whether the content is right. */
+/* Checks what ledger_append relies on. Whether the content is that of the swarm is decided by
+ * its hash. */
 static const char *chain_error(const struct ledger_chain *chain) {
     uint64_t least = 0;
     if (chain->entry_count == 0 || chain->history.count == 0) {

@@ -1,5 +1,5 @@
-/* contribution: what a member declares of its contribution to a round: one Merkle root over its
- * slices, so that a short proof shows hash and norm of one slice.
+/* contribution: how a member declares its contribution to a round: with one Merkle root over all
+ * slices, so that a short proof shows the hash and norm of one slice.
  *
  *     leaf of a slice = H(MERKLE_DECLARED_SLICE, hash of the encoded slice, its norm)
  *     root            = merkle_list_root over the leaves of all slices
@@ -12,7 +12,7 @@
 #include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/ledger/merkle.h"
 
-enum { CONTRIBUTION_PATH_MAX = 14 }; /* length of the longest path: SWARM_SLICES_MAX leaves */
+enum { CONTRIBUTION_PATH_MAX = 14 }; /* length of the longest path, for SWARM_SLICES_MAX leaves */
 
 /* The declared norm of one slice, and the path from its leaf to the declared root. */
 struct slice_proof {

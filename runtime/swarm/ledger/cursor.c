@@ -5,15 +5,15 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* The list stays ascending, and adjacent ranges are merged, so that it needs as few rows as
- * possible. */
-static void remove_row(struct data_cursor *cursor, uint32_t row) {
+/* The list of returned ranges stays ascending, and adjacent ranges are merged to keep it short. */
+static void remove_returned_range(struct data_cursor *cursor, uint32_t row) {
     cursor->returned_count -= 1;
     memmove(&cursor->returned[row], &cursor->returned[row + 1],
             (cursor->returned_count - row) * sizeof(cursor->returned[0]));
 }
 
-static bool insert_row(struct data_cursor *cursor, uint32_t row, struct sample_range range) {
+static bool insert_returned_range(struct data_cursor *cursor, uint32_t row,
+                                  struct sample_range range) {
     if (cursor->returned_count == SWARM_RETURNED_RANGES_MAX) {
         return false;
     }
@@ -36,7 +36,7 @@ struct sample_range cursor_hand_out(struct data_cursor *cursor, uint64_t count) 
     range.end = first->end - first->begin > count ? first->begin + count : first->end;
     first->begin = range.end;
     if (first->begin == first->end) {
-        remove_row(cursor, 0);
+        remove_returned_range(cursor, 0);
     }
     return range;
 }
@@ -51,7 +51,7 @@ bool cursor_reclaim(struct data_cursor *cursor, struct sample_range range) {
         bool has_head = have->begin < range.begin;
         bool has_tail = tail.begin < tail.end;
         if (has_head && has_tail) {
-            if (!insert_row(cursor, row + 1, tail)) {
+            if (!insert_returned_range(cursor, row + 1, tail)) {
                 return false;
             }
             cursor->returned[row].end = range.begin;
@@ -60,7 +60,7 @@ bool cursor_reclaim(struct data_cursor *cursor, struct sample_range range) {
         } else if (has_tail) {
             *have = tail;
         } else {
-            remove_row(cursor, row);
+            remove_returned_range(cursor, row);
         }
         return true;
     }
@@ -84,14 +84,14 @@ void cursor_return(struct data_cursor *cursor, struct sample_range range) {
     bool joins_after = after != NULL && after->begin == range.end;
     if (joins_before && joins_after) {
         before->end = after->end;
-        remove_row(cursor, row);
+        remove_returned_range(cursor, row);
     } else if (joins_before) {
         before->end = range.end;
     } else if (joins_after) {
         after->begin = range.begin;
     } else {
         /* If the list is full, the range is dropped, and its samples are never used. */
-        (void)insert_row(cursor, row, range);
+        (void)insert_returned_range(cursor, row, range);
     }
 }
 
@@ -111,7 +111,7 @@ void cursor_return_unused(struct data_cursor *cursor, const struct entry *entry,
 }
 
 /* Collects the ranges of all seats in ascending order. Returns their number. */
-static uint32_t sort_ranges(const struct entry *entry, struct sample_range *sorted) {
+static uint32_t collect_sorted_ranges(const struct entry *entry, struct sample_range *sorted) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < entry->seat_count; i++) {
         for (uint32_t r = 0; r < entry->seats[i].range_count; r++) {
@@ -126,13 +126,15 @@ static uint32_t sort_ranges(const struct entry *entry, struct sample_range *sort
     return count;
 }
 
-/* Whether the samples that `before` could assign are those that `entry` can still assign and those
- * of its seats, each exactly once: together, both must cover each free range of `before`, the last
- * of which begins at its position, without gaps and overlaps. */
-static bool takes_exactly_its_ranges(const struct data_cursor *before, const struct entry *entry) {
+/* Whether the samples that were free in `before` are exactly those that are free after `entry`
+ * and those of its seats, each once: together, the two must cover each free range of `before`
+ * without gaps and overlaps. The last free range begins at the position of the cursor and has no
+ * end. */
+static bool assigns_exactly_its_ranges(const struct data_cursor *before,
+                                       const struct entry *entry) {
     struct sample_range taken[SWARM_MEMBERS_MAX * SWARM_SEAT_RANGES_MAX];
     const struct data_cursor *after = &entry->cursor;
-    const uint32_t taken_count = sort_ranges(entry, taken);
+    const uint32_t taken_count = collect_sorted_ranges(entry, taken);
     uint32_t next_taken = 0, next_free = 0;
     for (uint32_t row = 0; row <= before->returned_count; row++) {
         const bool is_last = row == before->returned_count;
@@ -159,8 +161,8 @@ static bool are_cursors_equal(const struct data_cursor *a, const struct data_cur
            memcmp(a->returned, b->returned, a->returned_count * sizeof a->returned[0]) == 0;
 }
 
-/* Whether no sample of a range is free already, so that it may be returned. */
-static bool is_assigned(const struct data_cursor *cursor, struct sample_range range) {
+/* Whether all samples of a range are assigned, so that it may be returned. */
+static bool is_range_assigned(const struct data_cursor *cursor, struct sample_range range) {
     bool is_free = range.end > cursor->position;
     for (uint32_t row = 0; row < cursor->returned_count; row++) {
         is_free |=
@@ -169,14 +171,14 @@ static bool is_assigned(const struct data_cursor *cursor, struct sample_range ra
     return !is_free;
 }
 
-/* Whether a COMMIT or ABORT returns what was not used. Its ranges are those of the OPEN before it,
- * which took them from `before`, so that each of them was assigned. */
+/* Whether a COMMIT or ABORT returns exactly the unused samples. Its seats have the ranges of the
+ * round's OPEN, all of which are assigned in `before`. */
 static bool returns_unused_samples(const struct data_cursor *before, const struct entry *entry) {
     struct data_cursor expected = *before;
     uint64_t used = 0;
     for (uint32_t i = 0; i < entry->seat_count; i++) {
         for (uint32_t r = 0; r < entry->seats[i].range_count; r++) {
-            if (!is_assigned(before, entry->seats[i].ranges[r])) {
+            if (!is_range_assigned(before, entry->seats[i].ranges[r])) {
                 return false;
             }
         }
@@ -195,9 +197,9 @@ const char *cursor_step_error(const struct data_cursor *before, const struct ent
                    ? NULL
                    : "is a genesis, but its data cursor has samples in use already";
     case ENTRY_OPEN:
-        return takes_exactly_its_ranges(before, entry) ? NULL
-                                                       : "assigns samples that were not free, or "
-                                                         "changes the data cursor in another way";
+        return assigns_exactly_its_ranges(before, entry) ? NULL
+                                                         : "assigns samples that were not free, or "
+                                                           "changes the data cursor in another way";
     case ENTRY_COMMIT:
     case ENTRY_ABORT:
         return returns_unused_samples(before, entry)

@@ -15,21 +15,21 @@
 
 /* The limits of a swarm, each with the reason for its size. */
 enum {
-    /* Increased when members of different versions cannot work together. */
+    /* Increased by each change after which members of both versions cannot work together. */
     SWARM_PROTOCOL_VERSION = 2, /* version of messages and ledger entries */
     SWARM_MEMBERS_MAX = 64,     /* The seats of a roster are the bits of one 64-bit word. */
     SWARM_SLICES_MAX = 16384,   /* 16 GiB of encoded slices: 15 billion parameters in int8. */
-    /* One new range of this round, and the ranges of three aborted rounds. */
+    /* A seat gets at most one new range, and ranges returned by three aborted rounds. */
     SWARM_SEAT_RANGES_MAX = 4, /* sample ranges of one seat */
-    /* All ranges of all seats of two consecutive aborted rounds. */
+    /* Room for all ranges of all seats of two consecutive aborted rounds. */
     SWARM_RETURNED_RANGES_MAX = 512, /* sample ranges returned unused */
     ROLLBACK_STATES_MAX = 33, /* The genesis and the newest 32 states, one of which is current. */
     /* Rounds that a reconnecting member can replay. Members store the results of this number of
      * rounds, which in int8 are nearly as large as the outer state. */
     REPLAY_ROUNDS_MAX = 7,   /* rounds that can be replayed */
     SWARM_EPOCH_MAX = 65535, /* Largest epoch of a slice: a frame stores the epoch in two bytes. */
-    /* Contributions of one member that an owner has requested but not yet summed: 4 MiB fill a
-     * link of 500 Mbit/s with a round trip of 60 ms. */
+    /* Contributions of one member that an owner has requested but not yet summed. The 4 MiB in
+     * transit keep a link of 500 Mbit/s with a round trip of 60 ms busy. */
     CONTRIBUTION_SLOTS_PER_MEMBER = 4, /* contributions stored for summing */
     /* Results requested from one member at a time: twice the contribution slots, because an
      * owner may be summing while its uplink is idle. */
@@ -60,20 +60,23 @@ enum entry_kind {
     ENTRY_SUSPEND, /* Between rounds: a member has no seat before a later round. */
 };
 
-/* The reason for which a member missed a round: it missed a part for which it was fast enough in
- * earlier rounds, or its contribution had no weight. */
+/* Why a round counts as missed by a member: it did not do a part of the round for which it was
+ * fast enough in earlier rounds, its contribution got no weight, or a statement of it was false. */
 enum suspension_reason {
     SUSPENSION_NONE,
-    SUSPENSION_DECLARATION,   /* It declared nothing by the end of training. */
-    SUSPENSION_CONTRIBUTIONS, /* It did not send its contributions, or their sketches. */
-    SUSPENSION_RESULTS,       /* Nothing was received of the slices that it owned. */
-    SUSPENSION_LARGE_NORM,    /* The norm of its contribution was above the bound. */
-    SUSPENSION_NO_EFFECT,     /* The norm of its contribution was below the effect bound. */
-    SUSPENSION_REPETITION,    /* Its contribution was part of an earlier commit. */
-    SUSPENSION_WRONG_SUM,     /* It signed a result that is not the mean of its contributions. */
-    SUSPENSION_WRONG_SKETCH,  /* It signed sketches that are not those of its contribution. */
-    SUSPENSION_INVALID,       /* Owners rejected its contributions. */
-    SUSPENSION_WITHHELD,      /* It signed a result and did not show its own part of it. */
+    SUSPENSION_DECLARATION,   /* The member declared nothing by the end of training. */
+    SUSPENSION_CONTRIBUTIONS, /* The member did not send its contributions, or their sketches. */
+    SUSPENSION_RESULTS,       /* No result of the slices that the member owned was received. */
+    SUSPENSION_LARGE_NORM,    /* The norm of the member's contribution was above the bound. */
+    /* The norm of the member's contribution was below the effect bound. */
+    SUSPENSION_NO_EFFECT,
+    SUSPENSION_REPETITION, /* The member's contribution was already part of an earlier commit. */
+    /* The member signed a result that is not the mean of its contributions. */
+    SUSPENSION_WRONG_SUM,
+    SUSPENSION_WRONG_SKETCH, /* The member signed sketches that do not match its contribution. */
+    SUSPENSION_INVALID,      /* Owners rejected the member's contributions. */
+    /* The member signed a result, and did not send the voters its own contribution to it. */
+    SUSPENSION_WITHHELD,
     SUSPENSION_REASONS
 };
 
@@ -111,16 +114,18 @@ struct sample_range {
 struct data_cursor {
     uint64_t position;       /* Samples at or above this index were never assigned. */
     uint32_t returned_count; /* Number of returned ranges in use. */
-    struct sample_range returned[SWARM_RETURNED_RANGES_MAX]; /* Assigned and returned unused. */
+    /* ranges of samples that were assigned and returned unused */
+    struct sample_range returned[SWARM_RETURNED_RANGES_MAX];
 };
 
 /* A row of a round's roster. Its index, the seat, is the bit of the member in `contributors` and
  * its position in every sum. */
 struct entry_seat {
-    struct identity id;   /* Identity of the member. */
-    uint32_t session;     /* Member session: the number that the tracker gives to one admission. */
-    uint32_t is_guest;    /* 1: it contributes, but does not own slices or vote; else 0 */
-    uint32_t range_count; /* Number of sample ranges. */
+    struct identity id; /* Identity of the member. */
+    uint32_t session;   /* Member session: the number that the tracker gives to one admission. */
+    /* 1: a guest, which contributes, but does not own slices or vote; else 0 */
+    uint32_t is_guest;
+    uint32_t range_count;                              /* Number of sample ranges. */
     struct sample_range ranges[SWARM_SEAT_RANGES_MAX]; /* Samples to train on. */
 };
 
@@ -137,22 +142,23 @@ struct entry_member { /* what the member in one seat contributed to a commit */
  * roster found to be false. The round is that of the entry. */
 struct entry_evidence {
     uint32_t slice;
-    uint32_t epoch;             /* of a result: epoch of the slice's plan */
-    uint64_t contributors;      /* of a result: seats whose contributions are in it */
-    struct hash hash;           /* of the result, or of the page of sketches */
+    uint32_t epoch;             /* if of a result: epoch of the slice's plan */
+    uint64_t contributors;      /* if of a result: seats whose contributions are in the result */
+    struct hash hash;           /* hash of the result, or of the page of sketches */
     struct hash seed;           /* WRONG_SKETCH: seed of the sketches */
     struct signature signature; /* of the member */
 };
 
 /* Why a member has no seat, and the first round in which it may have one again. */
 struct entry_suspension {
-    struct identity id;             /* the suspended member */
-    uint32_t reason;                /* enum suspension_reason */
-    uint32_t until_round;           /* first round in which it may have a seat again */
-    struct entry_evidence evidence; /* WRONG_SUM, WITHHELD: the result; WRONG_SKETCH: the page */
+    struct identity id;   /* the suspended member */
+    uint32_t reason;      /* enum suspension_reason */
+    uint32_t until_round; /* first round in which the member may have a seat again */
+    /* WRONG_SUM, WITHHELD: the result; WRONG_SKETCH: the page of sketches */
+    struct entry_evidence evidence;
 };
 
-/* entry_has_evidence: whether a suspension is for a statement that is false, or not proven. */
+/* entry_has_evidence: whether a suspension is for a statement, which then is its evidence. */
 static inline bool entry_has_evidence(const struct entry_suspension *suspension) {
     return suspension->reason == SUSPENSION_WRONG_SUM ||
            suspension->reason == SUSPENSION_WRONG_SKETCH ||
@@ -165,20 +171,20 @@ static inline bool entry_has_evidence(const struct entry_suspension *suspension)
  * incarnation of the start is that of the entry. */
 struct entry_leases {
     struct hash state; /* hash of the state entry */
-    uint64_t start;    /* number of the tracker's start; 0: members of the chain give no leases */
+    uint64_t start;    /* number of the tracker's start; 0: members of this swarm give no leases */
     uint64_t resigned; /* bit set: this elector resigned */
-    struct signature signatures[SWARM_MEMBERS_MAX]; /* by elector: of its resignation */
+    struct signature signatures[SWARM_MEMBERS_MAX]; /* by elector: signature of its resignation */
     struct continue_order order;                    /* the operator's order; count 0: none */
     uint32_t are_needed; /* GENESIS: 1: members give leases with their votes; 0: none does. */
 };
 
-/* A row of a commit: the result of one slice. Rows are not part of an entry's content, which has
- * only the root over them and what each member did. */
+/* A row of a commit: the result of one slice. Rows are not part of an entry's hashed content,
+ * which has only the root over the rows and the counts of each member. */
 struct entry_slice {
     uint64_t begin; /* Range of the slice in the flat parameter space. */
     uint64_t end;
     uint32_t owner;        /* Seat of the member that computed the result. */
-    uint32_t epoch;        /* Epoch of the slice's plan at the result. */
+    uint32_t epoch;        /* Epoch of the slice's plan when the result was computed. */
     uint64_t contributors; /* Bit s is set if the contribution of seat s is in the sum. */
     uint64_t weight;       /* Sum of the weights of all contributors. */
     struct hash hash;      /* Hash of the encoded result. */
@@ -215,7 +221,8 @@ struct entry { /* one entry of the ledger */
     struct entry_documents documents; /* all kinds but COMMIT */
     struct entry_leases leases;       /* OPEN, ABORT; GENESIS: are_needed */
     double reference_norm;            /* Reference norm of the newest commit; 0: none (norms.h). */
-    uint32_t deadline_ms;             /* OPEN: time from its arrival until a member must declare. */
+    /* OPEN: time a member has from the arrival of the OPEN until it must declare */
+    uint32_t deadline_ms;
     struct entry_suspension suspension;             /* SUSPEND: the member and the reason */
     uint32_t seat_count;                            /* Number of seats in the roster. */
     struct entry_seat seats[SWARM_MEMBERS_MAX];     /* Roster: the member in each seat. */
@@ -225,7 +232,7 @@ struct entry { /* one entry of the ledger */
     struct hash chain;    /* COMMIT: hash of the chain's state before this entry (ledger.h). */
     uint32_t slice_count; /* Number of rows in `slices`: result_count, or 0. Not hashed. */
     struct entry_slice *slices; /* COMMIT: [slice_count], the caller's. Not hashed. */
-    uint32_t signature_count;   /* COMMIT: at least a quorum. Other kinds: 0 or 1. */
+    uint32_t signature_count;   /* COMMIT: at least a quorum; other kinds: 0 or 1 */
     struct entry_signature signatures[SWARM_MEMBERS_MAX]; /* In ascending order of seats. */
 };
 
@@ -235,7 +242,7 @@ static inline uint32_t entry_quorum(uint32_t voter_count) {
 }
 
 /* entry_voting_seats: the seats that vote and may own slices, as a mask: all but those of guests.
- * entry_voter_count: their number.
+ * entry_voter_count: the number of these seats.
  * entry_votes_needed: the quorum of the roster. */
 static inline uint64_t entry_voting_seats(const struct entry *entry) {
     uint64_t seats = 0;
@@ -253,8 +260,8 @@ static inline uint32_t entry_votes_needed(const struct entry *entry) {
     return entry_quorum(entry_voter_count(entry));
 }
 
-/* entry_sets_state: whether the root of an entry of this kind names the state of a new position in
- * the chain: the others repeat the root of the entry before. */
+/* entry_sets_state: whether an entry of this kind sets the current root. Entries of other kinds
+ * repeat the root of the entry before. */
 static inline bool entry_sets_state(enum entry_kind kind) {
     return kind == ENTRY_GENESIS || kind == ENTRY_COMMIT || kind == ENTRY_ROLLBACK;
 }
@@ -268,17 +275,17 @@ struct electors {
     struct identity ids[SWARM_MEMBERS_MAX]; /* in the order of their seats */
 };
 
-/* The votes that a commit needs beside a quorum of its roster: of more than half of `count` members
- * that are in these seats, or in none. */
+/* The votes of electors that a commit needs, besides a quorum of its roster: more than half of
+ * `count` members. `seats` are those of these members that have a seat; the others have none. */
 struct needed_votes {
-    uint64_t seats; /* seats of the round's roster */
-    uint32_t count; /* number of members; 0: no votes are needed */
+    uint64_t seats; /* seats in the round's roster of the members whose votes count */
+    uint32_t count; /* number of members whose votes count; 0: no such votes are needed */
 };
 
 /* entry_is_ordered: whether a ROLLBACK has an order of the operator.
  * entry_sets_electors: whether the entry is a state entry, whose voters are the electors of what
- * follows. An ABORT, a SUSPEND and a ROLLBACK without an order are none: a tracker could choose
- * its electors with them.
+ * follows. An ABORT, a SUSPEND and a ROLLBACK without an order are not state entries, because a
+ * tracker could choose its electors with them.
  * electors_of_entry: the electors of a state entry. */
 bool entry_is_ordered(const struct entry *entry);
 bool entry_sets_electors(const struct entry *entry);
@@ -288,8 +295,8 @@ void electors_of_entry(const struct entry *entry, struct electors *electors);
  * needs seats of more than half of those that have not resigned and that the operator's newest
  * roster epoch names (serial 0: all); or an order that names all seats, which are more than half of
  * its members. Signatures are not verified.
- * electors_signatures_error: the same for the signatures in entry->leases, and that of the operator
- * unless operator_key is NULL.
+ * electors_signatures_error: a text that describes the first invalid signature in entry->leases, or
+ * NULL. The operator's signature is verified unless operator_key is NULL.
  * electors_needed_votes: the votes that a commit of this OPEN needs.
  * has_needed_votes: whether `voters`, a mask of seats, are enough.
  * limits  entry_error(open) is NULL, and open->leases.start is not 0 */
@@ -305,8 +312,8 @@ struct needed_votes electors_needed_votes(const struct electors *electors,
                                           const struct entry *open);
 bool has_needed_votes(const struct needed_votes *needed, uint64_t voters);
 
-/* entry_leases_error: as entry_error, for the leases of an entry.
- * entry_pack_leases: pass the leases of an OPEN or ABORT as fields of a message. */
+/* entry_leases_error: as entry_error, for the leases of an entry. entry_pack_leases: pack the
+ * leases of an OPEN or ABORT as fields of a message. */
 MUST_CHECK const char *entry_leases_error(const struct entry *entry);
 void entry_pack_leases(struct packer *packer, struct entry_leases *leases);
 
@@ -341,21 +348,21 @@ void entry_copy(struct entry *to, const struct entry *from);
 
 enum {
     ENTRY_RANGE_BYTES = 16, /* encoded size of a sample range */
-    /* A seat's ranges are a bin with a header of 2 bytes. */
+    /* The 2 bytes are the header of the bin with the seat's ranges. */
     ENTRY_SEAT_BYTES = SWARM_IDENTITY_BYTES + 4 + 1 + 2 + SWARM_SEAT_RANGES_MAX * ENTRY_RANGE_BYTES,
     ENTRY_MEMBER_BYTES = 4 * 8 + 2 * 4, /* encoded size of a member of a commit */
     ENTRY_SLICE_BYTES = 8 + 8 + 1 + 2 + 8 + 8 + HASH_BYTES, /* encoded size of a slice */
     ENTRY_SIGNATURE_BYTES = 1 + SWARM_SIGNATURE_BYTES,      /* encoded size: seat and signature */
     ENTRY_FIELDS_MAX = 71, /* Number of fields of a record, those of `entry` included. */
-    /* Most bytes of a record without the elements of its lists. */
+    /* Largest size of a record without the elements of its lists. */
     ENTRY_FIXED_BYTES_MAX = ENTRY_FIELDS_MAX * PACKER_FIELD_BYTES_MAX + 2 * PACKER_MAP_BYTES_MAX +
                             10 * HASH_BYTES + 2 * SWARM_SIGNATURE_BYTES + 2 * KEY_BYTES +
                             3 * SIGNATURE_BYTES,
-    /* The keys of a roster epoch. Few entries have one. */
+    /* Largest size of the keys of a roster epoch, which few entries have. */
     ENTRY_ROSTER_BYTES_MAX = ROSTER_KEYS_MAX * KEY_BYTES,
-    /* The signatures of resignations, or the members of an order. */
+    /* Largest size of the signatures of resignations and of the members of an order. */
     ENTRY_LEASES_BYTES_MAX = SWARM_MEMBERS_MAX * (SWARM_SIGNATURE_BYTES + KEY_BYTES),
-    /* No record is longer: a commit in which all arrays are full. */
+    /* Size of the longest record: a commit in which all arrays are full. */
     ENTRY_RECORD_BYTES_MAX =
         ENTRY_FIXED_BYTES_MAX + ENTRY_ROSTER_BYTES_MAX + ENTRY_LEASES_BYTES_MAX +
         SWARM_RETURNED_RANGES_MAX * ENTRY_RANGE_BYTES +
@@ -376,7 +383,7 @@ static inline size_t entry_record_bytes_max(uint32_t slice_count) {
  * limits  entry_error(entry) is NULL, or at least its counts are within their limits */
 struct hash entry_hash(const struct entry *entry);
 
-/* Whether a record is written with the rows that an entry has. */
+/* Whether a record is written with or without the rows of the entry. */
 enum entry_rows { ENTRY_WITHOUT_ROWS, ENTRY_WITH_ROWS };
 
 /* entry_record_bytes: the length of the record of an entry. */
@@ -411,9 +418,9 @@ MUST_CHECK const char *entry_read_next(const uint8_t *bytes, size_t count,
                                        struct entry_slice *slices, uint32_t slice_max,
                                        struct entry *entry, size_t *used);
 
-/* entry_pack_content: pass the map `entry` as a field of a message. entry_pack_rows: pass the row
- * count and rows of a commit. entry_pack_record: pass the fields of a record. To read, zero *entry
- * except for `slices`; reading checks only the layout. */
+/* entry_pack_content: pack the map `entry` as a field of a message. entry_pack_rows: pack the
+ * row count and rows of a commit. entry_pack_record: pack the fields of a record. To read, zero
+ * *entry except for `slices`; reading checks only the layout. */
 void entry_pack_content(struct packer *packer, struct entry *entry);
 void entry_pack_rows(struct packer *packer, struct entry *entry, uint32_t slice_max);
 void entry_pack_record(struct packer *packer, struct entry *entry, uint32_t slice_max);
@@ -429,9 +436,8 @@ MUST_CHECK const char *entry_error(const struct entry *entry);
 /* cursor: records which samples can still be assigned, as a position and a bounded list of
  * returned ranges. */
 
-/* cursor_hand_out: assign the next range of at most `count` samples: the first range that
- * cursor_return handed back, or its beginning; if there is none, new samples at the
- * position. The range is never empty.
+/* cursor_hand_out: assign the next range of at most `count` samples: the first returned range, or
+ * its beginning; if there is none, new samples at the position. The range is never empty.
  * limits  count > 0 */
 struct sample_range cursor_hand_out(struct data_cursor *cursor, uint64_t count);
 

@@ -5,7 +5,7 @@
 
 _Static_assert(sizeof(struct sample_range) == ENTRY_RANGE_BYTES, "ranges are packed as they are");
 
-/* An entry with the most rows that its reader has room for. */
+/* An entry to pack, and the maximum number of rows that a reader has room for. */
 struct packed_entry {
     struct entry *entry;
     uint32_t slice_max;
@@ -68,7 +68,7 @@ void entry_pack_rows(struct packer *packer, struct entry *entry, uint32_t slice_
     pack_bytes_column(packer, "hashes", slices, offsetof(struct entry_slice, hash), HASH_BYTES);
 }
 
-static void pack_order(struct packer *packer, struct rollback_order *order) {
+static void pack_rollback_order(struct packer *packer, struct rollback_order *order) {
     pack_bytes(packer, "order_newest", order->newest.bytes, HASH_BYTES);
     pack_bytes(packer, "order_signature", order->signature.bytes, SWARM_SIGNATURE_BYTES);
 }
@@ -112,7 +112,7 @@ static void pack_suspension(struct packer *packer, struct entry_suspension *susp
     }
 }
 
-/* The fields that the hash covers. */
+/* Packs the fields that the hash covers. */
 static void pack_hashed_fields(struct packer *packer, void *object) {
     struct entry *entry = object;
     uint32_t version = SWARM_PROTOCOL_VERSION;
@@ -151,7 +151,7 @@ static void pack_hashed_fields(struct packer *packer, void *object) {
         entry_pack_leases(packer, &entry->leases);
     }
     if (entry->kind == ENTRY_ROLLBACK) {
-        pack_order(packer, &entry->order);
+        pack_rollback_order(packer, &entry->order);
     } else if (entry->kind == ENTRY_SUSPEND) {
         pack_suspension(packer, &entry->suspension);
     } else if (entry->kind == ENTRY_COMMIT) {
@@ -251,7 +251,7 @@ void entry_copy(struct entry *to, const struct entry *from) {
     }
 }
 
-/* ---- what a commit says of its rows ---- */
+/* ---- fields of a commit that follow from its rows ---- */
 
 static uint8_t *append_number(uint8_t *at, uint64_t number, size_t bytes) {
     for (size_t i = 0; i < bytes; i++) {
@@ -260,7 +260,7 @@ static uint8_t *append_number(uint8_t *at, uint64_t number, size_t bytes) {
     return at + bytes;
 }
 
-static struct hash row_leaf(const struct entry_slice *row) {
+static struct hash hash_row_leaf(const struct entry_slice *row) {
     uint8_t bytes[1 + ENTRY_SLICE_BYTES];
     uint8_t *at = bytes;
     *at++ = MERKLE_RESULT;
@@ -279,7 +279,7 @@ struct hash entry_results_root(const struct entry *entry) {
     struct merkle_stack stack = {.leaf_count = 0};
     ASSERT(entry->slice_count > 0 && entry->slice_count <= SWARM_SLICES_MAX);
     for (uint32_t s = 0; s < entry->slice_count; s++) {
-        const struct hash leaf = row_leaf(&entry->slices[s]);
+        const struct hash leaf = hash_row_leaf(&entry->slices[s]);
         merkle_push_leaf(&stack, &leaf);
     }
     const struct hash top = merkle_top(&stack);

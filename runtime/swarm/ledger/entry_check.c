@@ -5,10 +5,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* The largest integer that all JSON parsers in use accept. */
+/* The largest integer that the JSON parsers of common languages accept. */
 static const uint64_t NUMBER_MAX = INT64_MAX;
 
-static bool is_zero(const void *bytes, size_t count) {
+static bool are_bytes_zero(const void *bytes, size_t count) {
     const uint8_t *byte = bytes;
     for (size_t i = 0; i < count; i++) {
         if (byte[i] != 0) {
@@ -87,7 +87,7 @@ static const char *slice_error(const struct entry *entry, uint32_t index) {
                : "has a slice whose weight differs from the sum of its contributors' weights";
 }
 
-/* Checks the rows, and that the counts and the root of the commit follow from them. */
+/* Checks the rows, and that the counts and the root in the commit are those of the rows. */
 static const char *rows_error(const struct entry *entry) {
     uint32_t contributed[SWARM_MEMBERS_MAX] = {0}, owned[SWARM_MEMBERS_MAX] = {0};
     const char *error = NULL;
@@ -139,8 +139,8 @@ static const char *entry_results_error(const struct entry *entry) {
     uint64_t owned = 0;
     if (entry->kind != ENTRY_COMMIT) {
         return entry->slice_count == 0 && entry->result_count == 0 &&
-                       is_zero(&entry->results, sizeof entry->results) &&
-                       is_zero(&entry->chain, sizeof entry->chain)
+                       are_bytes_zero(&entry->results, sizeof entry->results) &&
+                       are_bytes_zero(&entry->chain, sizeof entry->chain)
                    ? NULL
                    : "has slices or the hash of a chain state, but is not a commit";
     }
@@ -183,7 +183,7 @@ static const char *signatures_error(const struct entry *entry) {
 static const char *suspension_error(const struct entry *entry) {
     const struct entry_suspension *suspension = &entry->suspension;
     if (entry->kind != ENTRY_SUSPEND) {
-        return is_zero(suspension, sizeof *suspension)
+        return are_bytes_zero(suspension, sizeof *suspension)
                    ? NULL
                    : "has the fields of a suspension, but is not a SUSPEND entry";
     }
@@ -195,7 +195,7 @@ static const char *suspension_error(const struct entry *entry) {
     }
     const struct entry_evidence *evidence = &suspension->evidence;
     if (!entry_has_evidence(suspension)) {
-        return is_zero(evidence, sizeof *evidence)
+        return are_bytes_zero(evidence, sizeof *evidence)
                    ? NULL
                    : "has evidence, but a suspension for its reason must not have any";
     }
@@ -209,21 +209,21 @@ static const char *unused_field_error(const struct entry *entry) {
     if (!norm_is_valid(entry->reference_norm) || (genesis && entry->reference_norm != 0)) {
         return "has a reference norm that is not a finite number of at least 0";
     }
-    if (genesis &&
-        (entry->round != 0 || entry->commits != 0 || !is_zero(&entry->prev, sizeof entry->prev))) {
+    if (genesis && (entry->round != 0 || entry->commits != 0 ||
+                    !are_bytes_zero(&entry->prev, sizeof entry->prev))) {
         return "is a genesis, but not the first entry";
     }
     if (entry->kind == ENTRY_COMMIT && entry->commits == 0) {
         return "is a commit, but has a commit count of 0";
     }
-    bool has_order = !is_zero(&entry->order, sizeof entry->order);
+    bool has_order = !are_bytes_zero(&entry->order, sizeof entry->order);
     if (has_order && entry->kind != ENTRY_ROLLBACK) {
         return "has the operator's order to roll back, but is not a rollback";
     }
-    if (has_order && is_zero(&entry->order.newest, sizeof entry->order.newest)) {
+    if (has_order && are_bytes_zero(&entry->order.newest, sizeof entry->order.newest)) {
         return "has an order to roll back that does not give the newest state";
     }
-    if (!genesis && !is_zero(&entry->manifest, sizeof entry->manifest)) {
+    if (!genesis && !are_bytes_zero(&entry->manifest, sizeof entry->manifest)) {
         return "has the hash of a manifest, but is not a genesis";
     }
     if (entry->kind != ENTRY_OPEN && entry->deadline_ms != 0) {
@@ -240,11 +240,11 @@ static const char *documents_error(const struct entry *entry) {
         return "has a document of the operator with a number above 2^63";
     }
     if ((entry->kind == ENTRY_COMMIT || delegation->serial == 0) &&
-        !is_zero(delegation, sizeof *delegation)) {
+        !are_bytes_zero(delegation, sizeof *delegation)) {
         return "has a delegation without a serial, or is a commit, which cannot have one";
     }
     if (entry->kind != ENTRY_OPEN || roster->serial == 0) {
-        return is_zero(roster, sizeof *roster)
+        return are_bytes_zero(roster, sizeof *roster)
                    ? NULL
                    : "has a roster epoch without a serial, or does not open a round";
     }

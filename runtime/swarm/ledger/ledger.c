@@ -65,7 +65,8 @@ static bool has_state_of_chain(const struct ledger_chain *chain, const struct en
     return hash_equal(&entry->chain, &state);
 }
 
-static const char *position_error(const struct ledger_chain *chain, const struct entry *entry) {
+static const char *chain_position_error(const struct ledger_chain *chain,
+                                        const struct entry *entry) {
     bool ends = entry->kind == ENTRY_COMMIT || entry->kind == ENTRY_ABORT;
     bool keeps_root =
         entry->kind == ENTRY_OPEN || entry->kind == ENTRY_ABORT || entry->kind == ENTRY_SUSPEND;
@@ -130,8 +131,8 @@ static bool is_order_signed(const struct ledger_chain *chain, const struct entry
                                     &entry->order);
 }
 
-/* The operator's signatures of documents are verified where the operator's key is known. Without
- * it, the tracker's signatures still have to be made with the keys that the ledger names. */
+/* The operator's signature of a delegation is verified if the operator's key is known. If not,
+ * the tracker's signatures are still checked against the key in the ledger's last delegation. */
 static const char *delegation_error(const struct ledger_chain *chain, const struct entry *entry) {
     const struct delegation *delegation = &entry->documents.delegation;
     const struct hash *swarm = entry->kind == ENTRY_GENESIS ? &entry->manifest : &chain->swarm;
@@ -161,7 +162,8 @@ static const char *roster_error(const struct ledger_chain *chain, const struct e
     if (entry->kind == ENTRY_OPEN && chain->has_operator && roster->serial == 0) {
         return "opens a round, although the operator has not signed a roster epoch yet";
     }
-    /* The OPEN of a checkpoint's commit is not known, so the commit's seats are checked. */
+    /* A chain that begins at a checkpoint has not read the OPEN of the checkpoint's commit, so
+     * the seats of the commit are checked instead. */
     const bool has_seats = entry->kind == ENTRY_OPEN || ledger_chain_is_unconfirmed(chain);
     for (uint32_t i = 0; has_seats && i < entry->seat_count; i++) {
         const struct entry_seat *seat = &entry->seats[i];
@@ -182,7 +184,7 @@ static const char *documents_error(const struct ledger_chain *chain, const struc
     return error == NULL ? roster_error(chain, entry) : error;
 }
 
-/* A delegation is signed by the tracker that it names. */
+/* An entry with a delegation is signed by the tracker that this delegation names. */
 static const char *signatures_error(const struct ledger_chain *chain, const struct entry *entry) {
     const struct delegation *delegation = &entry->documents.delegation;
     if (delegation->serial != 0) {
@@ -320,7 +322,7 @@ const char *ledger_append(struct ledger_chain *chain, const struct entry *entry)
         return error;
     }
     const struct hash hash = entry_hash(entry);
-    error = hash_equal(&hash, &entry->hash) ? position_error(chain, entry)
+    error = hash_equal(&hash, &entry->hash) ? chain_position_error(chain, entry)
                                             : "has a hash that does not match its content";
     error = error == NULL ? cursor_step_error(&chain->cursor, entry) : error;
     error = error == NULL ? weights_error(chain, entry) : error;
@@ -345,7 +347,7 @@ bool ledger_chain_is_unconfirmed(const struct ledger_chain *chain) {
     return chain->start.entry_count > 0 && chain->start.votes == 0;
 }
 
-static const char *begin_error(const struct ledger_chain *chain, const struct hash *swarm) {
+static const char *chain_begin_error(const struct ledger_chain *chain, const struct hash *swarm) {
     const struct roster_epoch *epoch = &chain->roster_epoch;
     if (swarm != NULL && !hash_equal(swarm, &chain->swarm)) {
         return "belongs to a different swarm than the manifest";
@@ -366,7 +368,7 @@ static const char *begin_error(const struct ledger_chain *chain, const struct ha
 }
 
 const char *ledger_chain_begin(struct ledger_chain *chain, const struct hash *swarm) {
-    const char *error = begin_error(chain, swarm);
+    const char *error = chain_begin_error(chain, swarm);
     if (error == NULL) {
         chain->has_tracker = true;
         chain->start = (struct ledger_start){.entry_count = chain->entry_count,
@@ -383,7 +385,7 @@ void ledger_checkpoint_update(struct ledger_checkpoint *checkpoint,
         checkpoint->record_bytes >= LEDGER_CHECKPOINT_RECORD_BYTES;
     const bool has_older_roster = checkpoint->byte_count > 0 && roster != checkpoint->roster;
     if ((is_due || has_older_roster) && entry->kind == ENTRY_COMMIT &&
-        begin_error(before, NULL) == NULL) {
+        chain_begin_error(before, NULL) == NULL) {
         checkpoint->entry_count = before->entry_count;
         checkpoint->record_bytes = 0;
         checkpoint->roster = roster;

@@ -22,12 +22,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Where a reader of a chain began. */
+/* Where a reader of a chain began to read: at the genesis or at a checkpoint. */
 struct ledger_start {
-    uint64_t entry_count; /* Entries before the checkpoint; 0: it began with the genesis. */
-    uint32_t votes;       /* Votes for the checkpoint's commit; 0: it has not been appended yet. */
-    uint32_t voters;      /* Voters of its round. */
-    uint64_t roster;      /* Serial of the roster epoch that names them. */
+    /* number of entries before the checkpoint; 0: the reader began with the genesis */
+    uint64_t entry_count;
+    /* votes for the checkpoint's commit; 0: that commit has not been appended yet */
+    uint32_t votes;
+    uint32_t voters; /* number of voters in the round of that commit */
+    uint64_t roster; /* serial of the roster epoch that names these voters */
 };
 
 /* The state that a reader of a chain keeps between entries. Zero it before the genesis. */
@@ -47,19 +49,19 @@ struct ledger_chain {
     struct electors electors;   /* The electors of the newest state entry. */
     struct needed_votes needed; /* Votes that a commit of the last opened round needs. */
     bool has_tracker; /* tracker_key is known, and the tracker's signatures are verified. */
-    uint8_t tracker_key[KEY_BYTES]; /* The tracker's public signing key, by the last delegation. */
+    uint8_t tracker_key[KEY_BYTES]; /* the tracker's public signing key, from the last delegation */
     uint64_t delegation_serial;     /* Serial of the last delegation; 0: none. */
-    struct roster_epoch roster_epoch; /* The last one in the ledger; serial 0: none. */
+    struct roster_epoch roster_epoch; /* the last roster epoch in the ledger; serial 0: none */
     bool has_operator; /* operator_key is known, and the operator's orders are verified. */
     uint8_t operator_key[KEY_BYTES]; /* Public key of the operator, from the manifest. */
     struct hash swarm;               /* Hash of the manifest, from the genesis. */
     struct state_history history;    /* The states that a ROLLBACK may return to. */
-    struct ledger_start start;       /* Not a part of the state that is hashed and written. */
+    struct ledger_start start;       /* not part of the state that is hashed and written */
 };
 
 enum {
     LEDGER_CHAIN_FIELDS_MAX = 32, /* Number of fields of a chain's state. */
-    /* No state of a chain has more bytes. */
+    /* Size of the longest encoded state of a chain. */
     LEDGER_CHAIN_BYTES_MAX = PACKER_MAP_BYTES_MAX +
                              LEDGER_CHAIN_FIELDS_MAX * PACKER_FIELD_BYTES_MAX + 5 * HASH_BYTES +
                              (1 + ROSTER_KEYS_MAX + SWARM_MEMBERS_MAX) * KEY_BYTES +
@@ -89,7 +91,7 @@ size_t ledger_chain_write(const struct ledger_chain *chain, uint8_t *bytes);
 MUST_CHECK const char *ledger_chain_read(const uint8_t *bytes, size_t count,
                                          struct ledger_chain *chain);
 
-/* ledger_sign: sign entry->hash, as a voter or as the tracker. */
+/* ledger_sign: sign the hash of an entry, as a voter or as the tracker. */
 void ledger_sign(const struct key_pairs *keys, const struct hash *hash,
                  struct signature *signature);
 
@@ -108,7 +110,7 @@ MUST_CHECK const char *ledger_signatures_error(const uint8_t tracker_key[static 
  * and require a delegation in the genesis. */
 void ledger_set_operator_key(struct ledger_chain *chain, const uint8_t sign_key[static KEY_BYTES]);
 
-/* ledger_chain_clear: forget all entries; the operator's key stays. */
+/* ledger_chain_clear: reset the chain to one without entries, but keep the operator's key. */
 void ledger_chain_clear(struct ledger_chain *chain);
 
 /* ledger_append: verify an entry as the next one of the chain, and advance the chain to it. It
@@ -126,8 +128,8 @@ void ledger_chain_clear(struct ledger_chain *chain);
  * returns  NULL, or a text that describes the error; *chain is then unchanged */
 MUST_CHECK const char *ledger_append(struct ledger_chain *chain, const struct entry *entry);
 
-/* ledger_advance: advance the chain to an entry that was verified before, as one from the tracker's
- * own store. */
+/* ledger_advance: advance the chain to the next entry without verifying it, because it was
+ * verified before, for example an entry from the tracker's own store. */
 void ledger_advance(struct ledger_chain *chain, const struct entry *entry);
 
 /* A checkpoint is the state of a chain before one of its commits. A reader with the operator's key
@@ -150,19 +152,20 @@ enum {
     LEDGER_CHECKPOINT_RECORD_BYTES = 384 << 10,
 };
 
-/* The newest checkpoint of a chain; zero: none. */
+/* The newest checkpoint of a chain; all zero: the chain has none. */
 struct ledger_checkpoint {
-    uint64_t entry_count; /* Index of its commit. */
-    uint64_t roster;      /* Serial of its roster epoch. */
-    size_t record_bytes;  /* Length of the records from its commit on, without rows. */
-    size_t byte_count;    /* Length of the state that ledger_chain_write wrote. */
+    uint64_t entry_count; /* index of the checkpoint's commit in the ledger */
+    uint64_t roster;      /* serial of the roster epoch in the checkpoint */
+    size_t record_bytes;  /* total length of the records from that commit on, without rows */
+    size_t byte_count;    /* length of `bytes`, which ledger_chain_write wrote */
     uint8_t bytes[LEDGER_CHAIN_BYTES_MAX];
 };
 
-/* ledger_checkpoint_update: call it for each entry, with the state before it, which becomes the
- * checkpoint if the entry is a commit that a reader can begin at, and either a new checkpoint is
- * due or there is one with an older roster epoch. So the newest checkpoint has the newest epoch
- * that a commit has, and a short ledger has none. */
+/* ledger_checkpoint_update: to be called for each entry, with the chain's state before the
+ * entry. That state becomes the checkpoint if the entry is a commit that a reader can begin at,
+ * and either a new checkpoint is due or the existing one has an older roster epoch. So the
+ * newest checkpoint has the newest roster epoch under which there was a commit, and a short
+ * ledger has no checkpoint. */
 void ledger_checkpoint_update(struct ledger_checkpoint *checkpoint,
                               const struct ledger_chain *before, const struct entry *entry);
 

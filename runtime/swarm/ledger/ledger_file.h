@@ -34,19 +34,20 @@ enum {
      * contributors needs 7 MiB. */
     LEDGER_LINE_MAX = 8 << 20,          /* size of the longest line of JSON */
     LEDGER_LOCATION_BYTES = 256,        /* size of "FILE:LINE", with its NUL */
-    LEDGER_ENTRY_TEXT_BYTES = 96 << 10, /* upper bound of an entry's line without its slices */
-    LEDGER_SLICE_TEXT_BYTES = 512,      /* upper bound of a slice to which every seat contributed */
+    LEDGER_ENTRY_TEXT_BYTES = 96 << 10, /* largest length of an entry's line without its slices */
+    LEDGER_SLICE_TEXT_BYTES = 512,      /* largest length of a slice in a line */
     LEDGER_CHECKPOINT_TEXT_BYTES =
-        2 * LEDGER_CHAIN_BYTES_MAX + 96, /* upper bound of a checkpoint */
+        2 * LEDGER_CHAIN_BYTES_MAX + 96, /* largest length of a checkpoint's line */
 };
 
-/* ledger_line_bytes_max: a bound of the size of a line with at most this number of slices. */
+/* ledger_line_bytes_max: the largest size of a line with at most this number of slices. */
 static inline size_t ledger_line_bytes_max(uint32_t slice_count) {
     return LEDGER_ENTRY_TEXT_BYTES + (size_t)slice_count * LEDGER_SLICE_TEXT_BYTES;
 }
 
 /* ledger_suspension_name: the name of an enum suspension_reason in a ledger line.
- * ledger_suspension_cause: the end of the sentence "suspended until round 8: ..." for a log. */
+ * ledger_suspension_cause: the reason as text that completes the log line "suspended until round
+ * 8: ...". */
 const char *ledger_suspension_name(uint32_t reason);
 const char *ledger_suspension_cause(uint32_t reason);
 
@@ -56,7 +57,7 @@ enum status old_protocol_fault(struct fault *fault, const char *place);
 
 /* ledger_line_write: write an entry as a line of JSON, without a line feed, with or without the
  * rows that it has.
- * limits  entry_error(entry) is NULL; LEDGER_LINE_MAX bytes are enough for every entry */
+ * limits  entry_error(entry) is NULL; a text of LEDGER_LINE_MAX bytes has room for any entry */
 void ledger_line_write(const struct entry *entry, enum entry_rows rows, struct text *text);
 
 /* ledger_line_read: parse a line of JSON into *entry. A field that is missing, unknown, given twice
@@ -95,7 +96,7 @@ struct ledger_file {
     char location[LEDGER_LOCATION_BYTES]; /* "FILE:LINE" of the last line. */
     struct entry entry;                   /* The entry of the last line. */
     bool has_checkpoint;                  /* The first line is a checkpoint. */
-    struct ledger_chain *checkpoint;      /* Its state. */
+    struct ledger_chain *checkpoint;      /* the checkpoint that the file begins with */
     uint8_t *state_bytes;                 /* [LEDGER_CHAIN_BYTES_MAX]: buffer of a state */
 };
 
@@ -251,7 +252,7 @@ struct store_promise {
 
 /* The entry and the promises that one step of a tracker makes durable in one transaction. */
 struct store_transaction {
-    uint32_t incarnation;                 /* Incarnation of the writing tracker. */
+    uint32_t incarnation;                 /* incarnation of the tracker that writes */
     const struct entry *entry;            /* Entry to append, or NULL. */
     const struct store_promise *promises; /* [promise_count]: promises to write */
     uint32_t promise_count;               /* number of promises */

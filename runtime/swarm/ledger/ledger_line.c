@@ -141,18 +141,18 @@ static void add_suspension(struct json_writer *json, const struct entry_suspensi
     }
 }
 
-static bool has_order(const struct entry *entry) {
+static bool has_rollback_order(const struct entry *entry) {
     return !hash_is_zero(&entry->order.newest);
 }
 
-static void add_order(struct json_writer *json, const struct rollback_order *order) {
+static void add_rollback_order(struct json_writer *json, const struct rollback_order *order) {
     json_begin_object(json, "order");
     json_add_hex(json, "newest", &order->newest, sizeof order->newest);
     json_add_hex(json, "signature", &order->signature, sizeof order->signature);
     json_end(json);
 }
 
-/* The rows of a commit, and the fields that remain without them. */
+/* Adds the rows of a commit if asked for, and the fields that stand for them in either case. */
 static void add_results(struct json_writer *json, const struct entry *entry, enum entry_rows rows) {
     json_add_u64(json, "slice_count", entry->result_count);
     json_add_hex(json, "results", &entry->results, sizeof entry->results);
@@ -189,8 +189,8 @@ void ledger_line_write(const struct entry *entry, enum entry_rows rows, struct t
     line_add_delegation(&json, &entry->documents.delegation);
     line_add_roster(&json, &entry->documents.roster);
     line_add_leases(&json, &entry->leases);
-    if (has_order(entry)) {
-        add_order(&json, &entry->order);
+    if (has_rollback_order(entry)) {
+        add_rollback_order(&json, &entry->order);
     }
     if (entry->kind == ENTRY_COMMIT) {
         add_results(&json, entry, rows);
@@ -240,7 +240,7 @@ static enum status read_ranges(const struct json_node *object, const char *key, 
     return OK;
 }
 
-/* Rejects unknown fields: the hash would not cover a field that is not read. */
+/* Rejects unknown fields, which are not part of the entry and so not covered by its hash. */
 static enum status check_field_count(const struct json_node *object, size_t expected,
                                      struct fault *fault) {
     return json_child_count(object) == expected
@@ -249,7 +249,7 @@ static enum status check_field_count(const struct json_node *object, size_t expe
                             json_child_count(object), expected);
 }
 
-/* Reads the role of a seat, which only a guest's has, and the number of fields for it. */
+/* Reads the field `guest`, which only guests have. Sets *fields to the number of fields read. */
 static enum status read_role(const struct json_node *node, uint32_t *is_guest, size_t *fields,
                              struct fault *fault) {
     bool has_role = false, is_set = false;
@@ -422,8 +422,8 @@ static enum status check_protocol(const struct json_node *genesis, struct fault 
 }
 
 /* Reads the order of a rollback, if it has one. */
-static enum status read_order(const struct json_node *root, struct entry *entry,
-                              struct fault *fault) {
+static enum status read_rollback_order(const struct json_node *root, struct entry *entry,
+                                       struct fault *fault) {
     struct json_node node;
     bool is_ordered = false;
     TRY(json_get_object(root, "order", &node, &is_ordered, fault));
@@ -436,7 +436,8 @@ static enum status read_order(const struct json_node *root, struct entry *entry,
                             sizeof entry->order.signature, fault);
 }
 
-/* Reads the fields that only this kind of entry has. Order and documents have been read before. */
+/* Reads the fields that only this kind of entry has, apart from the order and the documents,
+ * which were read before. */
 static enum status read_kind_fields(const struct json_node *root, uint32_t slice_max,
                                     struct entry *entry, struct fault *fault) {
     static const size_t FIELD_COUNTS[] = {
@@ -448,9 +449,9 @@ static enum status read_kind_fields(const struct json_node *root, uint32_t slice
     struct json_node evidence;
     const bool has_evidence =
         entry->kind == ENTRY_SUSPEND && json_find(root, "evidence", &evidence);
-    const size_t more = (size_t)has_order(entry) + (entry->documents.delegation.serial != 0) +
-                        (entry->documents.roster.serial != 0) + has_evidence +
-                        (entry->leases.start != 0);
+    const size_t more =
+        (size_t)has_rollback_order(entry) + (entry->documents.delegation.serial != 0) +
+        (entry->documents.roster.serial != 0) + has_evidence + (entry->leases.start != 0);
     TRY(check_field_count(root, FIELD_COUNTS[entry->kind] + more, fault));
     if (entry->kind == ENTRY_GENESIS) {
         TRY(line_read_u32(root, "needs_leases", &entry->leases.are_needed, fault));
@@ -476,7 +477,7 @@ static enum status read_entry(const struct json_node *root, uint32_t slice_max, 
     TRY(read_kind(root, entry, fault));
     TRY(line_read_fields(root, ENTRY_FIELDS, ARRAY_COUNT(ENTRY_FIELDS), entry, fault));
     TRY(read_cursor(root, &entry->cursor, fault));
-    TRY(read_order(root, entry, fault));
+    TRY(read_rollback_order(root, entry, fault));
     TRY(line_read_delegation(root, &entry->documents.delegation, fault));
     TRY(line_read_roster(root, &entry->documents.roster, fault));
     TRY(line_read_leases(root, &entry->leases, fault));

@@ -15,7 +15,7 @@ enum {
     PROTOCOL_1_SCHEMA = 1,       /* version of the tables of protocol 1 */
 };
 
-/* Executed before the journal mode is set: without the exclusive lock, the write-ahead log needs
+/* Executed before the journal mode is set: with the exclusive lock, the write-ahead log needs no
  * memory shared between processes. */
 static const char LOCK[] = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA trusted_schema = OFF;";
 /* The page cache (a negative size is in KiB) is small, so that the tracker's memory stops growing
@@ -162,7 +162,8 @@ static enum status prepare_statements(struct ledger_store *store, struct fault *
     return OK;
 }
 
-/* The mark of an existing file is not written again: a start that is refused changes no byte. */
+/* The application id of an existing file is not written again, so that a start that is refused
+ * later has changed no byte. */
 static enum status create_tables(struct ledger_store *store, bool is_new, struct fault *fault) {
     TRY(execute_sql(store, "BEGIN IMMEDIATE;", fault));
     TRY(execute_sql(store, TABLES, fault));
@@ -403,7 +404,7 @@ enum write_outcome ledger_store_write(struct ledger_store *store,
     }
     enum write_outcome outcome = write_entry_and_promises(store, write, fault);
     if (outcome != WRITE_OK) {
-        /* The result does not matter: on a full disk SQLite has already rolled back. */
+        /* The result is ignored: if the disk was full, SQLite has already rolled back. */
         sqlite3_exec(store->database, "ROLLBACK;", NULL, NULL, NULL);
         store->entry_count = count;
         store->head = head;

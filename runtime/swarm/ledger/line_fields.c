@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { FP64_DIGITS = 17 }; /* decimal digits that determine a number of 64 bits */
+enum { FP64_DIGITS = 17 }; /* decimal digits that determine an fp64 number exactly */
 
 void line_add_fields(struct json_writer *json, const struct line_field *fields, size_t field_count,
                      const void *from) {
@@ -135,7 +135,8 @@ void line_add_roster(struct json_writer *json, const struct roster_epoch *roster
     json_end(json);
 }
 
-/* Finds a document, which the line need not have. Its serial is above 0. */
+/* Finds a document of the operator, which the line may lack. If it is there, its serial must be
+ * above 0. */
 static enum status find_document(const struct json_node *object, const char *key,
                                  struct json_node *node, bool *is_found, uint64_t *serial,
                                  struct fault *fault) {

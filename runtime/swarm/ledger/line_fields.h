@@ -16,7 +16,7 @@ struct line_field {
     enum {
         FIELD_U32, /* a number up to 2^32 - 1 */
         FIELD_U64, /* a number up to 2^64 - 1 */
-        FIELD_F64, /* a finite number of 64 bits, with all its digits */
+        FIELD_F64, /* a finite fp64 number, with all its digits */
         FIELD_HEX, /* bytes as hex text */
     } form;
     size_t offset, bytes; /* position and size of the member in the struct */
@@ -40,7 +40,8 @@ enum status line_read_u64(const struct json_node *object, const char *key, uint6
 enum status line_read_u32(const struct json_node *object, const char *key, uint32_t *value,
                           struct fault *fault);
 
-/* line_add_mask, line_read_mask: the bits of a mask, as an array of their numbers, ascending. */
+/* line_add_mask, line_read_mask: write and read a mask as the ascending array of the indices of
+ * its set bits. */
 void line_add_mask(struct json_writer *json, const char *name, uint64_t mask);
 enum status line_read_mask(const struct json_node *object, const char *name, uint64_t *mask,
                            struct fault *fault);

@@ -36,8 +36,9 @@
 enum {
     MANIFEST_FORMAT_VERSION = 1,  /* version of the manifest's text */
     MANIFEST_BYTES_MAX = 1 << 20, /* maximum size of a manifest */
-    MANIFEST_FILES_MAX = 512, /* A file takes six of the 4096 nodes that the YAML parser allows. */
-    MANIFEST_NAME_BYTES = 64, /* Longest name of a swarm, with its NUL. */
+    /* each file takes six of the at most 4096 nodes that the YAML parser allows */
+    MANIFEST_FILES_MAX = 512,
+    MANIFEST_NAME_BYTES = 64,       /* Longest name of a swarm, with its NUL. */
     MANIFEST_FILE_NAME_BYTES = 256, /* Longest name of a file, with its NUL: NAME_MAX + 1. */
     /* Longest name of a token format, such as "llmc-u16", with its NUL. */
     MANIFEST_FILE_FORMAT_BYTES = 16, /* longest name of a token format */

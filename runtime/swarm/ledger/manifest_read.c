@@ -7,11 +7,11 @@
 
 #include <string.h>
 
-/* Size of the last line with its line feed. */
+/* Size of the last line, which is the signature, with its line feed. */
 enum { SIGNATURE_LINE_BYTES = sizeof MANIFEST_SIGNATURE_KEY - 1 + 2 * SIGNATURE_BYTES + 1 };
 
-/* Above this, a double no longer represents each integer exactly. */
-static const double WHOLE_MAX = 0x1p53;
+/* The largest double up to which every integer is represented exactly. */
+static const double EXACT_INTEGER_MAX = 0x1p53;
 
 struct manifest_reader {
     struct yaml_document document; /* the manifest, parsed as YAML */
@@ -43,7 +43,7 @@ static enum status find_child(struct manifest_reader *reader, const struct yaml_
 
 static enum status read_i64(struct manifest_reader *reader, const struct yaml_node *parent,
                             const char *key, int64_t minimum, int64_t *value) {
-    const struct yaml_range range = {.minimum = (double)minimum, .maximum = WHOLE_MAX};
+    const struct yaml_range range = {.minimum = (double)minimum, .maximum = EXACT_INTEGER_MAX};
     const struct yaml_node *node;
     TRY(find_child(reader, parent, key, &node));
     return yaml_read_i64(&reader->document, node, range, value, reader->fault);

@@ -33,8 +33,8 @@ static void add_hash(struct text *text, const char *key, const struct hash *hash
     text_add(text, "\n");
 }
 
-/* Whether a YAML block of indented lines keeps every character of the text. */
-static bool is_printable(const char *value) {
+/* Whether a YAML block of indented lines preserves every character of the text. */
+static bool fits_yaml_block(const char *value) {
     bool any = false;
     for (const char *c = value; *c != '\0'; c++) {
         bool blank = *c == '\n' || *c == '\t' || *c == ' ';
@@ -58,8 +58,8 @@ static const char *block_chomping_indicator(const char *value) {
 
 /* Adds a text as a YAML block of unchanged lines, or in quotes if a block would not preserve its
  * characters. */
-static void add_block(struct text *text, const char *key, const char *value) {
-    if (!is_printable(value)) {
+static void add_text_block(struct text *text, const char *key, const char *value) {
+    if (!fits_yaml_block(value)) {
         text_add(text, "%s: ", key);
         text_add_json(text, value);
         text_add(text, "\n");
@@ -96,8 +96,8 @@ static void add_manifest(struct text *text, const struct manifest *manifest) {
              public_keys_write(&manifest->join.operator_keys, key));
     add_hash(text, "genesis: ", &manifest->genesis_root);
     add_files(text, manifest);
-    add_block(text, "run", manifest->run_text);
-    add_block(text, "config", manifest->config_text);
+    add_text_block(text, "run", manifest->run_text);
+    add_text_block(text, "config", manifest->config_text);
 }
 
 static void add_signature(struct text *text, const struct key_pairs *keys) {
@@ -110,8 +110,8 @@ static void add_signature(struct text *text, const struct key_pairs *keys) {
 
 /* Parses the written text, because some characters cannot be represented in YAML. The writer must
  * detect this, not the readers. */
-static enum status check_text_is_readable(const struct manifest *manifest, const struct text *text,
-                                          struct fault *fault) {
+static enum status check_manifest_is_readable(const struct manifest *manifest,
+                                              const struct text *text, struct fault *fault) {
     struct region scratch = {0};
     struct manifest again;
     enum status status = manifest_read(text->bytes, text->length, "manifest",
@@ -145,7 +145,7 @@ enum status manifest_write(const struct manifest *manifest, const struct key_pai
                          "bytes of a manifest",
                          strlen(manifest->config_text), manifest->file_count, MANIFEST_BYTES_MAX);
     }
-    TRY(check_text_is_readable(manifest, text, fault));
+    TRY(check_manifest_is_readable(manifest, text, fault));
     *hash = hash_of(text->bytes, text->length);
     return OK;
 }

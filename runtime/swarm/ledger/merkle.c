@@ -71,7 +71,8 @@ struct hash merkle_top(const struct merkle_stack *stack) {
     return top;
 }
 
-/* Hashes the top of a tree together with the number that fixes its shape. */
+/* Hashes the top of a tree together with the byte or leaf count that determines the tree's
+ * shape. */
 static struct hash hash_root(enum merkle_kind kind, uint64_t size, const struct hash *top) {
     uint8_t packed[1 + 8 + HASH_BYTES];
     packed[0] = (uint8_t)kind;
@@ -150,9 +151,9 @@ int merkle_path(uint64_t bytes, const struct hash *leaves, uint64_t index,
 }
 
 /* Computes the top of a tree of `count` leaves from one leaf hash and its path. Returns false if
- * the path does not have the length of this leaf's path. */
-static bool climb(uint64_t count, uint64_t index, const struct hash *path, int path_count,
-                  struct hash *node) {
+ * a path of another length belongs to this leaf. */
+static bool compute_top_from_path(uint64_t count, uint64_t index, const struct hash *path,
+                                  int path_count, struct hash *node) {
     int used = 0;
     for (uint64_t last = count - 1; last > 0; last >>= 1, index >>= 1) {
         if (index == last && index % 2 == 0) {
@@ -171,7 +172,7 @@ bool merkle_verify(const struct hash *root, uint64_t bytes, uint64_t index, cons
                    const struct hash *path, int path_count) {
     struct hash node = *leaf;
     if (path_count < 0 || bytes > MERKLE_BYTES_MAX || index >= merkle_leaf_count(bytes) ||
-        !climb(merkle_leaf_count(bytes), index, path, path_count, &node)) {
+        !compute_top_from_path(merkle_leaf_count(bytes), index, path, path_count, &node)) {
         return false;
     }
     const struct hash found = merkle_root_from_top(bytes, &node);
@@ -223,7 +224,8 @@ int merkle_list_path(const struct hash *nodes, uint64_t count, uint64_t index,
 bool merkle_list_verify(const struct hash *root, uint64_t count, uint64_t index,
                         const struct hash *leaf, const struct hash *path, int path_count) {
     struct hash node = *leaf;
-    if (path_count < 0 || index >= count || !climb(count, index, path, path_count, &node)) {
+    if (path_count < 0 || index >= count ||
+        !compute_top_from_path(count, index, path, path_count, &node)) {
         return false;
     }
     const struct hash found = merkle_list_root_from_top(count, &node);

@@ -50,7 +50,7 @@ struct merkle_stack {
 /* The state of computing a root from a stream of bytes. */
 struct merkle_stream {
     struct hash_state leaf;    /* hash of the leaf that is not complete yet */
-    struct merkle_stack stack; /* complete leaves */
+    struct merkle_stack stack; /* hashes of the complete leaves */
     uint64_t bytes;            /* Number of bytes added so far. */
 };
 
@@ -97,7 +97,7 @@ int merkle_path(uint64_t bytes, const struct hash *leaves, uint64_t index,
 MUST_CHECK bool merkle_verify(const struct hash *root, uint64_t bytes, uint64_t index,
                               const struct hash *leaf, const struct hash *path, int path_count);
 
-/* A tree over a list of `count` leaf hashes, which the caller computes with a kind of their own:
+/* A tree over a list of `count` leaf hashes, which the caller computes with its own kind of leaf:
  *
  *     root = H(3, count, top)            top, inner nodes and paths as above
  *

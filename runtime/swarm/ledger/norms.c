@@ -5,10 +5,11 @@
 /* Relative tolerance for the rounding of norms and of the sums of a mean. */
 static const double ROUNDING = 1e-6;
 
-/* Largest growth of a value by its encoding, and the rounding of an int4 scale to bf16. */
+/* Largest factor by which encoding increases a value, including the rounding of an int4 scale to
+ * bf16. */
 static const double ENCODING_GROWTH = 2 * (1 + 0x1p-7);
 
-/* The norm of one member, or the last reference norm, and its votes in the median. */
+/* The norm of one member, or the last reference norm, and its number of votes in the median. */
 struct norm_vote {
     double norm;
     uint64_t votes;
@@ -18,7 +19,7 @@ bool norm_is_valid(double norm) {
     return isfinite(norm) && !signbit(norm);
 }
 
-/* The voters with a weight, as a mask. */
+/* Returns the mask of the voters whose weight is not 0. */
 static uint64_t weighted_voters(const struct entry_member *members, uint32_t seat_count,
                                 uint64_t voters) {
     uint64_t weighted = 0;
@@ -29,7 +30,7 @@ static uint64_t weighted_voters(const struct entry_member *members, uint32_t sea
     return weighted & voters;
 }
 
-/* Returns the upper median of the weights above 0 of voters; 0 if there is none. */
+/* Returns the upper median of the weights of voters, without zeros; 0 if all are 0. */
 static uint64_t median_weight(const struct entry_member *members, uint32_t seat_count,
                               uint64_t voters) {
     const uint64_t weighted = weighted_voters(members, seat_count, voters);
@@ -47,7 +48,7 @@ static uint64_t median_weight(const struct entry_member *members, uint32_t seat_
     return median;
 }
 
-/* Returns the smallest norm that at least half of all votes do not exceed. */
+/* Returns the smallest norm such that at least half of all votes are at or below it. */
 static double find_lower_median(const struct norm_vote *rows, uint32_t count) {
     double median = INFINITY;
     uint64_t total = 0;
@@ -89,8 +90,8 @@ double norms_find_reference(const struct entry_member *members, uint32_t seat_co
     return find_lower_median(rows, count);
 }
 
-static enum norm_position find_position(const struct entry_member *member, uint64_t full_weight,
-                                        double reference) {
+static enum norm_position find_norm_position(const struct entry_member *member,
+                                             uint64_t full_weight, double reference) {
     double part = full_weight == 0 ? 1 : (double)member->weight / (double)full_weight;
     part = part < 1 ? part : 1;
     if (member->norm > NORM_BOUND_FACTOR * reference) {
@@ -100,7 +101,8 @@ static enum norm_position find_position(const struct entry_member *member, uint6
                                                                         : NORM_WITHIN_BOUNDS;
 }
 
-/* Excludes the members outside the bounds of `reference`. Returns their number. */
+/* Sets the weight of each member whose norm is outside the bounds of `reference` to 0. Returns
+ * the number of these members. */
 static uint32_t exclude_members(struct entry_member *members, uint32_t seat_count, uint64_t voters,
                                 double reference, enum norm_position *positions) {
     uint64_t full_weight = median_weight(members, seat_count, voters);
@@ -109,7 +111,7 @@ static uint32_t exclude_members(struct entry_member *members, uint32_t seat_coun
         if (members[i].weight == 0) {
             continue;
         }
-        positions[i] = find_position(&members[i], full_weight, reference);
+        positions[i] = find_norm_position(&members[i], full_weight, reference);
         if (positions[i] != NORM_WITHIN_BOUNDS) {
             members[i].weight = 0;
             excluded++;
@@ -132,8 +134,9 @@ static uint64_t guest_weight_max(const struct entry_member *members, uint32_t se
     return sum_weights(members, seat_count, voters) / NORM_GUEST_DIVISOR;
 }
 
-/* Weights are below 2^57, and their sums below 2^63. */
-static void limit_guests(struct entry_member *members, uint32_t seat_count, uint64_t voters) {
+/* No product or sum overflows: weights are below 2^57, and their sums below 2^63. */
+static void limit_guest_weights(struct entry_member *members, uint32_t seat_count,
+                                uint64_t voters) {
     const uint64_t most = guest_weight_max(members, seat_count, voters);
     const uint64_t sum = sum_weights(members, seat_count, ~voters);
     for (uint32_t i = 0; sum > most && i < seat_count; i++) {
@@ -149,13 +152,14 @@ double norms_weigh(struct entry_member *members, uint32_t seat_count, uint64_t v
         positions[i] = NORM_WITHIN_BOUNDS;
     }
     double reference = norms_find_reference(members, seat_count, voters, last);
-    /* Each repetition excludes at least one member. */
+    /* Bounded, because each repetition excludes at least one member. */
     for (uint32_t i = 0;
          i <= seat_count && exclude_members(members, seat_count, voters, reference, positions) > 0;
          i++) {
         reference = norms_find_reference(members, seat_count, voters, last);
     }
-    limit_guests(members, seat_count, voters); /* a lower weight has wider bounds */
+    /* a lower weight widens the bounds of a member, so no guest is excluded again */
+    limit_guest_weights(members, seat_count, voters);
     ASSERT(norms_error(members, seat_count, voters, last, reference) == NULL);
     return reference;
 }
@@ -168,7 +172,7 @@ const char *norms_error(const struct entry_member *members, uint32_t seat_count,
     }
     for (uint32_t i = 0; i < seat_count; i++) {
         if (members[i].weight > 0 &&
-            find_position(&members[i], full_weight, reference) != NORM_WITHIN_BOUNDS) {
+            find_norm_position(&members[i], full_weight, reference) != NORM_WITHIN_BOUNDS) {
             return "gives a weight to a member whose norm is out of bounds";
         }
     }

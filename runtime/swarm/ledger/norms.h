@@ -29,20 +29,20 @@ enum {
     NORM_CLIP_FACTOR = 2,     /* contributions are scaled down to this multiple of the reference */
     NORM_BOUND_FACTOR = 8,    /* multiple of the reference above which a contribution is excluded */
     NORM_EFFECT_DIVISOR = 16, /* part of the reference below which a contribution has no effect */
-    NORM_GUEST_DIVISOR = 2    /* all guests together: part of the voters' weight */
+    NORM_GUEST_DIVISOR = 2    /* all guests together have at most this part of the voters' weight */
 };
 
 /* Where a norm lies in relation to the bounds of its round. */
 enum norm_position {
     NORM_WITHIN_BOUNDS, /* the contribution keeps its weight */
-    NORM_ABOVE_BOUND,   /* above NORM_BOUND_FACTOR x reference */
-    NORM_WITHOUT_EFFECT /* below the effect bound */
+    NORM_ABOVE_BOUND,   /* the norm is above NORM_BOUND_FACTOR x reference */
+    NORM_WITHOUT_EFFECT /* the norm is below the effect bound */
 };
 
 /* norm_is_valid: whether a number can be a norm: finite, and +0 or greater. */
 bool norm_is_valid(double norm);
 
-/* norms_find_reference: the reference norm of the voters with a weight.
+/* norms_find_reference: the reference norm of the voters whose weight is not 0.
  * shapes  members [seat_count]; bit s of `voters`: members[s] is not a guest
  * limits  the norms and `last`, the reference norm of the last commit or 0 if there is none, are
  *         valid; the sum of the weights fits 63 bits
@@ -57,9 +57,9 @@ double norms_find_reference(const struct entry_member *members, uint32_t seat_co
 double norms_weigh(struct entry_member *members, uint32_t seat_count, uint64_t voters, double last,
                    enum norm_position *positions);
 
-/* norms_error: NULL if `reference` is the reference norm of these members, the norm of each member
- * with a weight is within its bounds, and the guests are within their limit; else a text that
- * describes the error. The reason of a lower weight is not checked. */
+/* norms_error: NULL if `reference` is the reference norm of these members, the norm of each
+ * member with a weight above 0 is within its bounds, and the guests are within their limit; else
+ * a text that describes the error. Why a weight was lowered is not checked. */
 MUST_CHECK const char *norms_error(const struct entry_member *members, uint32_t seat_count,
                                    uint64_t voters, double last, double reference);
 

@@ -9,7 +9,7 @@ static const char MAGIC[] = "SKEP";
 
 enum { MAGIC_BYTES = sizeof MAGIC - 1, KIND_DELEGATION = 1, KIND_ROSTER = 2, BYTE_BITS = 8 };
 
-/* A document with the swarm that it belongs to. Only reading changes it. */
+/* A delegation with the hash of its swarm. Only a packer in reading mode changes them. */
 struct delegation_document {
     struct hash swarm;
     struct delegation *delegation;
@@ -69,14 +69,14 @@ static void pack_roster(struct packer *packer, void *object) {
     }
 }
 
-/* The casts are safe: only a packer that reads writes into the document. */
+/* The casts are safe: only a packer in reading mode writes into the document. */
 static struct delegation_document delegation_without_const(const struct hash *swarm,
                                                            const struct delegation *delegation) {
     return (struct delegation_document){*swarm, (struct delegation *)(uintptr_t)delegation};
 }
 
-static struct roster_document cast_roster(const struct hash *swarm,
-                                          const struct roster_epoch *epoch) {
+static struct roster_document roster_without_const(const struct hash *swarm,
+                                                   const struct roster_epoch *epoch) {
     return (struct roster_document){*swarm, (struct roster_epoch *)(uintptr_t)epoch};
 }
 
@@ -95,7 +95,7 @@ static struct hash hash_delegation(const struct hash *swarm, const struct delega
 }
 
 static struct hash hash_roster(const struct hash *swarm, const struct roster_epoch *epoch) {
-    struct roster_document document = cast_roster(swarm, epoch);
+    struct roster_document document = roster_without_const(swarm, epoch);
     return hash_fields((struct packed_object){pack_roster_fields, &document});
 }
 
@@ -210,7 +210,7 @@ const char *delegation_read(const uint8_t *bytes, size_t count, struct hash *swa
 
 size_t roster_epoch_write(const struct hash *swarm, const struct roster_epoch *epoch,
                           uint8_t bytes[static ROSTER_FRAME_BYTES_MAX]) {
-    struct roster_document document = cast_roster(swarm, epoch);
+    struct roster_document document = roster_without_const(swarm, epoch);
     return write_frame((struct packed_object){pack_roster, &document}, KIND_ROSTER, bytes,
                        ROSTER_FRAME_BYTES_MAX);
 }

@@ -28,25 +28,28 @@ enum {
     OPERATOR_FRAME_VERSION = 1,
     OPERATOR_FRAME_HEADER_BYTES = 8,
     DELEGATION_FRAME_BYTES_MAX = 512, /* size of the one frame that a stranger receives */
-    /* Four times the seats of a round. Guests of an open swarm are not listed. */
+    /* Largest number of keys in a roster epoch: four times the seats of a round, because members
+     * come and go. Guests of an open swarm are not listed. */
     ROSTER_KEYS_MAX = 256,
-    ROSTER_VOTERS_MIN = 3, /* named members of an open swarm: the fewest whose quorum is not all */
+    /* smallest number of named members of an open swarm: the first whose quorum is not all */
+    ROSTER_VOTERS_MIN = 3,
     ROSTER_FRAME_BYTES_MAX = 512 + ROSTER_KEYS_MAX * KEY_BYTES,
 };
 
 /* The operator's statement that these are the tracker's keys. */
 struct delegation {
     uint64_t serial;            /* Unix time of signing, in seconds, or more; 0: no delegation */
-    uint64_t expires_s;         /* Unix time until which it is valid, in seconds; 0: for ever */
+    uint64_t expires_s;         /* Unix time at which it expires, in seconds; 0: never */
     struct public_keys tracker; /* keys of the tracker */
     uint8_t signature[SIGNATURE_BYTES];
 };
 
 /* The operator's list of the members that may have a seat. */
 struct roster_epoch {
-    uint64_t serial;  /* as in struct delegation; 0: no roster epoch */
-    uint32_t is_open; /* 1: others may have a seat too, as guests, which never own and vote */
-    uint32_t count;   /* number of keys in use */
+    uint64_t serial; /* as in struct delegation; 0: no roster epoch */
+    /* 1: others may have a seat too, as guests, which neither own slices nor vote */
+    uint32_t is_open;
+    uint32_t count;                              /* number of keys in use */
     uint8_t members[ROSTER_KEYS_MAX][KEY_BYTES]; /* Ed25519 keys, ascending */
     uint8_t signature[SIGNATURE_BYTES];
 };
@@ -63,7 +66,7 @@ void delegation_sign(const struct key_pairs *operator_keys, const struct hash *s
 MUST_CHECK bool delegation_is_signed(const uint8_t operator_key[static KEY_BYTES],
                                      const struct hash *swarm, const struct delegation *delegation);
 
-/* delegation_is_expired: whether the delegation was valid and is not any more. */
+/* delegation_is_expired: whether the delegation has an expiry time, and that has passed. */
 bool delegation_is_expired(const struct delegation *delegation, uint64_t now_s);
 
 /* delegation_write: write the frame. Returns its size.
@@ -75,9 +78,10 @@ size_t delegation_write(const struct hash *swarm, const struct delegation *deleg
 MUST_CHECK const char *delegation_read(const uint8_t *bytes, size_t count, struct hash *swarm,
                                        struct delegation *delegation);
 
-/* The same for a roster epoch.
- * roster_epoch_error: what is wrong with the fields, or NULL: a count above the limit, keys that
- * are not ascending, an open swarm with fewer than ROSTER_VOTERS_MIN named members.
+/* As for a delegation: sign, verify, write and read a roster epoch.
+ * roster_epoch_error: a text that describes the first error in the fields, or NULL: a count above
+ * the limit, keys that are not ascending, an open swarm with fewer than ROSTER_VOTERS_MIN named
+ * members.
  * roster_epoch_has: whether the epoch names this key. */
 void roster_epoch_sign(const struct key_pairs *operator_keys, const struct hash *swarm,
                        struct roster_epoch *epoch);

@@ -61,8 +61,8 @@ bool is_state_retained(uint32_t commits, uint32_t newest) {
     return is_stored_commit(commits) && newest - commits < STORED_STATES_MAX * STORED_STATE_COMMITS;
 }
 
-/* The number by which members are drawn: the lowest ones store the state. */
-static struct hash draw_number(const struct entry *entry, uint32_t seat) {
+/* The pseudo-random number of a seat: the members with the lowest ones store the state. */
+static struct hash hash_seat(const struct entry *entry, uint32_t seat) {
     static const char PURPOSE[] = "skep state keeper"; /* with its NUL */
     struct hash_state state;
     hash_begin(&state);
@@ -72,13 +72,13 @@ static struct hash draw_number(const struct entry *entry, uint32_t seat) {
     return hash_end(&state);
 }
 
-uint64_t state_keepers(const struct entry *entry) {
+uint64_t state_storing_seats(const struct entry *entry) {
     struct hash numbers[SWARM_MEMBERS_MAX];
     const uint64_t voters = entry_voting_seats(entry);
     uint64_t keepers = 0;
     ASSERT(entry->kind == ENTRY_COMMIT && !hash_is_zero(&entry->hash));
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
-        numbers[seat] = draw_number(entry, seat);
+        numbers[seat] = hash_seat(entry, seat);
     }
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
         uint32_t lower = 0;
@@ -91,7 +91,7 @@ uint64_t state_keepers(const struct entry *entry) {
     return keepers & voters;
 }
 
-/* The signed bytes of an order: swarm, root, newest. */
+/* The signed bytes of an order to roll back: hash of the swarm, root to return to, newest entry. */
 struct order_bytes {
     struct hash swarm, root, newest;
 };
@@ -137,7 +137,7 @@ const char *rollback_error(const struct state_history *history, const struct ent
         return "rolls back, but with a data cursor other than that of the restored state";
     }
     if (hash_is_zero(&entry->order.newest)) {
-        return NULL; /* no member had the newest state, and there is no order */
+        return NULL; /* the tracker rolls back without an order if no member has the newest state */
     }
     return rollback_order_target(history, &entry->root, &entry->order) == target
                ? NULL

@@ -22,7 +22,7 @@ enum {
 _Static_assert(ROLLBACK_STATES_MAX == STORED_STATES_MAX * STORED_STATE_COMMITS + 1,
                "the history has room for all stored states and the genesis");
 
-/* A state of the history. */
+/* A state that was current and may become current again by a ROLLBACK. */
 struct past_state {
     struct hash root;
     struct hash entry;  /* Hash of the GENESIS or COMMIT that first had this root. */
@@ -55,16 +55,16 @@ uint32_t state_history_find(const struct state_history *history, const struct ha
 uint32_t state_history_find_entry(const struct state_history *history, const struct hash *entry);
 
 /* is_stored_commit: whether members store the state after the commit with this count.
- * is_state_retained: whether members that stored that state still have it, now that the chain has
- * `newest` commits. */
+ * is_state_retained: whether members that stored that state have not deleted it yet when the
+ * chain has `newest` commits. */
 bool is_stored_commit(uint32_t commits);
 bool is_state_retained(uint32_t commits, uint32_t newest);
 
-/* state_keepers: the seats of the members that store the state of a COMMIT: STORED_STATE_KEEPERS of
- * its voters, or all of them if they are fewer. They follow from the entry's hash and the members'
- * identities, so everyone computes the same seats.
+/* state_storing_seats: the seats of the members that store the state of a COMMIT:
+ * STORED_STATE_KEEPERS of its voters, or all of them if they are fewer. They follow from the
+ * entry's hash and the members' identities, so all members compute the same seats.
  * limits  entry->hash is set */
-uint64_t state_keepers(const struct entry *entry);
+uint64_t state_storing_seats(const struct entry *entry);
 
 /* rollback_order_sign: sign the order to return to `root`, with the operator's keys.
  * rollback_order_is_signed: whether the operator signed this order.

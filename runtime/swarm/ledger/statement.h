@@ -11,11 +11,11 @@
 struct statement {
     struct hash swarm; /* hash of the manifest */
     uint32_t round;
-    uint32_t slice;        /* of sketches: the first slice of their page */
+    uint32_t slice;        /* of sketches: the first slice of the page */
     uint32_t epoch;        /* RESULT: epoch of the slice's plan */
-    uint64_t contributors; /* RESULT: seats whose contributions are in it */
+    uint64_t contributors; /* RESULT: seats whose contributions are in the result */
     struct hash seed;      /* SKETCHES: seed of the sketches */
-    struct hash hash;      /* of the bytes of the result or the sketches */
+    struct hash hash;      /* hash of the bytes of the result or of the sketches */
 };
 
 enum statement_kind {
@@ -25,7 +25,7 @@ enum statement_kind {
 
 /* statement_sign: sign a statement. The signature covers the hash of a MessagePack map of the swarm
  * hash, as `swarm`, and the fields of the kind, in this order.
- * statement_is_signed_by: whether a signature is that of this member. */
+ * statement_is_signed_by: whether the member with this key signed the statement. */
 void statement_sign(enum statement_kind kind, const struct statement *statement,
                     const struct key_pairs *keys, struct signature *signature);
 MUST_CHECK bool statement_is_signed_by(enum statement_kind kind, const struct statement *statement,

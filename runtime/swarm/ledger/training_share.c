@@ -5,7 +5,7 @@ struct training_share training_share_of(const struct entry *commit, uint64_t sam
     for (uint32_t seat = 0; commit->kind == ENTRY_COMMIT && seat < commit->seat_count; seat++) {
         const struct entry_seat *row = &commit->seats[seat];
         if (commit->members[seat].tokens == 0) {
-            continue; /* it did not declare: it was lost */
+            continue; /* a member that declared nothing was lost during the round */
         }
         share.tokens += commit->members[seat].tokens;
         for (uint32_t r = 0; r < row->range_count; r++) {

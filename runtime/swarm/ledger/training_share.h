@@ -1,5 +1,5 @@
-/* training_share: how much of their samples the members trained on in a committed round. If it is
- * little, the run learns less than its number of steps suggests. */
+/* training_share: the part of their samples that members trained on in a committed round. If it
+ * is small, the run learns less than its number of steps suggests. */
 #ifndef SKEP_SWARM_LEDGER_TRAINING_SHARE_H
 #define SKEP_SWARM_LEDGER_TRAINING_SHARE_H
 
@@ -7,12 +7,12 @@
 
 /* Tokens of the members that declared a contribution. */
 struct training_share {
-    uint64_t tokens;  /* tokens that they trained on */
-    uint64_t planned; /* tokens of the samples that they were given, at most */
+    uint64_t tokens;  /* tokens that these members trained on */
+    uint64_t planned; /* largest number of tokens in the samples that these members were assigned */
 };
 
-/* training_share_of: for a COMMIT; zeros for other entries. `sample_tokens` is the largest number
- * of tokens of a sample. */
+/* training_share_of: the training share of a COMMIT; zeros for other entries. `sample_tokens` is
+ * the largest number of tokens of a sample. */
 struct training_share training_share_of(const struct entry *commit, uint64_t sample_tokens);
 
 /* training_share_is_low: whether members trained on less than half of their samples. */

@@ -14,7 +14,7 @@ enum {
     LEAF_TIMEOUT_FACTOR = 6,       /* timeout of a leaf, in units of the latest leaf's duration */
     SLOW_BACKOFF_MS = 2000,        /* backoff for each time that a source did not answer */
     MISSING_BACKOFF_MS = 50,       /* backoff for each time that a source lacked the root */
-    FAULTS_MAX = 8,                /* most faults of a source that lengthen its backoff */
+    FAULTS_MAX = 8,                /* consecutive faults after which a backoff grows no longer */
     BAN_DURATION_MS = 3600000,     /* ban after data that does not match its hash */
     OWN_LEAVES_MAX = 8,            /* leaves read from a file by one call */
     REPLAYED_LEAVES_MAX = 8,       /* leaves replayed by one call, which takes about 10 ms */
@@ -34,7 +34,7 @@ void leaf_fetch_init(struct leaf_fetch *fetch, void *memory, struct replica *rep
     size_t bytes = versions_bytes(&replica->shape);
     memset(fetch, 0, sizeof(*fetch));
     enum status status = pool_init(&fetch->pool, 1, &fault);
-    ASSERT(status == OK); /* a pool of one thread starts none, so it cannot fail */
+    ASSERT(status == OK); /* cannot fail, because a pool of one thread starts no thread */
     fetch->compute = (struct compute){.table = replica->compute->table, .pool = &fetch->pool};
     fetch->replica = replica;
     fetch->callbacks = callbacks;
@@ -64,7 +64,7 @@ static void begin_hash_stage(struct leaf_fetch *fetch) {
 }
 
 /* Recounts the outdated leaves after the versions have changed. */
-static void count_leaves(struct leaf_fetch *fetch) {
+static void recount_outdated_leaves(struct leaf_fetch *fetch) {
     fetch->next_leaf = 0;
     fetch->missing_count = 0;
     fetch->outdated_count = 0;
@@ -74,13 +74,13 @@ static void count_leaves(struct leaf_fetch *fetch) {
     }
 }
 
-/* Marks leaves below this version as missing, because they can no longer be replayed. */
+/* Marks leaves below `target_version` as missing, because they can no longer be replayed. */
 static void drop_versions_below(struct leaf_fetch *fetch, uint32_t target_version) {
     for (uint64_t leaf = 0; leaf < fetch->leaf_count && target_version > 0; leaf++) {
         fetch->versions[leaf] = fetch->versions[leaf] < target_version ? 0 : fetch->versions[leaf];
     }
     fetch->replayed_leaves = 0;
-    count_leaves(fetch);
+    recount_outdated_leaves(fetch);
 }
 
 void leaf_fetch_begin(struct leaf_fetch *fetch, const struct hash *root) {
@@ -107,7 +107,7 @@ void leaf_fetch_follow(struct leaf_fetch *fetch, const struct entry *commit, uin
     fetch->target_version++;
     drop_versions_below(fetch, first_valid);
     begin_hash_stage(fetch);
-    fetch->file.is_used = false; /* the file has the state before the commit */
+    fetch->file.is_used = false; /* the file has only the state before the commit */
 }
 
 void leaf_fetch_end(struct leaf_fetch *fetch) {
@@ -119,7 +119,7 @@ void leaf_fetch_end(struct leaf_fetch *fetch) {
     }
 }
 
-/* Marks the request for sending to a different source. */
+/* Marks the request to be sent again, to another source. */
 static void retry_request(struct leaf_fetch *fetch, struct leaf_request *request) {
     ASSERT(request->state == REQUEST_SENT);
     fetch->sources[request->source].pending--;
@@ -160,23 +160,23 @@ void leaf_fetch_set_source(struct leaf_fetch *fetch, uint32_t source, bool is_co
 }
 
 /* Whether a leaf matches the target root. Valid once all hashes are present. */
-static bool matches_target(const struct leaf_fetch *fetch, uint64_t leaf) {
+static bool leaf_matches_target(const struct leaf_fetch *fetch, uint64_t leaf) {
     return hash_equal(&fetch->replica->leaves[leaf], &fetch->replica->voted_leaves[leaf]);
 }
 
-/* Sets the versions by the hashes: a leaf that matches its hash is at the target version. A leaf
- * that was replayed to the target version and does not match is missing. */
+/* Sets the version of each leaf: target_version if the leaf matches its hash. A leaf that was
+ * replayed to the target version but does not match its hash is set to missing. */
 static void begin_leaf_stage(struct leaf_fetch *fetch) {
     fetch->stage = LEAF_STAGE_LEAVES;
     replica_drop_vote(fetch->replica);
     for (uint64_t leaf = 0; leaf < fetch->leaf_count; leaf++) {
-        if (matches_target(fetch, leaf)) {
+        if (leaf_matches_target(fetch, leaf)) {
             fetch->versions[leaf] = fetch->target_version;
         } else if (fetch->versions[leaf] == fetch->target_version) {
             fetch->versions[leaf] = 0;
         }
     }
-    count_leaves(fetch);
+    recount_outdated_leaves(fetch);
 }
 
 void leaf_fetch_on_hashes(struct leaf_fetch *fetch, uint32_t source, const struct hash *root,
@@ -203,7 +203,7 @@ void leaf_fetch_on_hashes(struct leaf_fetch *fetch, uint32_t source, const struc
     fetch->hash_count += count_of_hashes;
     fetch->has_hash_request = false;
     if (fetch->hash_count < fetch->leaf_count) {
-        return; /* the next step requests the other hashes from this source */
+        return; /* the next step requests the remaining hashes from this source */
     }
     struct hash got = merkle_root_from_leaves(fetch->bytes, fetch->replica->voted_leaves);
     if (!hash_equal(&got, &fetch->root)) {
@@ -240,8 +240,8 @@ static void accept_leaf(struct leaf_fetch *fetch, uint64_t index, const uint8_t 
     fetch->versions[index] = fetch->target_version;
 }
 
-/* A valid leaf that arrives late is used too, although it was then requested from a different
- * source. */
+/* A valid leaf that arrives after its timeout is used too, even if it has been requested from
+ * another source since. */
 void leaf_fetch_on_leaf(struct leaf_fetch *fetch, uint32_t source, uint64_t index,
                         const uint8_t *bytes, size_t count, int64_t now_ns) {
     struct leaf_request *request =
@@ -286,7 +286,7 @@ static struct leaf_source *pick_source(struct leaf_fetch *fetch, uint32_t window
     return NULL;
 }
 
-static void step_hashes(struct leaf_fetch *fetch, int64_t now_ns) {
+static void request_or_await_hashes(struct leaf_fetch *fetch, int64_t now_ns) {
     if (fetch->has_hash_request) {
         if (now_ns - fetch->hash_request_ns > fetch->timeout_ns) {
             uint32_t slow = fetch->hash_source;
@@ -361,7 +361,7 @@ static struct leaf_request *next_request(struct leaf_fetch *fetch) {
     return free;
 }
 
-static void step_leaves(struct leaf_fetch *fetch, int64_t now_ns) {
+static void request_leaves(struct leaf_fetch *fetch, int64_t now_ns) {
     time_out_requests(fetch, now_ns);
     for (uint32_t sent = 0; sent < LEAF_REQUESTS_MAX; sent++) {
         uint32_t index;
@@ -378,18 +378,18 @@ static void step_leaves(struct leaf_fetch *fetch, int64_t now_ns) {
     }
 }
 
-/* Replays one round on a leaf. If the leaf is then at the target version but does not match its
- * hash, it was damaged before, and is marked as missing. */
+/* Replays one round on a leaf. A leaf that is then at the target version but does not match its
+ * hash was already damaged, so it is marked as missing. */
 static void replay_leaf(struct leaf_fetch *fetch, uint64_t leaf, uint32_t round) {
     replica_replay_leaf(&fetch->compute, fetch->replica, leaf, round);
     fetch->versions[leaf]++;
     if (fetch->stage == LEAF_STAGE_LEAVES && fetch->versions[leaf] == fetch->target_version &&
-        !matches_target(fetch, leaf)) {
+        !leaf_matches_target(fetch, leaf)) {
         fetch->versions[leaf] = 0;
     }
 }
 
-static void step_replay(struct leaf_fetch *fetch, int64_t now_ns) {
+static void replay_some_leaves(struct leaf_fetch *fetch, int64_t now_ns) {
     uint32_t first_valid = leaf_replay_send_requests(&fetch->replay, now_ns);
     if (first_valid > 0) {
         drop_versions_below(fetch, first_valid);
@@ -409,8 +409,9 @@ static void step_replay(struct leaf_fetch *fetch, int64_t now_ns) {
     }
 }
 
-/* Reads the hashes from this member's file. Returns false if it has no file with this root. */
-static bool begin_own_leaves(struct leaf_fetch *fetch) {
+/* Reads the leaf hashes from this member's own file. Returns false if there is no file with this
+ * root. */
+static bool begin_reading_own_leaves(struct leaf_fetch *fetch) {
     struct hash *hashes = fetch->replica->voted_leaves;
     if (!fetch->file.read_hashes(fetch->file.context, &fetch->root, hashes)) {
         return false;
@@ -423,9 +424,9 @@ static bool begin_own_leaves(struct leaf_fetch *fetch) {
     return true;
 }
 
-/* Reads some leaves from this member's file. If one is damaged, the missing leaves are requested
- * from other members. */
-static void step_own_leaves(struct leaf_fetch *fetch) {
+/* Reads some leaves from this member's own file. If one is damaged, all missing leaves are
+ * requested from other members instead. */
+static void read_some_own_leaves(struct leaf_fetch *fetch) {
     uint8_t *bytes = (uint8_t *)replica_scratch(fetch->replica, 0);
     for (uint32_t count = 0; count < OWN_LEAVES_MAX && fetch->missing_count > 0; count++) {
         while (fetch->file.next_leaf < fetch->leaf_count &&
@@ -445,19 +446,19 @@ static void step_own_leaves(struct leaf_fetch *fetch) {
 
 enum leaf_stage leaf_fetch_step(struct leaf_fetch *fetch, int64_t now_ns) {
     if (fetch->stage == LEAF_STAGE_HASHES || fetch->stage == LEAF_STAGE_LEAVES) {
-        step_replay(fetch, now_ns);
+        replay_some_leaves(fetch, now_ns);
     }
     if (fetch->stage == LEAF_STAGE_HASHES && fetch->file.is_used) {
-        fetch->file.is_used = begin_own_leaves(fetch);
+        fetch->file.is_used = begin_reading_own_leaves(fetch);
     }
     if (fetch->stage == LEAF_STAGE_HASHES) {
-        step_hashes(fetch, now_ns);
+        request_or_await_hashes(fetch, now_ns);
     }
     if (fetch->stage == LEAF_STAGE_LEAVES && fetch->file.is_used) {
-        step_own_leaves(fetch);
+        read_some_own_leaves(fetch);
     }
     if (fetch->stage == LEAF_STAGE_LEAVES && fetch->missing_count > 0 && !fetch->file.is_used) {
-        step_leaves(fetch, now_ns);
+        request_leaves(fetch, now_ns);
     }
     if (fetch->stage == LEAF_STAGE_LEAVES && fetch->outdated_count == 0) {
         leaf_replay_reset(&fetch->replay);

@@ -32,11 +32,12 @@ enum {
 
 /* Identifies a result to request. */
 struct replay_request {           /* a request for the result of a slice */
-    uint32_t round, slice, epoch; /* these identify the requested result */
+    uint32_t round, slice, epoch; /* round, slice and epoch of the requested result */
     struct hash hash;
 };
 
-/* request_result: request a result from a source; false: try again later. */
+/* request_result: sends a request for a result to a source. Returns false if that is not
+ * possible now; the caller repeats it later. */
 struct replay_callbacks {
     void *context;
     bool (*request_result)(void *context, uint32_t source, const struct replay_request *request);
@@ -50,17 +51,18 @@ struct replay_slice { /* the fetch of one result for a replay step */
         RESULT_STORED,    /* the result has arrived */
     } state;
     uint32_t source;   /* source of the latest request */
-    uint32_t attempts; /* requests that timed out */
+    uint32_t attempts; /* number of requests that timed out */
     int64_t sent_ns;   /* when the latest request was sent */
     uint32_t epoch;    /* epoch of the result */
     struct hash hash;  /* hash of the result */
 };
 
-/* Brings leaves at version `from_version` to the next version. */
+/* One replay step: applies the results of one round to leaves at `from_version`, which are then
+ * at the next version. */
 struct replay_step {
     uint32_t round, from_version;
-    uint64_t sources;            /* bit i: source i took part in that round */
-    uint32_t missing_count;      /* needed results that have not arrived */
+    uint64_t sources;            /* bit i: source i took part in the round */
+    uint32_t missing_count;      /* number of needed results that have not arrived */
     int64_t last_result_ns;      /* time of the newest result, or of the first request; 0: none */
     struct replay_slice *slices; /* [slice_count] */
 };
@@ -68,7 +70,8 @@ struct replay_step {
 struct leaf_replay { /* replays commits on fetched leaves */
     struct replica *replica;
     struct replay_callbacks callbacks;
-    int64_t timeout_ns;                      /* see leaf_fetch_set_timeout */
+    /* timeout of a short answer (leaf_fetch_set_timeout) */
+    int64_t timeout_ns;
     uint64_t connected;                      /* bit i: source i is connected */
     uint32_t pending[REPLAY_SOURCES_MAX];    /* unanswered requests to each source */
     int64_t response_ns[REPLAY_SOURCES_MAX]; /* duration of each source's latest answer; 0: none */
@@ -76,8 +79,8 @@ struct leaf_replay { /* replays commits on fetched leaves */
     uint32_t step_count;                        /* number of steps in use */
 };
 
-/* leaf_replay_memory_bytes: size of the tables. leaf_replay_init: initialize without steps, with
- * tables in `memory`. */
+/* leaf_replay_memory_bytes: size of the tables. leaf_replay_init: initialize a replay without
+ * steps, with its tables in `memory`. */
 size_t leaf_replay_memory_bytes(uint32_t slice_count);
 void leaf_replay_init(struct leaf_replay *replay, void *memory, struct replica *replica,
                       struct replay_callbacks callbacks);
@@ -101,8 +104,8 @@ uint32_t leaf_replay_add(struct leaf_replay *replay, const struct entry *commit,
  *          arrive */
 uint32_t leaf_replay_send_requests(struct leaf_replay *replay, int64_t now_ns);
 
-/* leaf_replay_on_result: whether a step needs this result; the caller then copies its bytes into
- * the replica's row.
+/* leaf_replay_on_result: whether a step needs this result. If so, the caller copies its bytes into
+ * the replica.
  * limits  result->hash was computed from the bytes received */
 MUST_CHECK bool leaf_replay_on_result(struct leaf_replay *replay, uint32_t source,
                                       const struct replay_request *result, int64_t now_ns);
@@ -145,8 +148,9 @@ struct leaf_request {
     int64_t sent_ns; /* when the request was sent */
 };
 
-/* Send a request to a source for the hashes from leaf `index` to the last one, for leaf `index`,
- * or for a result. false: try again later. */
+/* Functions that send a request to a source: for the hashes from leaf `index` to the last one,
+ * for leaf `index`, or for a result. They return false if that is not possible now; the caller
+ * repeats it later. */
 struct leaf_fetch_callbacks {
     void *context;
     bool (*request_hashes)(void *context, uint32_t source, const struct hash *root, uint64_t index);
@@ -168,7 +172,7 @@ struct leaf_fetch {
     struct replica *replica;
     struct leaf_fetch_callbacks callbacks;
     struct pool pool; /* a pool of one thread, because the compute thread uses the shared pool */
-    struct compute compute; /* computes on that pool */
+    struct compute compute; /* kernels that run on `pool` */
     enum leaf_stage stage;  /* what is being fetched */
     int64_t timeout_ns; /* timeout of a short answer, from which leaf and result timeouts derive */
     struct hash root;   /* root of the state to fetch */
@@ -178,7 +182,7 @@ struct leaf_fetch {
     uint32_t hash_source;       /* source of the latest request for hashes */
     int64_t hash_request_ns;    /* when the request for hashes was sent */
     struct leaf_replay replay;  /* replays commits on fetched leaves */
-    uint32_t *versions;         /* [leaf_count], as leaf_replay.h defines them; 0: missing */
+    uint32_t *versions;         /* [leaf_count]: version of each leaf (leaf_replay); 0: missing */
     uint32_t target_version;    /* version of the leaves of `root` */
     uint64_t
         replayed_leaves;     /* the oldest replay step was applied to the leaves below this index */
@@ -186,9 +190,10 @@ struct leaf_fetch {
     uint64_t missing_count;  /* number of leaves that are not present */
     uint64_t outdated_count; /* leaves that are not at target_version */
     uint64_t received_bytes; /* bytes of valid leaves and results */
-    uint32_t next_source;    /* source that is tried first, in turn */
+    uint32_t next_source;    /* index of the source that gets the next request, in rotation */
     struct leaf_file file;   /* a file of this member, which may have the state to fetch */
-    struct leaf_source sources[LEAF_SOURCES_MAX];    /* by seat or row: the other members */
+    /* the other members, by seat or by row of the address book */
+    struct leaf_source sources[LEAF_SOURCES_MAX];
     struct leaf_request requests[LEAF_REQUESTS_MAX]; /* requests for leaves */
 };
 
@@ -199,7 +204,7 @@ void leaf_fetch_init(struct leaf_fetch *fetch, void *memory, struct replica *rep
                      struct leaf_fetch_callbacks callbacks);
 
 /* leaf_fetch_set_file: read the states to fetch from a file of this member if it has them, before
- * leaves are requested from sources. Call it before leaf_fetch_begin.
+ * leaves are requested from sources. To be called before leaf_fetch_begin.
  * limits  file->is_used is false */
 void leaf_fetch_set_file(struct leaf_fetch *fetch, const struct leaf_file *file);
 
@@ -209,7 +214,8 @@ void leaf_fetch_set_timeout(struct leaf_fetch *fetch, int64_t timeout_ns);
 /* leaf_fetch_begin: fetch the state with this root. leaf_fetch_follow: fetch the state after
  * `commit`, the entry after the previous target; the sources in `sources` (bit i: source i) took
  * part in its round. Both cancel all requests; leaf_fetch_step sends new ones.
- * leaf_fetch_end: stop. leaf_fetch_follow may resume later if the replica has not changed. */
+ * leaf_fetch_end: stop fetching. leaf_fetch_follow may resume later if the replica has not
+ * changed. */
 void leaf_fetch_begin(struct leaf_fetch *fetch, const struct hash *root);
 void leaf_fetch_follow(struct leaf_fetch *fetch, const struct entry *commit, uint64_t sources);
 void leaf_fetch_end(struct leaf_fetch *fetch);

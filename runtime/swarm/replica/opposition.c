@@ -11,12 +11,13 @@ static const double AGREEMENT_MIN = 0.3;
 static const double OPPOSITION_PART = 0.75;
 static const double SIGMAS = 4;
 
-/* Sums over all slices to which a seat contributed. The rest is the sum of the others. */
+/* Sums over all slices to which a seat contributed. The rest is the sum of the other
+ * contributions. */
 struct seat_sums {
-    double own;      /* energy of its sketches */
-    double rest;     /* energy of the rest */
-    double product;  /* of both */
-    double variance; /* of `product`, because it is estimated */
+    double own_energy;  /* energy of the sketches of this seat's contribution */
+    double rest_energy; /* energy of the rest */
+    double product;     /* scalar product of the contribution and the rest */
+    double variance;    /* variance of `product`, which is an estimate from sketches */
 };
 
 static bool read_sketch(const struct opposition_round *round, uint32_t slice, uint32_t seat,
@@ -32,7 +33,7 @@ static double seat_share(const struct entry *entry, uint32_t seat) {
     return (double)member->weight * (double)norms_clip(member->norm, entry->reference_norm);
 }
 
-static double multiply(const double *left, const double *right) {
+static double dot_product(const double *left, const double *right) {
     double product = 0;
     for (int b = 0; b < SKETCH_BUCKETS; b++) {
         product += left[b] * right[b];
@@ -40,8 +41,8 @@ static double multiply(const double *left, const double *right) {
     return product;
 }
 
-static void add_slice(const struct opposition_round *round, uint32_t slice,
-                      struct seat_sums *sums) {
+static void add_slice_sums(const struct opposition_round *round, uint32_t slice,
+                           struct seat_sums *sums) {
     double total[SKETCH_BUCKETS] = {0}, rest[SKETCH_BUCKETS];
     struct sketch sketch;
     for (uint32_t seat = 0; seat < round->entry->seat_count; seat++) {
@@ -61,18 +62,18 @@ static void add_slice(const struct opposition_round *round, uint32_t slice,
         for (int b = 0; b < SKETCH_BUCKETS; b++) {
             rest[b] = total[b] - share * sketch.buckets[b];
         }
-        const double own = multiply(sketch.buckets, sketch.buckets);
-        const double others = multiply(rest, rest);
-        const double product = multiply(sketch.buckets, rest);
-        sums[seat].own += own;
-        sums[seat].rest += others;
+        const double own = dot_product(sketch.buckets, sketch.buckets);
+        const double others = dot_product(rest, rest);
+        const double product = dot_product(sketch.buckets, rest);
+        sums[seat].own_energy += own;
+        sums[seat].rest_energy += others;
         sums[seat].product += product;
         sums[seat].variance += (own * others + product * product) / SKETCH_BUCKETS;
     }
 }
 
-static struct opposition_measure measure_of(const struct seat_sums *sums) {
-    const double scale = sqrt(sums->own) * sqrt(sums->rest);
+static struct opposition_measure compute_measure(const struct seat_sums *sums) {
+    const double scale = sqrt(sums->own_energy) * sqrt(sums->rest_energy);
     const bool is_known = isfinite(scale) && scale > 0 && isfinite(sums->variance);
     return is_known
                ? (struct opposition_measure){sums->product / scale, sqrt(sums->variance) / scale}
@@ -83,8 +84,8 @@ static bool is_measured(const struct opposition_measure *measure) {
     return measure->deviation > 0;
 }
 
-/* The seat with the lower median of the cosines of `seats`. */
-static uint32_t find_median(const struct opposition_measure *measures, uint64_t seats) {
+/* Returns the seat that has the lower median of the cosines of `seats`. */
+static uint32_t find_median_seat(const struct opposition_measure *measures, uint64_t seats) {
     uint32_t median = 0;
     const uint32_t count = (uint32_t)__builtin_popcountll(seats);
     ASSERT(count > 0);
@@ -101,8 +102,9 @@ static uint32_t find_median(const struct opposition_measure *measures, uint64_t 
     return median;
 }
 
-/* Whether the contributions of more than half of `others` have a negative product with its own. */
-static bool is_against_most(const struct opposition_round *round, uint32_t seat, uint64_t others) {
+/* Whether the contributions of more than half of the seats `others` have a negative scalar
+ * product with that of `seat`. */
+static bool opposes_majority(const struct opposition_round *round, uint32_t seat, uint64_t others) {
     double products[SWARM_MEMBERS_MAX] = {0};
     struct sketch own, sketch;
     uint32_t against = 0;
@@ -110,7 +112,7 @@ static bool is_against_most(const struct opposition_round *round, uint32_t seat,
         for (uint32_t other = 0; other < round->entry->seat_count; other++) {
             if ((others >> other & 1) != 0 && read_sketch(round, slice, seat, &own) &&
                 read_sketch(round, slice, other, &sketch)) {
-                products[other] += multiply(own.buckets, sketch.buckets);
+                products[other] += dot_product(own.buckets, sketch.buckets);
             }
         }
     }
@@ -127,9 +129,9 @@ static bool is_opposed(const struct opposition_round *round,
     if (!is_measured(own) || __builtin_popcountll(others) < OPPOSITION_VOTERS_MIN - 1) {
         return false;
     }
-    const struct opposition_measure *median = &measures[find_median(measures, others)];
+    const struct opposition_measure *median = &measures[find_median_seat(measures, others)];
     return median->cosine >= AGREEMENT_MIN && own->cosine <= -OPPOSITION_PART * median->cosine &&
-           own->cosine <= -SIGMAS * own->deviation && is_against_most(round, seat, others);
+           own->cosine <= -SIGMAS * own->deviation && opposes_majority(round, seat, others);
 }
 
 uint64_t opposition_find(const struct opposition_round *round,
@@ -138,10 +140,10 @@ uint64_t opposition_find(const struct opposition_round *round,
     struct opposition_measure found[SWARM_MEMBERS_MAX];
     uint64_t voters = 0, opposed = 0;
     for (uint32_t slice = 0; slice < round->entry->slice_count; slice++) {
-        add_slice(round, slice, sums);
+        add_slice_sums(round, slice, sums);
     }
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
-        found[seat] = measure_of(&sums[seat]);
+        found[seat] = compute_measure(&sums[seat]);
         voters |= (uint64_t)is_measured(&found[seat]) << seat;
     }
     voters &= entry_voting_seats(round->entry);

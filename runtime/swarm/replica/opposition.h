@@ -25,12 +25,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { OPPOSITION_VOTERS_MIN = 4 }; /* with fewer, the others may be one honest member and a liar */
+/* with fewer voters, the others may be one honest member and one liar */
+enum { OPPOSITION_VOTERS_MIN = 4 };
 
 /* What a voter knows of the contributions to a proposed commit. */
 struct opposition_round {
-    const struct entry *entry; /* with its slices */
-    /* By seat: [entry->slice_count][SKETCH_BYTES], encoded; read where the slice lists the seat. */
+    const struct entry *entry; /* the proposed commit, with its slices */
+    /* For each seat, encoded sketches [entry->slice_count][SKETCH_BYTES]. Only those of slices
+     * to which the seat contributed are read. */
     const uint8_t *const *sketches;
     uint64_t silent; /* seats whose sketches are missing */
 };

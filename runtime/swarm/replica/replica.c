@@ -61,8 +61,8 @@ struct replica_device_memory replica_device_memory_of(const struct replica_shape
 
 /* ---- the inner weights ---- */
 
-/* The device records its failure; the caller that runs it checks the record before it uses the
- * values, so the status is not needed here. */
+/* The status is not needed here: the device records its failure, and the caller checks that
+ * record before it uses the values. */
 static void read_inner_weights(const struct flat_span *part, int64_t first, int64_t count,
                                float *values) {
     struct fault ignored;
@@ -78,7 +78,8 @@ static void write_inner_weights(const struct flat_span *part, const float *value
     (void)status;
 }
 
-/* The overlap of a chunk and a part; a count of 0 or less: none. */
+/* Returns the overlap of a chunk and a part. A count of 0 or less means that they do not
+ * overlap. */
 static struct replica_chunk overlap_with_chunk(struct replica_chunk chunk,
                                                const struct flat_span *part) {
     int64_t begin = chunk.begin > part->begin ? chunk.begin : part->begin;
@@ -106,7 +107,7 @@ void replica_pseudo_gradient(const struct replica *replica, struct replica_chunk
     }
 }
 
-static void copy_to_inner(struct replica *replica, bool host_only) {
+static void copy_outer_to_inner_weights(struct replica *replica, bool host_only) {
     for (int i = 0; i < replica->part_count; i++) {
         const struct flat_span *part = &replica->parts[i];
         if (!host_only || part->device_memory == NULL) {
@@ -116,19 +117,19 @@ static void copy_to_inner(struct replica *replica, bool host_only) {
 }
 
 void replica_reset_inner_on_cpu(struct replica *replica) {
-    copy_to_inner(replica, true);
+    copy_outer_to_inner_weights(replica, true);
 }
 
 void replica_reset_inner(struct replica *replica) {
     if (replica->device != NULL) {
         replica->device->methods->reset_inner(replica->device);
     }
-    copy_to_inner(replica, replica->device != NULL);
+    copy_outer_to_inner_weights(replica, replica->device != NULL);
 }
 
 /* ---- leaves ---- */
 
-struct leaf_hashing {               /* arguments of hash_one_leaf */
+struct hash_leaf_args {             /* arguments of hash_one_leaf */
     struct replica_chunk chunk;     /* the leaves to hash */
     const float *params, *momentum; /* outer state of the chunk */
     struct hash *hashes;            /* receives the leaf hashes */
@@ -148,7 +149,7 @@ static bool are_finite(const float *values, size_t count) {
 
 static void hash_one_leaf(void *context, int64_t item, int thread) {
     (void)thread;
-    struct leaf_hashing *leaf_hashing = context;
+    struct hash_leaf_args *leaf_hashing = context;
     int64_t first = item * LEAF_ELEMENTS;
     int64_t left = leaf_hashing->chunk.count - first;
     size_t bytes = sizeof(float) * (size_t)(left < LEAF_ELEMENTS ? left : LEAF_ELEMENTS);
@@ -165,7 +166,7 @@ static void hash_one_leaf(void *context, int64_t item, int thread) {
 bool replica_hash_leaves(const struct replica *replica, struct replica_chunk chunk,
                          const float *params, const float *momentum, struct hash *hashes) {
     ASSERT(chunk.begin % LEAF_ELEMENTS == 0);
-    struct leaf_hashing leaf_hashing = {
+    struct hash_leaf_args leaf_hashing = {
         .chunk = chunk, .params = params, .momentum = momentum, .hashes = hashes};
     pool_run(replica->compute->pool, hash_one_leaf, &leaf_hashing,
              (chunk.count + LEAF_ELEMENTS - 1) / LEAF_ELEMENTS);

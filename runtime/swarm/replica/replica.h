@@ -31,22 +31,26 @@
  *
  *     [0, P)   |---- slice 0 ----|---- slice 1 ----| ... |-- last --|     in blueprint order
  *
- * It depends only on P, the codec and members_max, so all members compute the same one. */
+ * The partition depends only on P, the codec and members_max, so all members compute the same
+ * one. */
 
 enum {
-    SLICES_PER_MEMBER = 4, /* number of slices that is aimed for, for each member */
-    SLICE_GRANULE = 256,   /* in elements; a multiple of each codec block and SIMD vector */
-    SLICE_BYTES_MAX = FRAME_PAYLOAD_MAX - 4096, /* 4096 bytes are for the message's fields */
+    SLICES_PER_MEMBER = 4, /* target number of slices for each member */
+    /* number of elements; a multiple of each codec's block and of each SIMD vector */
+    SLICE_GRANULE = 256,
+    /* 4096 bytes are reserved for the message's other fields */
+    SLICE_BYTES_MAX = FRAME_PAYLOAD_MAX - 4096,
     SLICE_BYTES_MIN = 16 << 10, /* least encoded size of a slice, unless the model is smaller */
 };
 
 struct slices {
     int64_t parameter_count; /* number of parameters of the model */
     enum codec codec;        /* encoding of the slices */
-    int64_t elements;        /* elements per slice, in whole granules; the last may have fewer */
-    uint32_t count;          /* 1 .. SWARM_SLICES_MAX */
-    uint64_t bytes_max;      /* encoded size of the longest slice, at most SLICE_BYTES_MAX */
-    uint64_t bytes;          /* encoded size of all slices */
+    /* elements per slice, a multiple of SLICE_GRANULE; the last slice may have fewer */
+    int64_t elements;
+    uint32_t count;     /* 1 .. SWARM_SLICES_MAX */
+    uint64_t bytes_max; /* encoded size of the longest slice, at most SLICE_BYTES_MAX */
+    uint64_t bytes;     /* encoded size of all slices */
 };
 
 struct slice_range {
@@ -55,9 +59,9 @@ struct slice_range {
     uint64_t bytes;     /* encoded */
 };
 
-/* slices_plan: choose the longest slices that give each of members_max members SLICES_PER_MEMBER
- * slices, within SLICE_BYTES_MIN and SLICE_BYTES_MAX encoded bytes. Small models are thereby
- * distributed over all members too.
+/* slices_plan: choose the longest slices with which each of members_max members gets
+ * SLICES_PER_MEMBER slices, from SLICE_BYTES_MIN to SLICE_BYTES_MAX encoded bytes each. So even a
+ * small model is distributed over all members.
  * limits  parameter_count > 0, members_max > 0
  * errors  STATUS_INPUT when P needs more than SWARM_SLICES_MAX slices; *slices untouched */
 MUST_CHECK enum status slices_plan(int64_t parameter_count, enum codec codec, uint32_t members_max,
@@ -82,7 +86,8 @@ struct hash slices_zero_root(const struct slices *slices);
 
 enum { REPLICA_DEVICE_SLOTS = 2 }; /* chunks that a device processes at a time */
 
-/* Elements [begin, begin + count): whole leaves of the flat space, or whole blocks of a slice. */
+/* Elements [begin, begin + count) of the flat parameter space: whole leaves, or whole codec
+ * blocks of a slice. */
 struct replica_chunk {
     int64_t begin, count; /* first element, and number of elements */
 };
@@ -97,9 +102,9 @@ struct device_step {
 
 struct replica_device;
 
-/* encode, advance and step return once the work is enqueued; the caller must have waited for the
- * slot's previous work. The device records its first failure (program_failure) and then ignores all
- * further work. No method allocates. */
+/* Methods of a device. encode, advance and step return once the work is enqueued; before them,
+ * the caller must have waited for the slot's previous work. The device records its first failure
+ * (program_failure) and then ignores all further work. No method allocates. */
 struct replica_device_methods {
     /* Encode the contribution of a chunk: outer - inner weights plus the feedback. */
     void (*encode)(struct replica_device *device, int slot, struct replica_chunk chunk);
@@ -125,7 +130,8 @@ struct replica_device_memory {
                          REPLICA_DEVICE_WORDS bytes */
 };
 
-enum { REPLICA_DEVICE_WORDS = 64 }; /* in bytes: alignment of buffers, and size of a counter */
+/* alignment of a slot's buffers and size of its counter, in bytes */
+enum { REPLICA_DEVICE_WORDS = 64 };
 
 struct replica_shape;
 struct replica_device_memory replica_device_memory_of(const struct replica_shape *shape);
@@ -137,7 +143,8 @@ enum {
         8 * LEAF_ELEMENTS, /* elements processed at a time: a leaf for each of eight threads */
 };
 
-/* The inner weights of elements [begin, begin + count) of the flat space, fp32. */
+/* A part of the inner weights: elements [begin, begin + count) of the flat parameter space,
+ * fp32. */
 struct flat_span {
     int64_t begin, count;                      /* first element, and number of elements */
     float *values;                             /* inner weights of these elements */
@@ -151,13 +158,14 @@ struct replica_memory {
                                     member's contributions that is still to be sent, and the error
                                     of re-encoding the means of the slices that it owns */
     uint64_t contribution;       /* this member's encoded contribution */
-    uint64_t declared;           /* tree and norms of its slices (contribution.h) */
-    uint64_t results;            /* encoded results of RESULT_ROUNDS rounds */
-    uint64_t slots;              /* other members' contributions to slices that this member owns:
+    /* Merkle tree and norms of the contribution's slices (contribution.h) */
+    uint64_t declared;
+    uint64_t results;          /* encoded results of RESULT_ROUNDS rounds */
+    uint64_t slots;            /* other members' contributions to slices that this member owns:
                                     members_max x CONTRIBUTION_SLOTS_PER_MEMBER x bytes_max */
-    uint64_t residual_sources;   /* size of the table that assigns residuals to results */
-    uint64_t leaves;             /* hashes of the leaves of the current and of the voted state */
-    uint64_t scratch;            /* two buffers of REPLICA_CHUNK_ELEMENTS f32 elements */
+    uint64_t residual_sources; /* table that assigns residuals to results */
+    uint64_t leaves;           /* hashes of the leaves of the current and of the voted state */
+    uint64_t scratch;          /* two buffers of REPLICA_CHUNK_ELEMENTS f32 elements */
 };
 
 struct replica_shape {
@@ -182,25 +190,26 @@ struct replica {
     float *params, *momentum;      /* [P] */
     float *feedback, *residual;    /* [P] or NULL */
     uint8_t *contribution;         /* [slices.bytes] */
-    /* of the contribution: [merkle_list_node_count(slices.count)] the tree over its slices, and
-     * [slices.count] their norms */
+    /* Of the contribution: [merkle_list_node_count(slices.count)] nodes of the Merkle tree over
+     * its slices, and [slices.count] norms of the slices. */
     struct hash *declared_nodes;
     double *declared_norms;
     uint8_t *results; /* [RESULT_ROUNDS][slices.bytes]: round r in row r % RESULT_ROUNDS */
     uint8_t *slots;   /* [members_max * CONTRIBUTION_SLOTS_PER_MEMBER][slices.bytes_max] */
     struct residual_source *residual_sources; /* [slices.count]; NULL without `residual` */
-    /* [leaf_count]: hashes of the leaves, and of those voted on */
+    /* [leaf_count] each: hashes of the current leaves, and of the leaves of the state voted for */
     struct hash *leaves, *voted_leaves;
     float *scratch;
     const struct flat_span *parts; /* spans of inner weights in ascending order that cover [0, P) */
     int part_count;                /* number of elements of `parts` */
     struct hash root;              /* root of the current state */
-    struct hash voted_root;        /* of `voted_leaves` */
-    uint32_t voted_round;          /* the round after which the state has voted_root; 0: none */
+    struct hash voted_root;        /* root over `voted_leaves` */
+    /* round whose results lead to the state with voted_root; 0: none */
+    uint32_t voted_round;
 };
 
-/* replica_bind_declared: place declared_nodes and declared_norms in an extent of
- * replica_memory.declared bytes, 8-byte aligned.
+/* replica_bind_declared: set declared_nodes and declared_norms to point into `memory`, which has
+ * replica_memory.declared bytes and is 8-byte aligned.
  * limits  replica->shape is set */
 void replica_bind_declared(struct replica *replica, void *memory);
 
@@ -210,16 +219,17 @@ uint64_t replica_leaf_count(int64_t parameter_count);
 uint64_t replica_state_bytes(int64_t parameter_count);
 
 /* replica_init_state: copy the inner weights to params, zero momentum and feedback, and compute the
- * leaf hashes and the root. replica_refresh_hashes: compute hashes and root again, after the caller
- * filled params and momentum (from a snapshot). */
+ * leaf hashes and the root. replica_refresh_hashes: compute the leaf hashes and the root again,
+ * after the caller filled params and momentum from a snapshot. */
 void replica_init_state(struct replica *replica);
 void replica_refresh_hashes(struct replica *replica);
 
-/* replica_release_device: release the device, if there is one; `compute` does all work then. */
+/* replica_release_device: release the device, if there is one. From then on, `compute` does all
+ * work. */
 void replica_release_device(struct replica *replica);
 
 /* replica_encode_contribution: encode this member's contribution to every slice: outer - inner
- * weights plus the feedback, which stays unchanged. false when a value is not finite: the
+ * weights plus the feedback, which stays unchanged. Returns false if a value is not finite; the
  * contribution is then all zeros, and the member must declare 0 tokens. */
 MUST_CHECK bool replica_encode_contribution(struct replica *replica);
 
@@ -280,10 +290,10 @@ struct hash replica_root_after(struct replica *replica, uint32_t round);
  *         returned entry->root */
 struct hash replica_apply(struct replica *replica, const struct entry *entry, int seat);
 
-/* replica_clear_feedback: zero the feedback, because it belongs to another history.
+/* replica_clear_feedback: zero the feedback, because it belongs to states that were rolled back.
  * replica_clear_sent_feedback: zero the feedback of the slices in which `entry` contains a
- * contribution of `id`. An earlier process made that contribution: it included the feedback, and
- * its encoding error is unknown. */
+ * contribution of `id` from an earlier process. That contribution included the feedback, and its
+ * encoding error is unknown. */
 void replica_clear_feedback(struct replica *replica);
 void replica_clear_sent_feedback(struct replica *replica, const struct entry *entry,
                                  const struct identity *id);
@@ -297,8 +307,9 @@ void replica_reset_inner(struct replica *replica);
 size_t replica_read_leaf(const struct replica *replica, uint64_t index, uint8_t *bytes);
 void replica_write_leaf(struct replica *replica, uint64_t index, const uint8_t *bytes);
 
-/* replica_replay_leaf: apply the results of `round` to leaf `index` only, with the same bits as
- * replica_apply, and update its hash. Root, feedback and inner weights stay unchanged.
+/* replica_replay_leaf: apply the results of `round` to leaf `index` only, with bits identical to
+ * those of replica_apply, and update the leaf's hash. Root, feedback and inner weights stay
+ * unchanged.
  * limits  the results of the slices that overlap the leaf are present; `compute` belongs to the
  *         calling thread; no other thread uses params, momentum and scratch */
 void replica_replay_leaf(const struct compute *compute, struct replica *replica, uint64_t index,

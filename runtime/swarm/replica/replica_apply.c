@@ -1,5 +1,5 @@
-/* replica_apply: applies a round's results to the outer state. A trial computes only the new root,
- * for the vote. */
+/* replica_apply: applies a round's results to the outer state, or, in a trial for a vote, only
+ * computes the root that the state would have. */
 #include "base/check.h"
 #include "kernels/items.h"
 #include "kernels/outer.h"
@@ -7,14 +7,14 @@
 
 #include <string.h>
 
-/* Where the outer step of a chunk writes its output. */
-struct destination {          /* where the outer step of a chunk writes */
+/* Buffers for the output of the outer step of a chunk. */
+struct step_output {          /* output of the outer step of a chunk */
     float *params, *momentum; /* [chunk.count]: receive the new values */
 };
 
 /* Performs the outer step of one chunk with the results of `round` on the threads of `compute`. */
 static void step_chunk(const struct compute *compute, const struct replica *replica, uint32_t round,
-                       struct replica_chunk chunk, struct destination destination) {
+                       struct replica_chunk chunk, struct step_output destination) {
     const struct replica_shape *shape = &replica->shape;
     float *mean = replica_scratch(replica, 0);
     const uint8_t *results = replica_result(replica, round, 0);
@@ -32,7 +32,7 @@ static void step_chunk(const struct compute *compute, const struct replica *repl
 }
 
 /* One outer step over the whole parameter space. */
-struct pass {                /* an outer step over the whole replica */
+struct outer_step_pass {     /* an outer step over the whole replica */
     struct replica *replica; /* the replica to step */
     uint32_t round;          /* round whose results are applied */
     bool is_trial;           /* the results go to scratch, not to the state */
@@ -40,7 +40,7 @@ struct pass {                /* an outer step over the whole replica */
     bool is_finite;          /* no value that was hashed is infinite or NaN */
 };
 
-static struct replica_chunk chunk_at_index(const struct pass *pass, int64_t index) {
+static struct replica_chunk chunk_at_index(const struct outer_step_pass *pass, int64_t index) {
     return replica_chunk_at(index * REPLICA_CHUNK_ELEMENTS,
                             pass->replica->shape.slices.parameter_count);
 }
@@ -49,20 +49,20 @@ static int slot_of_chunk(int64_t index) {
     return (int)(index % REPLICA_DEVICE_SLOTS);
 }
 
-static struct destination destination_of_chunk(const struct pass *pass, int64_t index) {
+static struct step_output output_of_chunk(const struct outer_step_pass *pass, int64_t index) {
     const struct replica *replica = pass->replica;
     int64_t begin = chunk_at_index(pass, index).begin;
     int first = replica->device == NULL ? 0 : 2 * slot_of_chunk(index);
     return pass->is_trial
-               ? (struct destination){replica_scratch(replica, first),
+               ? (struct step_output){replica_scratch(replica, first),
                                       replica_scratch(replica, first + 1)}
-               : (struct destination){replica->params + begin, replica->momentum + begin};
+               : (struct step_output){replica->params + begin, replica->momentum + begin};
 }
 
-static void begin_step_of_chunk(const struct pass *pass, int64_t index) {
+static void begin_step_of_chunk(const struct outer_step_pass *pass, int64_t index) {
     const struct replica *replica = pass->replica;
     struct replica_chunk chunk = chunk_at_index(pass, index);
-    struct destination destination = destination_of_chunk(pass, index);
+    struct step_output destination = output_of_chunk(pass, index);
     if (replica->device == NULL) {
         step_chunk(replica->compute, replica, pass->round, chunk, destination);
         return;
@@ -75,8 +75,8 @@ static void begin_step_of_chunk(const struct pass *pass, int64_t index) {
     replica->device->methods->step(replica->device, slot_of_chunk(index), &step);
 }
 
-static void end_step_of_chunk(struct pass *pass, int64_t index) {
-    struct destination destination = destination_of_chunk(pass, index);
+static void end_step_of_chunk(struct outer_step_pass *pass, int64_t index) {
+    struct step_output destination = output_of_chunk(pass, index);
     bool steps_are_finite = replica_wait_slot(pass->replica, slot_of_chunk(index));
     (void)steps_are_finite;
     if (pass->hashes != NULL) {
@@ -86,8 +86,9 @@ static void end_step_of_chunk(struct pass *pass, int64_t index) {
     }
 }
 
-/* A device computes the next chunk while the CPU hashes this one. */
-static void run_pass(struct pass *pass) {
+/* Executes the pass chunk by chunk. A device computes the next chunk while the CPU hashes the
+ * current one. */
+static void run_pass(struct outer_step_pass *pass) {
     int64_t count =
         items_count(pass->replica->shape.slices.parameter_count, REPLICA_CHUNK_ELEMENTS);
     int64_t ahead = pass->replica->device == NULL ? 1 : REPLICA_DEVICE_SLOTS;
@@ -103,7 +104,7 @@ static void run_pass(struct pass *pass) {
 
 struct hash replica_root_after(struct replica *replica, uint32_t round) {
     static const struct hash NO_ROOT;
-    struct pass pass = {replica, round, true, replica->voted_leaves, true};
+    struct outer_step_pass pass = {replica, round, true, replica->voted_leaves, true};
     run_pass(&pass);
     if (!pass.is_finite) {
         replica_drop_vote(replica);
@@ -122,7 +123,8 @@ struct hash replica_apply(struct replica *replica, const struct entry *entry, in
     if (seat >= 0 && replica->feedback != NULL) {
         replica_advance_feedback(replica, entry, (uint32_t)seat);
     }
-    struct pass pass = {replica, entry->round, false, is_hashed ? NULL : replica->leaves, true};
+    struct outer_step_pass pass = {replica, entry->round, false, is_hashed ? NULL : replica->leaves,
+                                   true};
     run_pass(&pass);
     if (is_hashed) {
         memcpy(replica->leaves, replica->voted_leaves,
@@ -133,7 +135,7 @@ struct hash replica_apply(struct replica *replica, const struct entry *entry, in
     if (replica->device == NULL) {
         replica_reset_inner(replica);
     } else {
-        /* device_step has reset the inner weights on the device. */
+        /* The device has already reset its inner weights (device_step.resets_inner). */
         replica_reset_inner_on_cpu(replica);
     }
     return root;
@@ -142,7 +144,7 @@ struct hash replica_apply(struct replica *replica, const struct entry *entry, in
 void replica_replay_leaf(const struct compute *compute, struct replica *replica, uint64_t index,
                          uint32_t round) {
     struct replica_chunk leaf = replica_chunk_of_leaf(replica, index);
-    struct destination own = {replica->params + leaf.begin, replica->momentum + leaf.begin};
+    struct step_output own = {replica->params + leaf.begin, replica->momentum + leaf.begin};
     size_t half = sizeof(float) * (size_t)leaf.count;
     step_chunk(compute, replica, round, leaf, own);
     const struct hash hash = merkle_leaf_hash_joined(own.params, half, own.momentum, half);

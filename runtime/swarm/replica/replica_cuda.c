@@ -34,7 +34,7 @@ static struct slot_memory slot_memory_of(const struct replica_cuda *cuda, int sl
                                 .rejected_count = (int32_t *)(begin + bytes - words)};
 }
 
-/* Returns the host copy of the number of values that an encoding rejected as not finite. */
+/* Returns the slot's counter in host memory of values that the encoding rejected as not finite. */
 static int32_t *rejected_count_of(const struct replica_cuda *cuda, int slot) {
     return (int32_t *)replica_scratch(cuda->replica, 2 * REPLICA_DEVICE_SLOTS) + slot;
 }
@@ -47,7 +47,8 @@ static bool has_failed(const struct cuda_compute *compute) {
     return compute->failure->result != CUDA_SUCCESS;
 }
 
-/* Sets the CUDA context, because the calling thread may not have one yet. */
+/* Makes the device's CUDA context current, because the calling thread may not have one yet.
+ * Returns the kernels of the slot. */
 static const struct cuda_compute *set_context(const struct replica_cuda *cuda, int slot) {
     const struct cuda_compute *compute = &cuda->compute[slot];
     if (!has_failed(compute)) {
@@ -72,7 +73,7 @@ static void enqueue_value_copy(const struct cuda_compute *compute, float *to, co
     enqueue_copy(compute, to, from, (uint64_t)count * sizeof *to);
 }
 
-static bool wait(struct replica_device *device, int slot) {
+static bool wait_for_slot(struct replica_device *device, int slot) {
     struct replica_cuda *cuda = as_replica_cuda(device);
     const struct cuda_compute *compute = set_context(cuda, slot);
     if (!has_failed(compute)) {
@@ -86,10 +87,11 @@ static bool wait(struct replica_device *device, int slot) {
 
 /* ---- contributions ---- */
 
-/* Returns the overlap of a chunk and a part. A count of 0 or less means that they do not
+/* Returns the overlap_with_part of a chunk and a part. A count of 0 or less means that they do not
 
- * overlap. */
-static struct replica_chunk overlap(struct replica_chunk chunk, const struct flat_span *part) {
+ * overlap_with_part. */
+static struct replica_chunk overlap_with_part(struct replica_chunk chunk,
+                                              const struct flat_span *part) {
     int64_t begin = chunk.begin > part->begin ? chunk.begin : part->begin;
     int64_t end = chunk.begin + chunk.count;
     int64_t part_end = part->begin + part->count;
@@ -121,7 +123,7 @@ static void make_pseudo_gradient(const struct replica_cuda *cuda, int slot,
     const struct slot_memory memory = slot_memory_of(cuda, slot);
     enqueue_value_copy(compute, memory.values, replica->params + chunk.begin, chunk.count);
     for (int i = 0; i < replica->part_count; i++) {
-        struct replica_chunk shared = overlap(chunk, &replica->parts[i]);
+        struct replica_chunk shared = overlap_with_part(chunk, &replica->parts[i]);
         if (shared.count > 0) {
             const float *inner =
                 find_inner_on_device(cuda, slot, chunk, &replica->parts[i], shared);
@@ -134,8 +136,8 @@ static void make_pseudo_gradient(const struct replica_cuda *cuda, int slot,
 /* Encodes a chunk in its slot. If `keeps_error` is true, the encoding error replaces the
 
  * feedback. */
-static void encode_in_slot(const struct replica_cuda *cuda, int slot, struct replica_chunk chunk,
-                           bool keeps_error) {
+static void enqueue_encoding_in_slot(const struct replica_cuda *cuda, int slot,
+                                     struct replica_chunk chunk, bool keeps_error) {
     const struct replica *replica = cuda->replica;
     const struct cuda_compute *compute = &cuda->compute[slot];
     const struct slot_memory memory = slot_memory_of(cuda, slot);
@@ -159,12 +161,12 @@ static void encode_in_slot(const struct replica_cuda *cuda, int slot, struct rep
     cuda_codec_encode(compute, &args, memory.encoded, memory.rejected_count);
 }
 
-static void encode(struct replica_device *device, int slot, struct replica_chunk chunk) {
+static void enqueue_encoding(struct replica_device *device, int slot, struct replica_chunk chunk) {
     struct replica_cuda *cuda = as_replica_cuda(device);
     const struct replica *replica = cuda->replica;
     const struct cuda_compute *compute = set_context(cuda, slot);
     const struct slot_memory memory = slot_memory_of(cuda, slot);
-    encode_in_slot(cuda, slot, chunk, false);
+    enqueue_encoding_in_slot(cuda, slot, chunk, false);
     enqueue_copy(compute, replica->contribution + replica_encoded_offset(replica, chunk.begin),
                  memory.encoded, codec_bytes(replica->shape.slices.codec, chunk.count));
     enqueue_copy(compute, rejected_count_of(cuda, slot), memory.rejected_count,
@@ -172,24 +174,25 @@ static void encode(struct replica_device *device, int slot, struct replica_chunk
     cuda->has_unread_count[slot] = true;
 }
 
-/* Encodes the same values again, because `encode` does not keep the encoding error. */
-static void advance(struct replica_device *device, int slot, struct replica_chunk chunk) {
+/* Encodes the same values again, because `enqueue_encoding` does not store the encoding error. */
+static void enqueue_feedback_update(struct replica_device *device, int slot,
+                                    struct replica_chunk chunk) {
     struct replica_cuda *cuda = as_replica_cuda(device);
     const struct cuda_compute *compute = set_context(cuda, slot);
-    encode_in_slot(cuda, slot, chunk, true);
+    enqueue_encoding_in_slot(cuda, slot, chunk, true);
     enqueue_value_copy(compute, cuda->replica->feedback + chunk.begin,
                        slot_memory_of(cuda, slot).moments, chunk.count);
 }
 
 /* ---- the outer step ---- */
 
-static void reset_inner_in_slot(const struct replica_cuda *cuda, int slot,
-                                struct replica_chunk chunk) {
+static void enqueue_inner_reset_in_slot(const struct replica_cuda *cuda, int slot,
+                                        struct replica_chunk chunk) {
     const struct replica *replica = cuda->replica;
     const float *values = slot_memory_of(cuda, slot).values;
     for (int i = 0; i < replica->part_count; i++) {
         const struct flat_span *part = &replica->parts[i];
-        struct replica_chunk shared = overlap(chunk, part);
+        struct replica_chunk shared = overlap_with_part(chunk, part);
         if (part->device_memory != NULL && shared.count > 0) {
             enqueue_value_copy(&cuda->compute[slot], part->values + (shared.begin - part->begin),
                                values + (shared.begin - chunk.begin), shared.count);
@@ -197,7 +200,8 @@ static void reset_inner_in_slot(const struct replica_cuda *cuda, int slot,
     }
 }
 
-static void step(struct replica_device *device, int slot, const struct device_step *step) {
+static void enqueue_outer_step(struct replica_device *device, int slot,
+                               const struct device_step *step) {
     struct replica_cuda *cuda = as_replica_cuda(device);
     const struct replica *replica = cuda->replica;
     const struct cuda_compute *compute = set_context(cuda, slot);
@@ -223,11 +227,11 @@ static void step(struct replica_device *device, int slot, const struct device_st
     enqueue_value_copy(compute, step->params, memory.values, chunk.count);
     enqueue_value_copy(compute, step->momentum, memory.moments, chunk.count);
     if (step->resets_inner) {
-        reset_inner_in_slot(cuda, slot, chunk);
+        enqueue_inner_reset_in_slot(cuda, slot, chunk);
     }
 }
 
-static void reset_inner(struct replica_device *device) {
+static void enqueue_inner_reset(struct replica_device *device) {
     struct replica_cuda *cuda = as_replica_cuda(device);
     const struct replica *replica = cuda->replica;
     const struct cuda_compute *compute = set_context(cuda, 0);
@@ -237,14 +241,14 @@ static void reset_inner(struct replica_device *device) {
             enqueue_value_copy(compute, part->values, replica->params + part->begin, part->count);
         }
     }
-    bool is_finite = wait(device, 0);
+    bool is_finite = wait_for_slot(device, 0);
     (void)is_finite;
 }
 
 /* ---- initialization and release ---- */
 
 /* Errors of a failed device are ignored, because its failure is already recorded. */
-static void release(struct replica_device *device) {
+static void release_cuda_device(struct replica_device *device) {
     struct replica_cuda *cuda = as_replica_cuda(device);
     for (int slot = 0; slot < REPLICA_DEVICE_SLOTS; slot++) {
         const struct cuda_compute *compute = set_context(cuda, slot);
@@ -254,15 +258,14 @@ static void release(struct replica_device *device) {
     }
 }
 
-static const struct replica_device_methods METHODS = {.encode = encode,
-                                                      .advance = advance,
-                                                      .step = step,
-                                                      .wait = wait,
-                                                      .reset_inner = reset_inner,
-                                                      .release = release};
+static const struct replica_device_methods METHODS = {.encode = enqueue_encoding,
+                                                      .advance = enqueue_feedback_update,
+                                                      .step = enqueue_outer_step,
+                                                      .wait = wait_for_slot,
+                                                      .reset_inner = enqueue_inner_reset,
+                                                      .release = release_cuda_device};
 
-/* Runs each kind of work on arrays of zeros; contribution, feedback and outer step are then zeros
- * too. */
+/* Executes each kind of work once on arrays of zeros, which stay zero. */
 static void warm_up(struct replica_cuda *cuda) {
     const struct replica *replica = cuda->replica;
     struct replica_chunk first = replica_chunk_at(0, replica->shape.slices.parameter_count);
@@ -270,12 +273,12 @@ static void warm_up(struct replica_cuda *cuda) {
         const struct device_step zero_step = {.chunk = first,
                                               .params = replica_scratch(replica, 2 * slot),
                                               .momentum = replica_scratch(replica, 2 * slot + 1)};
-        encode(&cuda->device, slot, first);
+        enqueue_encoding(&cuda->device, slot, first);
         if (replica->feedback != NULL) {
-            advance(&cuda->device, slot, first);
+            enqueue_feedback_update(&cuda->device, slot, first);
         }
-        step(&cuda->device, slot, &zero_step);
-        bool is_finite = wait(&cuda->device, slot);
+        enqueue_outer_step(&cuda->device, slot, &zero_step);
+        bool is_finite = wait_for_slot(&cuda->device, slot);
         ASSERT(is_finite || has_failed(&cuda->compute[slot]));
     }
 }
@@ -301,7 +304,7 @@ enum status replica_cuda_init(const struct replica_cuda_args *args, struct repli
                                          fault);
     }
     if (status != OK) {
-        release(&made->device);
+        release_cuda_device(&made->device);
         return status;
     }
     replica_attach_device(replica, &made->device);

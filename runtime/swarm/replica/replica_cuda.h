@@ -28,7 +28,8 @@ struct replica_cuda {
  * memory   *made must not move until replica->device->methods->release
  * errors   STATUS_FAILED; replica->device is then NULL and all resources are released */
 struct replica_cuda_args {
-    const struct cuda_compute *compute; /* the streams are made from it */
+    /* driver and kernels from which the compute object of each slot is made */
+    const struct cuda_compute *compute;
     const struct cuda_device *gpu;
     void *slots;
 };

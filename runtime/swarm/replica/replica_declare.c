@@ -1,11 +1,11 @@
-/* replica_declare: what a member declares of its encoded contribution, and the proofs that it sends
- * with the slices. */
+/* replica_declare: computes the declaration of a member's encoded contribution, and the proofs
+ * that it sends with the slices. */
 #include "base/bytes.h"
 #include "runtime/swarm/replica/replica_state.h"
 
 #include <math.h>
 
-/* The norms follow the tree in one extent. */
+/* The tree and the norms share one extent, with the norms after the tree. */
 static uint64_t declared_norms_offset(uint32_t slice_count) {
     return align_up(merkle_list_node_count(slice_count) * sizeof(struct hash), sizeof(double));
 }
@@ -20,7 +20,7 @@ void replica_bind_declared(struct replica *replica, void *memory) {
         (double *)((char *)memory + declared_norms_offset(replica->shape.slices.count));
 }
 
-/* Stores the hash and the energy of a slice in the places of its leaf and its norm. */
+/* Stores the hash of a slice where its leaf will be, and its energy where its norm will be. */
 static void measure_slice(void *context, int64_t item, int thread) {
     (void)thread;
     struct replica *replica = context;

@@ -32,7 +32,8 @@ static void update_feedback_on_cpu(const struct replica *replica, struct replica
              items_count(chunk.count, ITEM_ELEMENTS));
 }
 
-/* feedback = gradient + feedback - decoded contribution: codec_encode's residual, to the bit. */
+/* feedback = gradient + feedback - decoded contribution, bit-identical to the residual of
+ * codec_encode. */
 static void update_chunk_feedback_on_cpu(struct replica *replica, struct replica_chunk chunk) {
     float *gradient = replica_scratch(replica, 0);
     replica_pseudo_gradient(replica, chunk, gradient);
@@ -51,13 +52,15 @@ static void update_chunk_feedback(struct replica *replica, struct replica_chunk 
         return;
     }
     bool was_finite =
-        replica_wait_slot(replica, *slot); /* cannot fail: encoding checked the same values */
+        /* cannot fail: the same values were encoded, and so checked, before */
+        replica_wait_slot(replica, *slot);
     (void)was_finite;
     replica->device->methods->advance(replica->device, *slot, chunk);
     *slot = (*slot + 1) % REPLICA_DEVICE_SLOTS;
 }
 
-static void update_sent_slices(struct replica *replica, const struct entry *entry, uint32_t seat) {
+static void update_feedback_of_sent_slices(struct replica *replica, const struct entry *entry,
+                                           uint32_t seat) {
     int slot = 0;
     for (uint32_t s = 0; s < entry->slice_count; s++) {
         struct slice_range range = slices_range(&replica->shape.slices, s);
@@ -76,7 +79,7 @@ void replica_advance_feedback(struct replica *replica, const struct entry *entry
     const struct slices *slices = &replica->shape.slices;
     ASSERT(entry->slice_count == slices->count && seat < entry->seat_count);
     if (entry->members[seat].weight > 0) {
-        update_sent_slices(replica, entry, seat);
+        update_feedback_of_sent_slices(replica, entry, seat);
     }
     for (uint32_t s = 0; s < slices->count; s++) {
         const struct entry_slice *line = &entry->slices[s];

@@ -48,17 +48,18 @@ struct replica_chunk replica_chunk_of_leaf(const struct replica *replica, uint64
 /* replica_root_of: compute the root from the hashes of all leaves. */
 struct hash replica_root_of(const struct replica *replica, const struct hash *hashes);
 
-/* replica_declared_bytes: the size of the tree and the norms of a contribution. */
+/* replica_declared_bytes: the size of a contribution's Merkle tree and norms. */
 uint64_t replica_declared_bytes(uint32_t slice_count);
 
 /* replica_reset_inner_on_cpu: perform replica_reset_inner for inner weights in host memory. */
 void replica_reset_inner_on_cpu(struct replica *replica);
 
-/* replica_set_root: set the root of the current state, and discard a computed vote.
+/* replica_set_root: set the root of the current state, and discard the root computed for a vote.
  * replica_set_leaf_hash: set the hash of leaf `index`.
  * replica_set_vote: record that the state after `round` has this root and the hashes in
  * voted_leaves.
- * replica_drop_vote: discard a computed vote, because its results may change.
+ * replica_drop_vote: discard the root computed for a vote, because results that it depends on may
+ * change.
  * replica_attach_device: perform most of the arithmetic on `device` from now on. */
 void replica_set_root(struct replica *replica, const struct hash *root);
 void replica_set_leaf_hash(struct replica *replica, uint64_t index, const struct hash *hash);

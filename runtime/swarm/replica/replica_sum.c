@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* outer_token_share requires a smaller total weight. */
+/* Total weights must be below this, because outer_token_share requires it. */
 static const uint64_t TOTAL_WEIGHT_END = (uint64_t)1 << 53;
 
 uint8_t *replica_own_contribution(const struct replica *replica, uint32_t slice) {
@@ -71,8 +71,8 @@ static bool encode_on_device(struct replica *replica) {
     return finite;
 }
 
-/* Slices are contiguous and end at whole blocks, so their encodings concatenate to the encoding of
- * the whole space, and chunks need not match slices. */
+/* Encodes chunk by chunk, not slice by slice: slices are contiguous and consist of whole codec
+ * blocks, so the concatenated encodings of the slices are the encoding of the whole space. */
 bool replica_encode_contribution(struct replica *replica) {
     const struct slices *slices = &replica->shape.slices;
     bool finite = replica->device == NULL || encode_on_device(replica);
@@ -105,8 +105,8 @@ float replica_addend_share(const struct addend *addend, uint64_t total) {
                       : outer_token_share((int64_t)addend->weight, (int64_t)total) * addend->clip;
 }
 
-/* Returns the factor of this member's addend; 0 if it has none. */
-static float own_share(const struct addend *addends, uint32_t count, uint64_t total) {
+/* Returns the factor of this member's own addend in the mean; 0 if there is none. */
+static float own_addend_share(const struct addend *addends, uint32_t count, uint64_t total) {
     float share = 0;
     for (uint32_t i = 0; i < count; i++) {
         share = addends[i].is_own ? replica_addend_share(&addends[i], total) : share;
@@ -122,7 +122,7 @@ static float residual_divisor(float share, uint32_t count) {
 }
 
 struct mean {                     /* weighted mean of the contributions to a slice */
-    const struct addend *addends; /* contributions to add */
+    const struct addend *addends; /* contributions to the mean, with their weights */
     uint32_t count;               /* number of addends */
     uint64_t total;               /* sum of the weights of all addends */
     struct slice_range range;     /* elements and bytes of the slice */
@@ -130,10 +130,10 @@ struct mean {                     /* weighted mean of the contributions to a sli
     float *residual;              /* [P]: receives the error of the encoding; NULL: not needed */
 };
 
-/* Encodes one chunk of a slice's mean into the result. false: a value is too large for the
- * codec. */
-static bool sum_chunk(const struct replica *replica, const struct mean *mean,
-                      struct replica_chunk chunk) {
+/* Encodes one chunk of a slice's mean into the result. Returns false if a value is too large for
+ * the codec. */
+static bool encode_mean_of_chunk(const struct replica *replica, const struct mean *mean,
+                                 struct replica_chunk chunk) {
     enum codec codec = replica->shape.slices.codec;
     float *sums = replica_scratch(replica, 0);
     uint64_t offset = codec_bytes(codec, chunk.begin - mean->range.begin);
@@ -153,12 +153,13 @@ static bool sum_chunk(const struct replica *replica, const struct mean *mean,
     return codec_encode(replica->compute, &encode, mean->result + offset);
 }
 
-/* Encodes the mean of a slice, or zeros if it is too large for the codec: then returns false. */
+/* Encodes the mean of a slice. If a value is too large for the codec, encodes zeros and returns
+ * false. */
 static bool encode_mean(const struct replica *replica, const struct mean *mean) {
     bool fits = true;
     for (int64_t at = mean->range.begin; at < mean->range.end && fits;
          at += REPLICA_CHUNK_ELEMENTS) {
-        fits = sum_chunk(replica, mean, replica_chunk_at(at, mean->range.end));
+        fits = encode_mean_of_chunk(replica, mean, replica_chunk_at(at, mean->range.end));
     }
     if (!fits) {
         memset(mean->result, 0, mean->range.bytes);
@@ -188,7 +189,7 @@ struct hash replica_sum(struct replica *replica, uint32_t round, uint32_t slice,
     bool fits = encode_mean(replica, &mean);
     struct hash hash = hash_of(mean.result, mean.range.bytes);
     if (replica->residual_sources != NULL) {
-        float share = own_share(addends, count, mean.total);
+        float share = own_addend_share(addends, count, mean.total);
         float divisor = fits ? residual_divisor(share, count) : 0;
         replica->residual_sources[slice] = (struct residual_source){hash, divisor};
     }

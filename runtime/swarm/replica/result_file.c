@@ -8,8 +8,8 @@
 
 static const char MARK[16] = "skep results 1\n";
 
-/* The header of a file; its rows and a hash follow. All integers are little-endian, as those of
- * every supported processor. */
+/* The header of a result file, before its rows and their hash. Integers are little-endian in the
+ * file, and on every supported processor. */
 struct result_header {
     char mark[sizeof MARK];
     uint32_t round;

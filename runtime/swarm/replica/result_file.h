@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The layout that all files of a swarm share. */
+/* The layout of result files, which is the same for all rounds of a swarm. */
 struct result_files {
     struct slices slices; /* division of the parameters into slices */
     uint8_t *header;      /* Scratch memory for the fields from the mark to the hash. */
@@ -57,8 +57,8 @@ MUST_CHECK bool result_file_read_slice(const struct slices *slices, const char *
                                        uint32_t round, uint32_t slice, const struct hash *hash,
                                        uint8_t *bytes);
 
-/* result_index: stores the owner, contributors and signature of each result in a replica's rows, so
- * that this member can send the result to members that lack it.
+/* result_index: for each result that a replica has in memory, its owner, contributors and
+ * signature, with which this member can send the result to members that lack it.
  *
  *     round 7 | s0 | s1 |    | s3 |      RESULT_ROUNDS rows: the open and the previous round
  *     round 8 | s0 |    |    |    |      a new round reuses the row of the oldest round */
@@ -83,8 +83,8 @@ struct result_index {
 size_t result_index_memory_bytes(uint32_t slice_count);
 void result_index_init(struct result_index *index, void *memory, uint32_t slice_count);
 
-/* result_index_slot: clear and return the entry of a result whose bytes are about to change. The
- * caller fills it in when the bytes are complete. */
+/* result_index_slot: clear and return the index element of a result whose bytes are about to
+ * change. The caller fills it in when the bytes are complete. */
 struct stored_result *result_index_slot(struct result_index *index, uint32_t round, uint32_t slice);
 
 /* result_index_find: return the stored result of a round and slice if it has this hash, else

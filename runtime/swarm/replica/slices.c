@@ -48,7 +48,8 @@ struct slice_range slices_range(const struct slices *slices, uint32_t index) {
                                 .bytes = codec_bytes(slices->codec, count)};
 }
 
-/* In every codec, zeros are encoded as zero bytes: scales of 0 and codes of 0. */
+/* The leaf of a slice of zeros. In every codec, zeros are encoded as zero bytes: scales of 0 and
+ * codes of 0. */
 static struct hash zero_leaf(const struct slices *slices, uint32_t index) {
     static const uint8_t ZEROS[4096];
     struct hash_state state;
@@ -62,7 +63,7 @@ static struct hash zero_leaf(const struct slices *slices, uint32_t index) {
     return contribution_leaf(&hash, 0);
 }
 
-/* Only the last slice may have another length. */
+/* Computes only two leaves, because only the last slice may have another length. */
 struct hash slices_zero_root(const struct slices *slices) {
     struct merkle_stack stack = {.leaf_count = 0};
     const struct hash first = zero_leaf(slices, 0);

@@ -1,5 +1,5 @@
-/* state_file: an outer state in one file, for a rollback to it. The leaves are stored as members
- * send them, so that one leaf can be read and sent without the others.
+/* state_file: stores an outer state in one file, so that a rollback can return to it. The leaves
+ * are stored as members send them, so that one leaf can be read and sent without the others.
  *
  *     "skep state 1" LF NUL .. | round 4 | commits 4 | parameters 8 | root 32      64 bytes
  *     the hash of each leaf 32 ..
@@ -12,16 +12,16 @@
 
 #include "runtime/swarm/replica/replica.h"
 
-/* The state that a file contains. */
+/* The header of a state file, which describes the state in it. */
 struct state_file_header {
     char mark[16];            /* name and version of the format */
     uint32_t round;           /* round of the commit */
-    uint32_t commits;         /* commit count of the commit */
+    uint32_t commits;         /* number of commits in the chain, this one included */
     uint64_t parameter_count; /* number of parameters of the model */
     struct hash root;         /* root of the state */
 };
 
-/* state_file_bytes: the size of a file. */
+/* state_file_bytes: the size of a state file. */
 uint64_t state_file_bytes(int64_t parameter_count);
 
 /* state_file_header_of: the header for the replica's state, which is that after the commit of

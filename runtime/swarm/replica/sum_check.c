@@ -8,16 +8,19 @@
 #include <math.h>
 #include <string.h>
 
-/* A normal deviation of more than 7 has a probability of 2.6e-12, and 64 of them have more than
- * three times their expected energy with a probability of 2e-14. */
-static const double SIGMAS = 7;
+/* Allowed deviation of a bucket, in standard deviations. A normal variable exceeds 7 with a
+ * probability of 2.6e-12. The energy of 64 of them exceeds three times the expected one with a
+ * probability of 2e-14. */
+static const double DEVIATIONS_MAX = 7;
 static const double ENERGY_MAX = 3;
 
-/* The energy of a sketch of a dense vector is its square norm times chi-squared with 64 degrees of
- * freedom over 64, which exceeds 2.5 with a probability of 1e-9; that of a sparse one is lower. */
+/* Allowed energy of a sketch, as a multiple of the squared norm of its vector. For a dense
+ * vector the ratio has a chi-squared distribution with 64 degrees of freedom, divided by 64,
+ * which exceeds 2.5 with a probability of 1e-9; for a sparse vector it is lower. */
 static const double ENERGY_FACTOR = 2.5;
 
-/* Adding a contribution rounds its product and the sum to fp32, by at most this part each. */
+/* Relative error of one rounding to fp32. Adding a contribution rounds twice: its product with
+ * the share, and the sum. */
 static const double FP32_ROUNDING = 0x1p-24;
 
 /* ---- sketches ---- */
@@ -51,11 +54,11 @@ void sum_check_sketch(const struct replica *replica, uint32_t slice, const struc
 
 /* ---- the check ---- */
 
-/* What the parts of a result tell about it. */
+/* What a result should be, according to its parts. */
 struct expectation {
-    struct sketch sketch; /* the mean of all sketches, and its variance */
+    struct sketch sketch; /* weighted mean of the sketches, with the variance of each bucket */
     double magnitude;     /* sum of the norms of all weighted contributions */
-    double missing;       /* the same of those without a sketch */
+    double missing;       /* sum of the norms of the weighted contributions without a sketch */
 };
 
 static double sketch_energy(const struct sketch *sketch) {
@@ -66,9 +69,9 @@ static double sketch_energy(const struct sketch *sketch) {
     return energy;
 }
 
-/* Returns false if the sketch cannot be that of a contribution with this norm. */
-static bool add_header_part(struct expectation *expected, const struct sum_part *part,
-                            double share) {
+/* Adds a contribution to the expectation. Returns false if its sketch cannot be that of a
+ * contribution with its norm. */
+static bool add_part(struct expectation *expected, const struct sum_part *part, double share) {
     struct sketch sketch;
     expected->magnitude += share * part->norm;
     if (part->sketch == NULL) {
@@ -85,8 +88,8 @@ static bool add_header_part(struct expectation *expected, const struct sum_part 
     return sketch_energy(&sketch) <= ENERGY_FACTOR * part->norm * part->norm;
 }
 
-/* Whether the difference is explained by a variance of each bucket and by missing contributions,
- * whose norms add up to `missing`. */
+/* Whether rounding, with this variance in each bucket, and the missing contributions, whose
+ * norms add up to `missing`, explain the difference of two sketches. */
 static bool is_explained(const struct sketch *found, const struct sketch *expected, double variance,
                          double missing) {
     double energy = 0, largest = 0;
@@ -96,7 +99,8 @@ static bool is_explained(const struct sketch *found, const struct sketch *expect
         largest = fmax(largest, fabs(difference));
     }
     double allowed = sqrt(ENERGY_MAX * SKETCH_BUCKETS * variance) + sqrt(ENERGY_FACTOR) * missing;
-    return energy <= allowed * allowed && (missing > 0 || largest <= SIGMAS * sqrt(variance));
+    return energy <= allowed * allowed &&
+           (missing > 0 || largest <= DEVIATIONS_MAX * sqrt(variance));
 }
 
 bool sum_check_allows(const struct replica *replica, uint32_t round, uint32_t slice,
@@ -111,7 +115,7 @@ bool sum_check_allows(const struct replica *replica, uint32_t round, uint32_t sl
     const uint64_t total = replica_total_weight(weights, count);
     for (uint32_t i = 0; i < count; i++) {
         double share = (double)replica_addend_share(&weights[i], total);
-        if (share > 0 && !add_header_part(&expected, &parts[i], share)) {
+        if (share > 0 && !add_part(&expected, &parts[i], share)) {
             return false;
         }
     }

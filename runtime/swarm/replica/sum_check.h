@@ -1,11 +1,12 @@
-/* sum_check: whether the result of a slice is the mean of the contributions that it claims, decided
- * by sketches (kernels/sketch.h) of the contributions, without the contributions themselves.
+/* sum_check: checks whether the result of a slice is the mean of the contributions that it lists,
+ * by sketches of the contributions (kernels/sketch.h), without the contributions themselves.
  *
  *     each contributor      sketch of its contribution ──────────┐ x share x clip factor, added
  *     each voter            sketch of the result ──── difference ┴─► no more than rounding explains
  *
  * The seed of the sketches is drawn after all results are fixed, so no owner can choose a result
- * whose error they do not show. int4 loses too much for a check: sum_check_has_sketches. */
+ * whose error they do not show. Sums in int4 are not checked by sketches, because its encoding
+ * loses too much (sum_check_has_sketches). */
 #ifndef SKEP_SWARM_REPLICA_SUM_CHECK_H
 #define SKEP_SWARM_REPLICA_SUM_CHECK_H
 
@@ -22,10 +23,10 @@ static inline bool sum_check_has_sketches(enum codec codec) {
 void sum_check_sketch(const struct replica *replica, uint32_t slice, const struct hash *seed,
                       const uint8_t *bytes, uint8_t sketch[static SKETCH_BYTES]);
 
-/* One contribution to a result, as its checker knows it. */
+/* One contribution to a result, as known to the member that checks the result. */
 struct sum_part {
     const uint8_t *sketch; /* [SKETCH_BYTES] of the contribution; NULL: it was not received */
-    uint64_t weight;       /* as in struct addend */
+    uint64_t weight;       /* weight of the contribution, as in struct addend */
     float clip;
     double norm; /* upper bound of the contribution's L2 norm, which its member declared */
 };
@@ -49,8 +50,9 @@ MUST_CHECK bool sum_check_allows(const struct replica *replica, uint32_t round, 
 struct hash sum_check_recompute(const struct replica *replica, uint32_t slice,
                                 const struct addend *addends, uint32_t count);
 
-/* sum_check_detection: the probability that within so many rounds the audits of `voters` members
- * find an owner that has a fair share of the slices and lies in each of them (audit.h). */
+/* sum_check_detection: the probability that, within `rounds` rounds, the audits of `voters`
+ * members find an owner that has an equal share of the slices and signs a false result in each
+ * of them (audit.h). */
 double sum_check_detection(const struct slices *slices, uint32_t voters, uint32_t rounds);
 
 #endif

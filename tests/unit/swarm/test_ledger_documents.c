@@ -224,7 +224,7 @@ static void guests_store_no_states(void **state) {
     for (uint32_t round = 0; round < 64; round++) {
         entry.kind = ENTRY_COMMIT;
         entry.hash = hash_of(&round, sizeof round);
-        assert_int_equal(state_keepers(&entry), 0xe);
+        assert_int_equal(state_storing_seats(&entry), 0xe);
     }
 }
 

@@ -193,10 +193,10 @@ static void three_members_are_drawn_for_each_state(void **state) {
     for (uint32_t draw = 0; draw < DRAWS; draw++) {
         commit.hash = hash_of(&draw, sizeof draw);
         commit.seat_count = 1 + draw % ROSTER;
-        assert_int_equal(__builtin_popcountll(state_keepers(&commit)),
+        assert_int_equal(__builtin_popcountll(state_storing_seats(&commit)),
                          commit.seat_count < 3 ? commit.seat_count : 3);
         commit.seat_count = ROSTER;
-        const uint64_t keepers = state_keepers(&commit);
+        const uint64_t keepers = state_storing_seats(&commit);
         for (uint32_t i = 0; i < ROSTER; i++) {
             drawn[i] += keepers >> i & 1;
         }
@@ -215,11 +215,11 @@ static void the_draw_does_not_depend_on_the_seats(void **state) {
     for (uint32_t i = 0; i < 6; i++) {
         commit.seats[i].id.bytes[0] = (uint8_t)i;
     }
-    const uint64_t keepers = state_keepers(&commit);
+    const uint64_t keepers = state_storing_seats(&commit);
     for (uint32_t i = 0; i < 6; i++) {
         commit.seats[i].id.bytes[0] = (uint8_t)(5 - i);
     }
-    const uint64_t mirrored = state_keepers(&commit);
+    const uint64_t mirrored = state_storing_seats(&commit);
     for (uint32_t i = 0; i < 6; i++) {
         assert_int_equal(keepers >> i & 1, mirrored >> (5 - i) & 1);
     }
