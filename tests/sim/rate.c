@@ -156,6 +156,10 @@ static bool run_swarm(struct world *world, const struct rate_run *run,
                                  .delay_ms = RATE_DELAY_MS,
                                  .samples = RATE_SAMPLES,
                                  .sample_ms = RATE_SAMPLE_MS};
+    if (run->has_long_steps) {
+        swarm.samples = RATE_LONG_SAMPLES;
+        swarm.sample_ms = RATE_LONG_SAMPLE_MS;
+    }
     *figures = (struct rate_figures){.kept = 1};
     world_begin_steady(world, run->seed, &swarm);
     world->settings.members_min = run->members - run->faulty;
@@ -244,7 +248,9 @@ static const struct {
 } DEGRADED[] = {
     {"uplink/20", {.uplink_divisor = 20, .slowness = 1}},
     {"uplink/5", {.uplink_divisor = 5, .slowness = 1}},
+    {"compute/4", {.uplink_divisor = 1, .slowness = 4}},
     {"compute/5", {.uplink_divisor = 1, .slowness = 5}},
+    {"compute/8", {.uplink_divisor = 1, .slowness = 8}},
     {"dial-only", {.uplink_divisor = 1, .slowness = 1, .is_dial_only = true}},
 };
 

@@ -15,6 +15,8 @@ enum {
     RATE_DELAY_MS = 10,
     RATE_SAMPLES = 16, /* of a member and round */
     RATE_SAMPLE_MS = 50,
+    RATE_LONG_SAMPLES = 4, /* the same time of training in longer steps */
+    RATE_LONG_SAMPLE_MS = 200,
 };
 
 /* What is wrong with the faulty members. */
@@ -34,7 +36,8 @@ struct rate_run {
     uint32_t rounds; /* commits after which the run ends */
     uint32_t kills;  /* the tracker is killed and restarted after so many commits; 0: never */
     uint64_t seed;
-    bool is_clean; /* The faulty members never start. */
+    bool has_long_steps; /* A sample takes a quarter of the time of the training of a round. */
+    bool is_clean;       /* The faulty members never start. */
     int64_t limit_ms;
 };
 

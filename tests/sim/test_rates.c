@@ -136,6 +136,29 @@ static bool check_slow_members(struct world *world, uint32_t members) {
     return is_good;
 }
 
+/* Four steps of 200 ms: one step of a slow member takes as long as the training of the others, or
+ * longer. What it cannot deliver in time does not count, and delays no other member. */
+static bool check_long_steps(struct world *world, uint32_t members) {
+    static const char *const SLOW[] = {"compute/4", "compute/5", "compute/8"};
+    const double min_commits = 0.95;
+    struct rate_run run = {
+        .members = members, .faulty = 1, .rounds = SLOW_ROUNDS, .has_long_steps = true};
+    struct rate_pair pair;
+    bool is_good = true;
+    for (; run.seed < SLOW_SEEDS; run.seed++) {
+        is_good &= rate_run_clean(world, &run, &pair);
+        for (size_t i = 0; i < ARRAY_COUNT(SLOW); i++) {
+            ASSERT(rate_find_case(SLOW[i], &run.fault));
+            is_good &= check_case(world, SLOW[i], &run, &pair);
+            if (pair.commits < min_commits) {
+                printf("    FAILED: expected %.0f %% of the commits\n", 100 * min_commits);
+                is_good = false;
+            }
+        }
+    }
+    return is_good;
+}
+
 /* One of eight that lies about its values is suspended within three rounds. */
 static bool check_values(struct world *world) {
     static const char *const LIES[] = {"nan", "huge", "scaled", "replay", "zeros"};
@@ -412,6 +435,8 @@ int main(int argc, char **argv) {
     }
     is_good &= check_slow_members(world, MEMBERS);
     is_good &= check_slow_members(world, MEMBERS / 2);
+    is_good &= check_long_steps(world, MEMBERS);
+    is_good &= check_long_steps(world, MEMBERS / 2);
     is_good &= check_cases(world, 1);
     is_good &= check_cases(world, 2);
     is_good &= check_values(world);

@@ -83,7 +83,10 @@ static void copy_first_table(struct member *member, const struct round_table *ta
     memcpy(own_table->roots, table->roots, sizeof own_table->roots);
 }
 
-static uint64_t find_optional_seats(const struct round_table *table, uint32_t slice_count) {
+/* Seats that no owner waits for: slow ones, and those without a weight, unless the votes of the
+ * latter are needed for a quorum. */
+static uint64_t find_optional_seats(const struct entry *open, const struct round_table *table,
+                                    uint32_t slice_count) {
     uint64_t expected = 0;
     uint64_t weighted = 0;
     for (uint32_t s = 0; s < slice_count; s++) {
@@ -92,7 +95,9 @@ static uint64_t find_optional_seats(const struct round_table *table, uint32_t sl
     SEATS_EACH(seat, table->declared_seats) {
         weighted |= table->members[seat].weight > 0 ? seat_bit(seat) : 0;
     }
-    return weighted & ~expected;
+    const uint64_t voters = expected & entry_voting_seats(open);
+    const bool is_quorum = seats_count(voters) >= entry_votes_needed(open);
+    return (is_quorum ? roster_seats(open) : weighted) & ~expected;
 }
 
 static bool take_first_table(struct member *member, const struct round_table *table) {
@@ -165,7 +170,8 @@ void member_handle_table(struct member *member, const struct round_table *table,
     for (uint32_t s = 0; s < member->slice_count; s++) {
         update_plan(member, s, find_plan(member, table, base, s));
     }
-    member->optional_seats = find_optional_seats(own_table, member->slice_count);
+    member->optional_seats =
+        find_optional_seats(&member->round.open, own_table, member->slice_count);
     member_requests_reset_for_table(member);
 }
 

@@ -202,7 +202,7 @@ struct member {
     struct member_outer outer;     /* state after the newest commit */
     struct member_round round;
     struct round_table table;        /* table of the open round; version 0: none */
-    uint64_t optional_seats;         /* seats with a weight that no owner of the table waits for */
+    uint64_t optional_seats;         /* seats that no owner of the table waits for */
     struct member_results results;   /* results and contributions of the round */
     struct member_proposal proposal; /* newest proposal of the tracker */
     struct member_lease lease;       /* what it promised with its votes */

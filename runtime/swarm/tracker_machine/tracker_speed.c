@@ -159,16 +159,20 @@ uint64_t tracker_samples_of_row(const struct tracker *tracker, uint32_t row) {
     return samples > step ? samples : step;
 }
 
+/* A member that is given less because it is slow does not lengthen the training of the others: if
+ * even one step takes it longer than they usually train, its declaration counts if it arrives. */
 uint64_t tracker_awaited_seats(const struct tracker *tracker, uint64_t seats) {
+    const uint64_t full = tracker->settings.seat_samples;
     uint64_t awaited = 0;
     SEATS_EACH(seat, seats) {
         int row = tracker->seats.row_of_seat[seat];
         ASSERT(row != NO_SEAT);
         uint64_t samples = count_samples(&tracker->record.head.seats[seat]);
         double own_ms = recent_value(&tracker->speeds[row].times[SPEED_TRAIN]);
-        double needed_ms = own_ms * (double)samples / (double)tracker->settings.seat_samples;
-        bool is_fast = tracker->speeds[row].is_resumed ||
-                       needed_ms <= (double)tracker->deadlines.timing.train_ms;
+        double needed_ms = own_ms * (double)samples / (double)full;
+        double limit_ms =
+            samples < full ? tracker->deadlines.times.train_ms : tracker->deadlines.timing.train_ms;
+        bool is_fast = tracker->speeds[row].is_resumed || needed_ms <= limit_ms;
         awaited |= is_fast ? seat_bit(seat) : 0;
     }
     return awaited;

@@ -73,7 +73,7 @@ struct tracker_speed { /* tracker_speed.c */
  * tracker_observe_apply      A member has the state of the newest commit.
  * tracker_applies_in_time    Whether the row usually applies commits as fast as the others.
  * tracker_samples_of_row     Number of samples that the row is given in the next round.
- * tracker_awaited_seats      Those of `seats` that can train on their samples within the deadline.
+ * tracker_awaited_seats      Those of `seats` that can train on their samples in time.
  * tracker_is_fast_enough     Whether owners wait for the row's contributions.
  * tracker_is_known_fast      Whether the row's contributions arrived in time in several exchanges.
  * tracker_may_own            Whether the row may own slices.

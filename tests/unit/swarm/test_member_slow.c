@@ -115,8 +115,8 @@ static void results_for_a_slow_member_are_sent_last(void **state) {
     assert_true(is_sent_last(SLOW));
 }
 
-/* It has nothing that owners could wait for. */
-static void results_for_a_member_that_trained_on_nothing_are_sent_at_once(void **state) {
+/* The swarm commits without it. */
+static void results_for_a_member_that_trained_on_nothing_are_sent_last(void **state) {
     (void)state;
     begin();
     scene.table.members[SLOW] = (struct entry_member){0};
@@ -124,6 +124,21 @@ static void results_for_a_member_that_trained_on_nothing_are_sent_at_once(void *
         scene.plans[s] = (struct slice_plan){.owner = 1, .expected_seats = FAST};
     }
     say_table(1);
+    assert_false(is_sent_last(1));
+    assert_true(is_sent_last(SLOW));
+}
+
+/* The others are no quorum: the round ends only when it has the results. */
+static void results_for_a_member_whose_vote_is_needed_are_sent_at_once(void **state) {
+    (void)state;
+    begin();
+    scene.table.members[SLOW] = (struct entry_member){0};
+    scene.table.members[1] = (struct entry_member){0};
+    for (uint32_t s = 1; s < SLICES; s++) {
+        scene.plans[s] = (struct slice_plan){.owner = 0, .expected_seats = 1};
+    }
+    say_table(1);
+    assert_false(is_sent_last(1));
     assert_false(is_sent_last(SLOW));
 }
 
@@ -215,7 +230,8 @@ int main(void) {
         cmocka_unit_test(training_ends_when_the_tracker_no_longer_waits_for_it),
         cmocka_unit_test(results_for_a_slow_member_are_sent_last),
         cmocka_unit_test(an_outage_of_its_own_does_not_make_a_member_more_patient),
-        cmocka_unit_test(results_for_a_member_that_trained_on_nothing_are_sent_at_once),
+        cmocka_unit_test(results_for_a_member_that_trained_on_nothing_are_sent_last),
+        cmocka_unit_test(results_for_a_member_whose_vote_is_needed_are_sent_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, free_scene);
 }

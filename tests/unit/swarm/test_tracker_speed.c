@@ -90,6 +90,26 @@ static void a_slow_trainer_is_given_what_it_can_train(void **state) {
     assert_int_equal(play_slices_with(SLOW, false), SLICES);
 }
 
+/* Its single step takes longer than the others train, and less than their deadline: the table does
+ * not wait for it. */
+static void a_step_that_is_longer_than_the_training_of_others_is_not_awaited(void **state) {
+    (void)state;
+    enum { STEP_BEATS = TRAIN_BEATS + 3 };
+    scene_begin(0, MEMBERS);
+    play_evenly();
+    play.train_beats[SLOW] = STEP_BEATS * TRAINED_SAMPLES;
+    play_round();
+    for (int i = 0; i < 5; i++) {
+        play_train();
+        assert_int_equal(play.samples[SLOW], 1);
+        assert_true(scene.head.deadline_ms > 100 * STEP_BEATS);
+        assert_in_range(play.trained_beats, TRAIN_BEATS, TRAIN_BEATS + 1);
+        play_exchange();
+        assert_int_equal(scene.head.kind, ENTRY_COMMIT);
+        assert_int_equal(scene.head.members[SLOW].samples, 0);
+    }
+}
+
 /* Two owners are late once, and one of them in each later round. It owns nothing from the third of
  * these rounds on. After eight rounds its next time decides, then after twice as many each time. */
 static void an_owner_that_is_late_in_most_rounds_owns_nothing_for_some(void **state) {
@@ -307,6 +327,7 @@ int main(void) {
         cmocka_unit_test(deadlines_follow_what_is_observed_and_not_what_is_claimed),
         cmocka_unit_test(two_of_five_cannot_make_a_deadline_long),
         cmocka_unit_test(a_slow_trainer_is_given_what_it_can_train),
+        cmocka_unit_test(a_step_that_is_longer_than_the_training_of_others_is_not_awaited),
         cmocka_unit_test(an_owner_that_is_late_in_most_rounds_owns_nothing_for_some),
         cmocka_unit_test(a_late_contributor_makes_no_owner_slow),
         cmocka_unit_test(a_slow_uplink_is_asked_for_what_it_can_send),

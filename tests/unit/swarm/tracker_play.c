@@ -61,6 +61,7 @@ void play_train(void) {
             }
         }
         scene_beat(scene.head.round, 0);
+        play.trained_beats = beat;
     }
     assert_true(scene.table_version > 0);
 }
