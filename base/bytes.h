@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CARVE_ALIGN = 64 }; /* the size of a cache line; vector loads need this alignment */
+enum { CARVE_ALIGN = 64 }; /* size of a cache line in bytes, the alignment that vector loads need */
 
 static inline int64_t min_i64(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -31,8 +31,8 @@ static inline int64_t div_ceil(int64_t value, int64_t divisor) {
     return (value + divisor - 1) / divisor;
 }
 
-/* round_up: the first multiple of `multiple` at or above `value`. limits: value >= 0, multiple > 0
- * */
+/* round_up: the first multiple of `multiple` at or above `value`. limits: value >= 0, multiple >
+ * 0 */
 static inline int64_t round_up(int64_t value, int64_t multiple) {
     return div_ceil(value, multiple) * multiple;
 }
@@ -47,8 +47,8 @@ static inline size_t carve_padded_bytes(size_t bytes) {
     return align_up(bytes, CARVE_ALIGN);
 }
 
-/* carve: returns the part of `bytes` bytes at *memory and advances *memory to the next aligned
- * part.
+/* carve: divides a block of memory into parts: returns the address *memory, where the next `bytes`
+ * bytes are the caller's, and advances *memory past them to an aligned address.
  * limits  the size of the whole block is a sum of carve_padded_bytes() */
 static inline void *carve(char **memory, size_t bytes) {
     void *part = *memory;

@@ -6,10 +6,10 @@
 #include <strings.h>
 
 struct dtype_info {
-    const char *name;       /* "bf16" */
-    const char *long_name;  /* "bfloat16" */
-    const char *other_name; /* as PyTorch and its trainers abbreviate it */
-    int64_t bytes;          /* size of one element */
+    const char *name;         /* "bf16" */
+    const char *long_name;    /* "bfloat16" */
+    const char *trainer_name; /* abbreviation used by PyTorch trainers */
+    int64_t bytes;            /* size of one element */
 };
 
 static const struct dtype_info DTYPES[DTYPE_COUNT] = {
@@ -32,7 +32,7 @@ const char *dtype_name(enum dtype dtype) {
 bool dtype_parse(const char *text, enum dtype *dtype) {
     for (int i = 0; i < DTYPE_COUNT; i++) {
         if (strcasecmp(text, DTYPES[i].name) == 0 || strcasecmp(text, DTYPES[i].long_name) == 0 ||
-            strcasecmp(text, DTYPES[i].other_name) == 0) {
+            strcasecmp(text, DTYPES[i].trainer_name) == 0) {
             *dtype = (enum dtype)i;
             return true;
         }

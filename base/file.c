@@ -29,8 +29,8 @@ enum status file_open_read(const char *path, int *fd, int64_t *bytes, struct fau
 }
 
 /* Every call that writes returns STATUS_FIT when a disk, quota or file size limit is exhausted. */
-static enum status write_fault(const char *path, const char *action, int errno_value,
-                               struct fault *fault) {
+static enum status set_write_fault(const char *path, const char *action, int errno_value,
+                                   struct fault *fault) {
     bool full = errno_value == ENOSPC || errno_value == EDQUOT || errno_value == EFBIG;
     return fault_set_errno(fault, full ? STATUS_FIT : STATUS_FAILED, path, action, errno_value);
 }
@@ -38,7 +38,7 @@ static enum status write_fault(const char *path, const char *action, int errno_v
 enum status file_open_write(const char *path, int *fd, struct fault *fault) {
     int opened = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, FILE_MODE);
     if (opened < 0) {
-        return write_fault(path, "cannot create", errno, fault);
+        return set_write_fault(path, "cannot create", errno, fault);
     }
     *fd = opened;
     return OK;
@@ -52,7 +52,7 @@ enum status file_open_append(const char *path, int *fd, int64_t *bytes, struct f
         if (opened >= 0) {
             close(opened);
         }
-        return write_fault(path, "cannot open for writing", failure, fault);
+        return set_write_fault(path, "cannot open for writing", failure, fault);
     }
     *fd = opened;
     *bytes = info.st_size;
@@ -90,7 +90,7 @@ enum status file_write_at(int fd, const char *path, const void *bytes, size_t co
             continue;
         }
         if (written <= 0) {
-            return write_fault(path, "cannot write", written == 0 ? ENOSPC : errno, fault);
+            return set_write_fault(path, "cannot write", written == 0 ? ENOSPC : errno, fault);
         }
         done += (size_t)written;
     }
@@ -98,7 +98,7 @@ enum status file_write_at(int fd, const char *path, const void *bytes, size_t co
 }
 
 enum status file_sync(int fd, const char *path, struct fault *fault) {
-    return fsync(fd) == 0 ? OK : write_fault(path, "cannot sync", errno, fault);
+    return fsync(fd) == 0 ? OK : set_write_fault(path, "cannot sync", errno, fault);
 }
 
 enum status file_close_synced(int fd, const char *path, struct fault *fault) {
@@ -106,10 +106,10 @@ enum status file_close_synced(int fd, const char *path, struct fault *fault) {
     if (close(fd) != 0 && failure == 0) {
         failure = errno;
     }
-    return failure == 0 ? OK : write_fault(path, "cannot sync and close", failure, fault);
+    return failure == 0 ? OK : set_write_fault(path, "cannot sync and close", failure, fault);
 }
 
-enum status file_end_write(int fd, const char *path, enum status status, struct fault *fault) {
+enum status file_close_written(int fd, const char *path, enum status status, struct fault *fault) {
     if (status != OK) {
         close(fd);
         return status;
@@ -121,7 +121,7 @@ enum status file_write_new(const char *path, const void *bytes, size_t count, st
     int fd = -1;
     TRY(file_open_write(path, &fd, fault));
     enum status status = file_write_at(fd, path, bytes, count, 0, fault);
-    return file_end_write(fd, path, status, fault);
+    return file_close_written(fd, path, status, fault);
 }
 
 enum status file_replace(const char *path, const char *temporary, const void *bytes, size_t count,
@@ -136,9 +136,9 @@ enum status file_replace(const char *path, const char *temporary, const void *by
     return status;
 }
 
-/* Opens a file to read its whole text. */
-static enum status open_text(const char *path, size_t bytes_max, int *fd, size_t *length,
-                             struct fault *fault) {
+/* Opens a file that is to be read whole, and sets *length to its size, at most bytes_max. */
+static enum status open_bounded_file(const char *path, size_t bytes_max, int *fd, size_t *length,
+                                     struct fault *fault) {
     int64_t bytes;
     TRY(file_open_read(path, fd, &bytes, fault));
     if (bytes > (int64_t)bytes_max) {
@@ -150,8 +150,8 @@ static enum status open_text(const char *path, size_t bytes_max, int *fd, size_t
     return OK;
 }
 
-static enum status read_text(int fd, const char *path, char *text, size_t length,
-                             struct fault *fault) {
+static enum status read_whole_file(int fd, const char *path, char *text, size_t length,
+                                   struct fault *fault) {
     enum status status = file_read_at(fd, path, text, length, 0, fault);
     close(fd);
     text[length] = '\0';
@@ -162,19 +162,19 @@ enum status file_read_text(const char *path, char *buffer, size_t capacity, size
                            struct fault *fault) {
     int fd;
     size_t bytes;
-    TRY(open_text(path, capacity - 1, &fd, &bytes, fault));
-    TRY(read_text(fd, path, buffer, bytes, fault));
+    TRY(open_bounded_file(path, capacity - 1, &fd, &bytes, fault));
+    TRY(read_whole_file(fd, path, buffer, bytes, fault));
     *length = bytes;
     return OK;
 }
 
-enum status file_read_region(const char *path, size_t bytes_max, struct region *region, char **text,
-                             size_t *length, struct fault *fault) {
+enum status file_read_into_region(const char *path, size_t bytes_max, struct region *region,
+                                  char **text, size_t *length, struct fault *fault) {
     int fd;
     size_t bytes;
-    TRY(open_text(path, bytes_max, &fd, &bytes, fault));
+    TRY(open_bounded_file(path, bytes_max, &fd, &bytes, fault));
     char *buffer = region_alloc(region, bytes + 1, 1);
-    TRY(read_text(fd, path, buffer, bytes, fault));
+    TRY(read_whole_file(fd, path, buffer, bytes, fault));
     *text = buffer;
     *length = bytes;
     return OK;
@@ -187,12 +187,12 @@ enum status file_sync_folder(const char *path, struct fault *fault) {
     }
     int failure = fsync(fd) != 0 ? errno : 0;
     close(fd);
-    return failure == 0 ? OK : write_fault(path, "cannot sync", failure, fault);
+    return failure == 0 ? OK : set_write_fault(path, "cannot sync", failure, fault);
 }
 
 enum status file_publish(const char *from, const char *to, struct fault *fault) {
     if (rename(from, to) != 0) {
-        return write_fault(to, "cannot rename the finished file", errno, fault);
+        return set_write_fault(to, "cannot rename the finished file", errno, fault);
     }
     char folder[4096];
     file_parent_folder(to, folder, sizeof folder);
@@ -215,7 +215,7 @@ enum status file_make_folders(const char *path, struct fault *fault) {
         memcpy(part, path, i);
         part[i] = '\0';
         if (mkdir(part, FOLDER_MODE) != 0 && errno != EEXIST) {
-            return write_fault(part, "cannot create the folder", errno, fault);
+            return set_write_fault(part, "cannot create the folder", errno, fault);
         }
     }
     if (!file_is_folder(path)) {
@@ -282,7 +282,7 @@ bool file_is_folder(const char *path) {
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-void file_join(const char *folder, const char *name, char *out, size_t capacity) {
+void path_join(const char *folder, const char *name, char *out, size_t capacity) {
     int length = name[0] == '/' || folder[0] == '\0'
                      ? snprintf(out, capacity, "%s", name)
                      : snprintf(out, capacity, "%s%s%s", folder,

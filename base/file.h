@@ -1,5 +1,5 @@
-/* file: complete reads and writes, and the atomic publication of files and folders. Nothing here
- * allocates. Interrupted system calls are repeated.
+/* file: complete reads and writes, and the atomic publication of files and folders. No function
+ * allocates, except file_read_into_region. Interrupted system calls are repeated.
  * errors  STATUS_FIT when a disk, quota or file size limit is exhausted; STATUS_FAILED for any
  *         other write error */
 #ifndef SKEP_BASE_FILE_H
@@ -32,10 +32,10 @@ MUST_CHECK enum status file_write_at(int fd, const char *path, const void *bytes
 MUST_CHECK enum status file_sync(int fd, const char *path, struct fault *fault);
 /* file_close_synced: fsync, then close. The descriptor is closed after a failure too. */
 MUST_CHECK enum status file_close_synced(int fd, const char *path, struct fault *fault);
-/* file_end_write: close a file after writing: by file_close_synced when `status` is OK,
- * else by close alone. Returns `status` if it is not OK, else the status of file_close_synced. */
-MUST_CHECK enum status file_end_write(int fd, const char *path, enum status status,
-                                      struct fault *fault);
+/* file_close_written: close a file after writing: by file_close_synced when `status` is OK, else by
+ * close alone. Returns `status` if it is not OK, else the status of file_close_synced. */
+MUST_CHECK enum status file_close_written(int fd, const char *path, enum status status,
+                                          struct fault *fault);
 /* file_write_new: create `path`, or truncate it, write `count` bytes to it, and sync it. */
 MUST_CHECK enum status file_write_new(const char *path, const void *bytes, size_t count,
                                       struct fault *fault);
@@ -47,10 +47,11 @@ MUST_CHECK enum status file_replace(const char *path, const char *temporary, con
  * errors  STATUS_INPUT when the file and the NUL exceed `capacity` */
 MUST_CHECK enum status file_read_text(const char *path, char *buffer, size_t capacity,
                                       size_t *length, struct fault *fault);
-/* file_read_region: read the whole file into memory in `region` and append a NUL.
+/* file_read_into_region: read the whole file into memory in `region` and append a NUL.
  * errors  STATUS_INPUT when the file is larger than `bytes_max`; *text and *length are unchanged */
-MUST_CHECK enum status file_read_region(const char *path, size_t bytes_max, struct region *region,
-                                        char **text, size_t *length, struct fault *fault);
+MUST_CHECK enum status file_read_into_region(const char *path, size_t bytes_max,
+                                             struct region *region, char **text, size_t *length,
+                                             struct fault *fault);
 /* file_publish: rename `from`, a file that the caller has synced, to `to`, and fsync its folder. */
 MUST_CHECK enum status file_publish(const char *from, const char *to, struct fault *fault);
 /* file_unfinished_path: write `path` + ".new" to `out`: the name of a file until file_publish
@@ -75,9 +76,9 @@ struct file_stamp {
 struct file_stamp file_stamp_of(const char *path);
 bool file_stamp_equal(const struct file_stamp *a, const struct file_stamp *b);
 bool file_is_folder(const char *path);
-/* file_join: write folder + "/" + name to `out`, or only `name` when `name` is absolute.
+/* path_join: write folder + "/" + name to `out`, or only `name` when `name` is absolute.
  * limits  the result and its NUL fit in `capacity` bytes */
-void file_join(const char *folder, const char *name, char *out, size_t capacity);
+void path_join(const char *folder, const char *name, char *out, size_t capacity);
 /* file_parent_folder: the folder that contains `path`: the part before the last '/', or ".". */
 void file_parent_folder(const char *path, char *out, size_t capacity);
 

@@ -8,18 +8,19 @@
 _Static_assert(sizeof(crypto_generichash_state) <= sizeof(struct hash_state), "libsodium's state");
 
 void hash_begin(struct hash_state *state) {
-    int failed = crypto_generichash_init((crypto_generichash_state *)(void *)state->opaque, NULL, 0,
-                                         HASH_BYTES);
+    int failed = crypto_generichash_init((crypto_generichash_state *)(void *)state->libsodium_state,
+                                         NULL, 0, HASH_BYTES);
     ASSERT(failed == 0);
 }
 
 void hash_add(struct hash_state *state, const void *bytes, size_t count) {
-    crypto_generichash_update((crypto_generichash_state *)(void *)state->opaque, bytes, count);
+    crypto_generichash_update((crypto_generichash_state *)(void *)state->libsodium_state, bytes,
+                              count);
 }
 
 struct hash hash_end(struct hash_state *state) {
     struct hash hash;
-    crypto_generichash_final((crypto_generichash_state *)(void *)state->opaque, hash.bytes,
+    crypto_generichash_final((crypto_generichash_state *)(void *)state->libsodium_state, hash.bytes,
                              sizeof hash.bytes);
     return hash;
 }

@@ -14,7 +14,7 @@ struct hash {
 
 /* The state of an unfinished hash: libsodium's structure, which is aligned to 64 bytes. */
 struct hash_state {
-    _Alignas(64) unsigned char opaque[384]; /* struct of libsodium */
+    _Alignas(64) unsigned char libsodium_state[384]; /* struct of libsodium */
 };
 
 void hash_begin(struct hash_state *state);

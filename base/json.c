@@ -23,8 +23,8 @@ struct limits_scan {
     bool is_escaped;    /* the preceding character is an unescaped backslash */
 };
 
-static enum status fault_at_offset(const char *source_name, const char *text, size_t offset,
-                                   struct fault *fault, const char *reason) {
+static enum status set_fault_at_offset(const char *source_name, const char *text, size_t offset,
+                                       struct fault *fault, const char *reason) {
     size_t line = 1;
     size_t column = 1;
     for (size_t i = 0; i < offset; i++) {
@@ -73,11 +73,11 @@ static enum status check_limits(const char *text, size_t length, const char *sou
         scan_character(&scan, text[i]);
         if (scan.depth > JSON_DEPTH_MAX) {
             snprintf(reason, sizeof reason, "JSON is nested deeper than %d levels", JSON_DEPTH_MAX);
-            return fault_at_offset(source_name, text, i, fault, reason);
+            return set_fault_at_offset(source_name, text, i, fault, reason);
         }
         if (scan.value_count > JSON_VALUES_MAX) {
             snprintf(reason, sizeof reason, "more than %d JSON values", JSON_VALUES_MAX);
-            return fault_at_offset(source_name, text, i, fault, reason);
+            return set_fault_at_offset(source_name, text, i, fault, reason);
         }
     }
     return OK;
@@ -129,7 +129,7 @@ bool json_has(const struct json_node *object, const char *key) {
 }
 
 /* The path from the root to `node`: "rope_scaling.factor" or "layer_types[3]". */
-static void field_path(const struct json_node *node, char *out, size_t capacity) {
+static void write_field_path(const struct json_node *node, char *out, size_t capacity) {
     const struct json_node *ancestors[JSON_DEPTH_MAX + 1];
     int depth = 0;
     for (; node->parent != NULL && depth <= JSON_DEPTH_MAX; node = node->parent) {
@@ -149,11 +149,11 @@ static void field_path(const struct json_node *node, char *out, size_t capacity)
     }
 }
 
-static enum status field_fault(const struct json_node *node, struct fault *fault,
-                               const char *remedy, const char *format, va_list arguments) {
+static enum status set_field_fault(const struct json_node *node, struct fault *fault,
+                                   const char *remedy, const char *format, va_list arguments) {
     char field[FIELD_PATH_BYTES];
     char problem[sizeof fault->reason];
-    field_path(node, field, sizeof field);
+    write_field_path(node, field, sizeof field);
     vsnprintf(problem, sizeof problem, format, arguments);
     enum status status =
         fault_set(fault, STATUS_INPUT, node->source_name, remedy, "`%s` %s", field, problem);
@@ -165,7 +165,7 @@ enum status json_fault(const struct json_node *node, struct fault *fault, const 
                        const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    enum status status = field_fault(node, fault, remedy, format, arguments);
+    enum status status = set_field_fault(node, fault, remedy, format, arguments);
     va_end(arguments);
     return status;
 }
@@ -175,7 +175,7 @@ enum status json_fault_member(const struct json_node *object, const char *key, s
     struct json_node member = {.source_name = object->source_name, .key = key, .parent = object};
     va_list arguments;
     va_start(arguments, format);
-    enum status status = field_fault(&member, fault, NULL, format, arguments);
+    enum status status = set_field_fault(&member, fault, NULL, format, arguments);
     va_end(arguments);
     return status;
 }
@@ -185,8 +185,8 @@ enum status json_require(const struct json_node *object, const char *key, struct
     return json_find(object, key, node) ? OK : json_fault_member(object, key, fault, "is missing");
 }
 
-static enum status type_fault(const struct json_node *node, const char *expected,
-                              struct fault *fault) {
+static enum status set_type_fault(const struct json_node *node, const char *expected,
+                                  struct fault *fault) {
     const json_t *value = node->value;
     switch (json_typeof(value)) {
     case JSON_OBJECT:
@@ -214,7 +214,7 @@ static enum status type_fault(const struct json_node *node, const char *expected
 
 enum status json_as_i64(const struct json_node *node, int64_t *value, struct fault *fault) {
     if (!json_is_integer(node->value)) {
-        return type_fault(node, "an integer", fault);
+        return set_type_fault(node, "an integer", fault);
     }
     *value = json_integer_value(node->value);
     return OK;
@@ -222,7 +222,7 @@ enum status json_as_i64(const struct json_node *node, int64_t *value, struct fau
 
 enum status json_as_f64(const struct json_node *node, double *value, struct fault *fault) {
     if (!json_is_number(node->value)) {
-        return type_fault(node, "a number", fault);
+        return set_type_fault(node, "a number", fault);
     }
     *value = json_number_value(node->value);
     return OK;
@@ -230,7 +230,7 @@ enum status json_as_f64(const struct json_node *node, double *value, struct faul
 
 enum status json_as_bool(const struct json_node *node, bool *value, struct fault *fault) {
     if (!json_is_boolean(node->value)) {
-        return type_fault(node, "true or false", fault);
+        return set_type_fault(node, "true or false", fault);
     }
     *value = json_is_true(node->value);
     return OK;
@@ -238,18 +238,18 @@ enum status json_as_bool(const struct json_node *node, bool *value, struct fault
 
 enum status json_as_text(const struct json_node *node, const char **value, struct fault *fault) {
     if (!json_is_string(node->value)) {
-        return type_fault(node, "a string", fault);
+        return set_type_fault(node, "a string", fault);
     }
     *value = json_string_value(node->value);
     return OK;
 }
 
 enum status json_as_object(const struct json_node *node, struct fault *fault) {
-    return json_is_object(node->value) ? OK : type_fault(node, "an object", fault);
+    return json_is_object(node->value) ? OK : set_type_fault(node, "an object", fault);
 }
 
 enum status json_as_array(const struct json_node *node, struct fault *fault) {
-    return json_is_array(node->value) ? OK : type_fault(node, "an array", fault);
+    return json_is_array(node->value) ? OK : set_type_fault(node, "an array", fault);
 }
 
 /* Calls json_find, and stores its result in *present unless `present` is NULL. */

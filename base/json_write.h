@@ -52,9 +52,9 @@ void json_end(struct json_writer *json);
 struct json_writer *json_newline(struct json_writer *json, int indent);
 
 void json_add_text(struct json_writer *json, const char *name, const char *value);
-/* json_add_text_part: a string of `count` bytes, which needs no NUL. */
-void json_add_text_part(struct json_writer *json, const char *name, const char *value,
-                        size_t count);
+/* json_add_counted_text: a string of `count` bytes, which needs no NUL. */
+void json_add_counted_text(struct json_writer *json, const char *name, const char *value,
+                           size_t count);
 void json_add_bool(struct json_writer *json, const char *name, bool value);
 void json_add_null(struct json_writer *json, const char *name);
 void json_add_i64(struct json_writer *json, const char *name, int64_t value);
@@ -68,8 +68,8 @@ void json_add_fixed(struct json_writer *json, const char *name, double value, in
 /* json_add_hex: bytes as a string of lower-case hexadecimal digits. */
 void json_add_hex(struct json_writer *json, const char *name, const void *bytes, size_t count);
 
-/* json_add_raw: adds the comma and the name; the caller then appends the value, which must be valid
- * JSON, to the returned text. */
-struct text *json_add_raw(struct json_writer *json, const char *name);
+/* json_add_name: adds the comma and the name; the caller then appends the value, which must be
+ * valid JSON, to the returned text. */
+struct text *json_add_name(struct json_writer *json, const char *name);
 
 #endif

@@ -3,7 +3,7 @@
 #define SKEP_BASE_LIMITS_H
 
 enum {
-    /* each parameter starts at a multiple of this in its unit; 256 B in f32 */
+    /* each parameter starts at a multiple of this offset in its unit; 256 bytes in f32 */
     GRANULE_ELEMENTS = 64,
     ARENA_ALIGN_BYTES = 256, /* a multiple of a cache line, an AVX-512 vector and a CUDA sector */
     TENSOR_RANK_MAX = 4,     /* [batch, heads, time, dim] */
@@ -28,10 +28,9 @@ enum {
     YAML_DEPTH_MAX = 8,         /* nesting levels, including the root; run files have 4 */
     YAML_PATH_BYTES = 256,      /* size of a path such as "memory.device.declared[3].bytes" */
     JSON_DEPTH_MAX = 32,        /* nesting levels; jansson's own limit is 2048 */
-    /* maximum bytes of a header; the limit of the safetensors format */
     JSON_VALUES_MAX =
         1 << 22, /* 8 values for each of 500,000 tensors; jansson uses about 100 B a value */
-    SAFETENSORS_HEADER_MAX = 100000000,
+    SAFETENSORS_HEADER_MAX = 100000000, /* bytes; the format's own limit */
 };
 
 #endif

@@ -13,12 +13,13 @@
 static int max_level = LOG_INFO;
 static bool is_journal, is_terminal, has_times;
 static const char *line_prefix = "";
-static atomic_bool progress_is_open; /* the last text is a line of log_progress on a terminal */
+/* a progress line was written last, on a terminal, and has no line break yet */
+static atomic_bool progress_is_open;
 
 enum { LINE_BYTES = 1024, DAY_S = 86400 };
 
-/* These clear the line of progress that the new text replaces, and turn off the wrapping of lines
- * that are longer than the terminal is wide: a wrapped line could not be cleared. */
+/* CLEAR erases the progress line that new text replaces. NO_WRAP disables line wrapping, because
+ * CLEAR cannot erase a line that the terminal has wrapped; WRAP enables it again. */
 static const char CLEAR[] = "\r\033[K", NO_WRAP[] = "\033[?7l", WRAP[] = "\033[?7h";
 
 void log_init(int verbosity) {
@@ -81,7 +82,7 @@ static void add_time(struct text *line) {
              (long long)day + 1, second / 3600, second / 60 % 60, second % 60);
 }
 
-static void add_start(struct text *line, enum log_level level) {
+static void add_line_prefix(struct text *line, enum log_level level) {
     text_add(line, "%s%s", atomic_load(&progress_is_open) ? CLEAR : "", priority_prefix(level));
     if (has_times) {
         add_time(line);
@@ -89,7 +90,7 @@ static void add_start(struct text *line, enum log_level level) {
     text_add(line, "%s", line_prefix);
 }
 
-static void write_text(const struct text *line) {
+static void write_line(const struct text *line) {
     ssize_t ignored = write(STDERR_FILENO, line->bytes, line->length);
     (void)ignored;
 }
@@ -100,7 +101,7 @@ void log_line(enum log_level level, const char *format, ...) {
     }
     char buffer[LINE_BYTES];
     struct text line = text_over(buffer, sizeof buffer - 1);
-    add_start(&line, level);
+    add_line_prefix(&line, level);
     va_list arguments;
     va_start(arguments, format);
     int length = vsnprintf(buffer + line.length, line.capacity - line.length, format, arguments);
@@ -109,7 +110,7 @@ void log_line(enum log_level level, const char *format, ...) {
     line.length += length < 0 ? 0 : min_u64((size_t)length, length_max);
     buffer[line.length++] = '\n';
     atomic_store(&progress_is_open, false);
-    write_text(&line);
+    write_line(&line);
 }
 
 static void write_progress(const char *progress) {
@@ -121,7 +122,7 @@ static void write_progress(const char *progress) {
     struct text line = text_over(buffer, sizeof buffer);
     text_add(&line, "%s%s%.*s%s", CLEAR, NO_WRAP, LINE_BYTES / 2, progress, WRAP);
     atomic_store(&progress_is_open, true);
-    write_text(&line);
+    write_line(&line);
 }
 
 void log_end_progress(void) {
@@ -140,7 +141,7 @@ static const int64_t PLAIN_NS = 10 * NS_PER_SECOND;
 static const double SHOWN_FROM_S = 1;
 
 static struct {
-    const char *what; /* of the outermost activity; NULL: none */
+    const char *activity; /* description of the outermost activity; NULL: none */
     uint64_t total, done;
     int64_t begun_ns;
     int depth; /* number of activities that have begun and not ended */
@@ -168,11 +169,11 @@ void activity_add_time(struct text *line, double seconds) {
     }
 }
 
-static void show(double elapsed_s) {
+static void show_progress(double elapsed_s) {
     char buffer[LINE_BYTES];
     struct text line = text_over(buffer, sizeof buffer);
     const double share = current.total == 0 ? 0 : (double)current.done / (double)current.total;
-    text_add(&line, "%s", current.what);
+    text_add(&line, "%s", current.activity);
     if (share > 0 && share <= 1) {
         text_add(&line, ": %.0f %%, left ", 100 * share);
         activity_add_time(&line, elapsed_s * (1 - share) / share);
@@ -183,17 +184,17 @@ static void show(double elapsed_s) {
     activity_line_show(buffer);
 }
 
-void activity_begin(const char *what, uint64_t total) {
+void activity_begin(const char *activity, uint64_t total) {
     current.depth++;
     if (current.depth > 1) {
         return;
     }
-    current.what = what;
+    current.activity = activity;
     current.total = total;
     current.done = 0;
     current.begun_ns = clock_monotonic_ns();
     if (total == 0 && activity_line_is_due()) {
-        show(0);
+        show_progress(0);
     }
 }
 
@@ -204,7 +205,7 @@ void activity_advance(uint64_t amount) {
     current.done += amount;
     const double elapsed_s = ns_to_seconds(clock_monotonic_ns() - current.begun_ns);
     if (elapsed_s >= SHOWN_FROM_S && activity_line_is_due()) {
-        show(elapsed_s);
+        show_progress(elapsed_s);
     }
 }
 
@@ -216,7 +217,7 @@ void activity_end(bool is_quiet) {
     }
     const double elapsed_s = ns_to_seconds(clock_monotonic_ns() - current.begun_ns);
     if (!is_quiet && elapsed_s >= SHOWN_FROM_S) {
-        log_line(LOG_INFO, "%s: %.1f s", current.what, elapsed_s);
+        log_line(LOG_INFO, "%s: %.1f s", current.activity, elapsed_s);
     }
-    current.what = NULL;
+    current.activity = NULL;
 }

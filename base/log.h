@@ -16,12 +16,12 @@ enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
  * the variable SKEP_LOG (error, warning, info or debug) overrides it. Under systemd's journal
  * (JOURNAL_STREAM is set) each line begins with its priority, as in "<6>". */
 void log_init(int verbosity);
-/* log_show_times: begin each line with the time, as in "2026-11-23T17:42:04Z ", as a process that
- * runs long does, or stop that. Times are never shown on a terminal, and under the journal, which
- * records them itself. */
+/* log_show_times: whether each line begins with the time, as in "2026-11-23T17:42:04Z ". Processes
+ * that run for a long time show it. No time is written to a terminal, nor to the journal, which
+ * records the time itself. */
 void log_show_times(bool show);
 /* log_set_prefix: begin each line with `prefix` ("rank 3: "), which must live until the process
- * ends, and from then on write only errors and warnings. */
+ * ends, and write only errors and warnings from now on. */
 void log_set_prefix(const char *prefix);
 /* log_is_terminal: whether standard error was a terminal when log_init was called. */
 bool log_is_terminal(void);
@@ -38,13 +38,10 @@ void log_end_progress(void);
 bool activity_line_is_due(void);
 void activity_line_show(const char *line);
 
-/* activity_begin: the process begins `what`, such as "loading weights", which must live until the
- * end. `total` is the amount of work in bytes, or in any unit; 0 if it is unknown, and then a line
- * is written at once, since no later call may come. An activity within another one is not shown.
- * activity_advance: `amount` more is done; writes the line when it is due, from the first second
- * on: the share that is done, and the time left. Nothing happens outside an activity.
- * activity_end: ends the activity. One that took a second or longer is logged with its duration,
- * unless it is_quiet because the caller logs its result. */
+/* activity_begin: the process begins the activity `what`, such as "loading weights". The text must
+ * live until activity_end. `total` is the amount of work, in bytes or any other unit. If it is 0,
+ * the amount is unknown, and a line is written at once, because activity_advance may not be called.
+ * An activity that begins within another one is not shown. */
 void activity_begin(const char *what, uint64_t total);
 void activity_advance(uint64_t amount);
 void activity_end(bool is_quiet);

@@ -61,7 +61,7 @@ float random_normal(uint64_t key, uint64_t index) {
         }
         sum += (int64_t)((pair >> (bit % 32)) & 0x1fffffu);
     }
-    /* The mean of a field is (2^21 - 1) / 2, so the mean of the sum is 6 * (2^21 - 1). */
+    /* A field has the mean (2^21 - 1) / 2, so the sum of twelve has 6 * (2^21 - 1). */
     return (float)((double)(sum - 6 * (int64_t)0x1fffff) * 0x1p-21);
 }
 

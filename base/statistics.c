@@ -23,7 +23,7 @@ double sorted_value_f64(const double *values, int count, int index) {
     for (int i = 0;; i++) {
         int below = 0;
         int not_above = 0;
-        ASSERT(i < count); /* this fails if a value is NaN */
+        ASSERT(i < count); /* fails if a value is NaN */
         for (int k = 0; k < count; k++) {
             below += values[k] < values[i];
             not_above += values[k] <= values[i];

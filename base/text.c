@@ -162,7 +162,8 @@ bool text_parse_bytes(const char *text, uint64_t *bytes) {
     for (size_t i = 0; i < ARRAY_COUNT(UNITS); i++) {
         if (strcasecmp(end, UNITS[i].suffix) == 0) {
             double product = value * UNITS[i].factor;
-            bool rounds_to_zero = value > 0 && product < 1; /* 0 often means that nothing is set */
+            /* a tiny positive size must not become 0, which means "not set" for many keys */
+            bool rounds_to_zero = value > 0 && product < 1;
             if (!(product <= 0x1p62) || rounds_to_zero) {
                 return false;
             }

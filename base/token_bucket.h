@@ -3,7 +3,7 @@
  *     rate ──► |======      | burst      an empty bucket fills within burst / rate
  *                 └──► taken             more than is left cannot be taken
  *
- * The limit belongs to the caller, and may differ from one call to the next. A zero-initialised
+ * The caller passes the limit with each call, and may change it between calls. A zero-initialised
  * bucket is full. */
 #ifndef SKEP_BASE_TOKEN_BUCKET_H
 #define SKEP_BASE_TOKEN_BUCKET_H
@@ -15,20 +15,20 @@
 
 struct token_limit {
     double rate;  /* tokens added a second */
-    double burst; /* most tokens in the bucket */
+    double burst; /* maximum number of tokens in the bucket */
 };
 
 struct token_bucket {
-    double used;       /* tokens missing from a full bucket */
-    int64_t filled_ms; /* when tokens were added last */
+    double missing_tokens; /* tokens missing from a full bucket */
+    int64_t filled_ms;     /* time of the last call that added tokens */
 };
 
 /* token_bucket_fill: add the tokens that accrued since the last call. */
 static inline void token_bucket_fill(struct token_bucket *bucket, struct token_limit limit,
                                      int64_t now_ms) {
     ASSERT(limit.rate >= 0 && limit.burst > 0 && now_ms >= bucket->filled_ms);
-    bucket->used -= limit.rate * (double)(now_ms - bucket->filled_ms) / 1000;
-    bucket->used = bucket->used < 0 ? 0 : bucket->used;
+    bucket->missing_tokens -= limit.rate * (double)(now_ms - bucket->filled_ms) / 1000;
+    bucket->missing_tokens = bucket->missing_tokens < 0 ? 0 : bucket->missing_tokens;
     bucket->filled_ms = now_ms;
 }
 
@@ -38,8 +38,8 @@ static inline void token_bucket_fill(struct token_bucket *bucket, struct token_l
 static inline bool token_bucket_take(struct token_bucket *bucket, struct token_limit limit,
                                      double amount, int64_t now_ms) {
     token_bucket_fill(bucket, limit, now_ms);
-    const bool is_enough = bucket->used + amount <= limit.burst;
-    bucket->used += is_enough ? amount : 0;
+    const bool is_enough = bucket->missing_tokens + amount <= limit.burst;
+    bucket->missing_tokens += is_enough ? amount : 0;
     return is_enough;
 }
 
@@ -48,14 +48,14 @@ static inline bool token_bucket_take(struct token_bucket *bucket, struct token_l
 static inline void token_bucket_spend(struct token_bucket *bucket, struct token_limit limit,
                                       double amount, int64_t now_ms) {
     token_bucket_fill(bucket, limit, now_ms);
-    bucket->used += amount;
+    bucket->missing_tokens += amount;
 }
 
 /* token_bucket_has: whether at least one token is left. */
 static inline bool token_bucket_has(struct token_bucket *bucket, struct token_limit limit,
                                     int64_t now_ms) {
     token_bucket_fill(bucket, limit, now_ms);
-    return bucket->used + 1 <= limit.burst;
+    return bucket->missing_tokens + 1 <= limit.burst;
 }
 
 #endif

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A map or list whose end has not been read yet. */
+/* A map or list of which the parser has not reached the end. */
 struct open_node {
     struct yaml_node *node;        /* the map or list */
     struct yaml_node *last_child;  /* NULL: no child yet */
@@ -19,7 +19,7 @@ struct open_node {
 
 struct yaml_reader {
     struct fy_parser *parser;
-    struct fy_diag *diag;
+    struct fy_diag *libfyaml_messages;
     struct region *region;
     struct fault *fault;
     const char *source_name;
@@ -40,8 +40,8 @@ static enum status set_fault_at(struct yaml_reader *reader, int line, int column
     return fault_set(reader->fault, STATUS_INPUT, location, remedy, "%s", reason);
 }
 
-static enum status event_fault(struct yaml_reader *reader, struct fy_event *event,
-                               const char *remedy, const char *reason) {
+static enum status set_event_fault(struct yaml_reader *reader, struct fy_event *event,
+                                   const char *remedy, const char *reason) {
     const struct fy_mark *mark = fy_event_start_mark(event);
     int line = mark != NULL ? mark->line + 1 : 1;
     int column = mark != NULL ? mark->column + 1 : 1;
@@ -102,10 +102,10 @@ static enum status add_node(struct yaml_reader *reader, struct fy_event *event, 
                      : snprintf(path, sizeof path, "%s%s%s", parent_path,
                                 parent_path[0] != '\0' ? "." : "", key);
     if (length < 0 || (size_t)length >= sizeof path) {
-        return event_fault(reader, event, NULL, "the key is too long");
+        return set_event_fault(reader, event, NULL, "the key is too long");
     }
     if (reader->node_count == YAML_NODES_MAX) {
-        return event_fault(reader, event, NULL, "has too many keys and list items");
+        return set_event_fault(reader, event, NULL, "has too many keys and list items");
     }
     const struct fy_mark *mark = fy_event_start_mark(event);
     struct yaml_node *node = region_alloc(reader->region, 1, sizeof *node);
@@ -139,7 +139,7 @@ static enum status check_repeated_key(struct yaml_reader *reader, struct fy_even
             char reason[3 * YAML_PATH_BYTES];
             snprintf(reason, sizeof reason, "the key %s appears twice, first on line %d", path,
                      node->line);
-            return event_fault(reader, event, "keep one of them", reason);
+            return set_event_fault(reader, event, "keep one of them", reason);
         }
     }
     return OK;
@@ -147,23 +147,24 @@ static enum status check_repeated_key(struct yaml_reader *reader, struct fy_even
 
 static enum status read_key(struct yaml_reader *reader, struct fy_event *event) {
     if (event->type != FYET_SCALAR) {
-        return event_fault(reader, event, NULL, "a key must be a plain name, not a map or a list");
+        return set_event_fault(reader, event, NULL,
+                               "a key must be a plain name, not a map or a list");
     }
     size_t length = 0;
     const char *text = fy_token_get_text(event->scalar.value, &length);
     if (text == NULL || length == 0 || length >= NAME_BYTES) {
-        return event_fault(reader, event, NULL, "the key is empty or too long");
+        return set_event_fault(reader, event, NULL, "the key is empty or too long");
     }
     char key[NAME_BYTES];
     memcpy(key, text, length);
     key[length] = '\0';
     if (strlen(key) != length || strpbrk(key, "\n\r\t") != NULL) {
-        return event_fault(reader, event, NULL,
-                           "a key must be a plain name, without tabs and line breaks");
+        return set_event_fault(reader, event, NULL,
+                               "a key must be a plain name, without tabs and line breaks");
     }
     if (strcmp(key, "<<") == 0) {
-        return event_fault(reader, event, "write out the merged keys",
-                           "merge keys are not supported");
+        return set_event_fault(reader, event, "write out the merged keys",
+                               "merge keys are not supported");
     }
     TRY(check_repeated_key(reader, event, key));
     return add_node(reader, event, key, &reader->open[reader->depth - 1].pending_key);
@@ -180,7 +181,7 @@ static enum status read_scalar(struct yaml_reader *reader, struct fy_event *even
         return OK;
     }
     if (memchr(text, '\0', length) != NULL) {
-        return event_fault(reader, event, NULL, "a value contains a NUL character");
+        return set_event_fault(reader, event, NULL, "a value contains a NUL character");
     }
     char *copy = region_alloc(reader->region, length + 1, 1);
     memcpy(copy, text, length);
@@ -193,8 +194,8 @@ static enum status read_value(struct yaml_reader *reader, struct fy_event *event
     struct open_node *parent = reader->depth > 0 ? &reader->open[reader->depth - 1] : NULL;
     struct yaml_node *node = reader->root;
     if (parent == NULL && event->type != FYET_MAPPING_START) {
-        return event_fault(reader, event, "write lines of the form key: value",
-                           "the file must be a map of keys");
+        return set_event_fault(reader, event, "write lines of the form key: value",
+                               "the file must be a map of keys");
     }
     if (parent != NULL && parent->node->kind == YAML_LIST) {
         TRY(add_node(reader, event, "", &node));
@@ -206,7 +207,7 @@ static enum status read_value(struct yaml_reader *reader, struct fy_event *event
         return read_scalar(reader, event, node);
     }
     if (reader->depth == YAML_DEPTH_MAX) {
-        return event_fault(reader, event, NULL, "maps and lists are nested too deeply");
+        return set_event_fault(reader, event, NULL, "maps and lists are nested too deeply");
     }
     node->kind = event->type == FYET_MAPPING_START ? YAML_MAP : YAML_LIST;
     reader->open[reader->depth] = (struct open_node){.node = node};
@@ -217,14 +218,14 @@ static enum status read_value(struct yaml_reader *reader, struct fy_event *event
 static enum status read_document_start(struct yaml_reader *reader, struct fy_event *event) {
     reader->document_count++;
     if (reader->document_count > 1) {
-        return event_fault(reader, event, "split the file into one file for each document",
-                           "contains more than one document");
+        return set_event_fault(reader, event, "split the file into one file for each document",
+                               "contains more than one document");
     }
     struct fy_document_state *state = event->document_start.document_state;
     if (state != NULL &&
         (fy_document_state_version_explicit(state) || fy_document_state_tags_explicit(state))) {
-        return event_fault(reader, event, "remove the directive lines, which begin with %",
-                           "YAML directives are not supported");
+        return set_event_fault(reader, event, "remove the directive lines, which begin with %",
+                               "YAML directives are not supported");
     }
     return OK;
 }
@@ -244,8 +245,8 @@ static bool has_anchor_or_tag(const struct fy_event *event) {
 
 static enum status read_event(struct yaml_reader *reader, struct fy_event *event) {
     if (has_anchor_or_tag(event)) {
-        return event_fault(reader, event, "write the value itself instead",
-                           "anchors, aliases and tags are not supported");
+        return set_event_fault(reader, event, "write the value itself instead",
+                               "anchors, aliases and tags are not supported");
     }
     struct open_node *parent = reader->depth > 0 ? &reader->open[reader->depth - 1] : NULL;
     switch (event->type) {
@@ -267,20 +268,21 @@ static enum status read_event(struct yaml_reader *reader, struct fy_event *event
     }
 }
 
-/* A place in the text. */
-struct text_place {
+/* The position of a quote or bracket that opens a text, list or map. */
+struct opener_position {
     char opener; /* '"', '\'', '[' or '{'; 0: there is none */
     int line, column;
 };
 
-/* Returns whether a character after `before` begins a token, so that a quote there opens a text. */
+/* Returns whether a token can begin after the character `before`. Only there does a quote open a
+ * text. */
 static bool begins_token(char before) {
     return strchr(" \t\n,:[{-", before) != NULL;
 }
 
-/* Finds the quote or bracket that is opened and never closed: the innermost one. */
-static struct text_place find_unclosed(const char *text, size_t length) {
-    struct text_place open[YAML_DEPTH_MAX];
+/* Finds the innermost quote or bracket that is never closed. */
+static struct opener_position find_unclosed(const char *text, size_t length) {
+    struct opener_position open[YAML_DEPTH_MAX];
     int depth = 0;
     int line = 1;
     char before = '\n';
@@ -299,16 +301,17 @@ static struct text_place find_unclosed(const char *text, size_t length) {
             is_comment = true;
         } else if (at == '[' || at == '{' || at == '"' || at == '\'') {
             if (begins_token(before)) {
-                open[depth++] = (struct text_place){at, line, (int)(i - line_begin) + 1};
+                open[depth++] = (struct opener_position){at, line, (int)(i - line_begin) + 1};
             }
         } else if ((at == ']' && inner == '[') || (at == '}' && inner == '{')) {
             depth--;
         }
     }
-    return depth == 0 || depth == YAML_DEPTH_MAX ? (struct text_place){0} : open[depth - 1];
+    return depth == 0 || depth == YAML_DEPTH_MAX ? (struct opener_position){0} : open[depth - 1];
 }
 
-static enum status unclosed_fault(struct yaml_reader *reader, const struct text_place *place) {
+static enum status set_unclosed_fault(struct yaml_reader *reader,
+                                      const struct opener_position *place) {
     char reason[64];
     char remedy[64];
     const char closer = place->opener == '[' ? ']' : place->opener == '{' ? '}' : place->opener;
@@ -318,13 +321,13 @@ static enum status unclosed_fault(struct yaml_reader *reader, const struct text_
     return set_fault_at(reader, place->line, place->column, remedy, reason);
 }
 
-static enum status syntax_fault(struct yaml_reader *reader) {
-    const struct text_place unclosed = find_unclosed(reader->text, reader->length);
+static enum status set_syntax_fault(struct yaml_reader *reader) {
+    const struct opener_position unclosed = find_unclosed(reader->text, reader->length);
     if (unclosed.opener != '\0') {
-        return unclosed_fault(reader, &unclosed);
+        return set_unclosed_fault(reader, &unclosed);
     }
     void *position = NULL;
-    struct fy_diag_error *error = fy_diag_errors_iterate(reader->diag, &position);
+    struct fy_diag_error *error = fy_diag_errors_iterate(reader->libfyaml_messages, &position);
     if (error == NULL || error->msg == NULL) {
         return set_fault_at(
             reader, 1, 1, NULL,
@@ -344,7 +347,7 @@ static enum status read_events(struct yaml_reader *reader) {
     while (status == OK && !ended) {
         struct fy_event *event = fy_parser_parse(reader->parser);
         if (event == NULL) {
-            return syntax_fault(reader);
+            return set_syntax_fault(reader);
         }
         ended = event->type == FYET_STREAM_END;
         status = read_event(reader, event);
@@ -362,20 +365,20 @@ static enum status read_document(struct yaml_reader *reader, const char *text, s
     diag_config.fp = NULL;
     diag_config.level = FYET_ERROR;
     diag_config.colorize = false;
-    reader->diag = fy_diag_create(&diag_config);
-    ASSERT(reader->diag != NULL);
-    fy_diag_set_collect_errors(reader->diag, true);
+    reader->libfyaml_messages = fy_diag_create(&diag_config);
+    ASSERT(reader->libfyaml_messages != NULL);
+    fy_diag_set_collect_errors(reader->libfyaml_messages, true);
     struct fy_parse_cfg parse_config = {.search_path = "",
                                         .flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG |
                                                  FYPCF_DISABLE_RECYCLING | FYPCF_JSON_NONE,
-                                        .diag = reader->diag};
+                                        .diag = reader->libfyaml_messages};
     reader->parser = fy_parser_create(&parse_config);
     ASSERT(reader->parser != NULL);
     enum status status = fy_parser_set_string(reader->parser, text, length) == 0
                              ? read_events(reader)
-                             : syntax_fault(reader);
+                             : set_syntax_fault(reader);
     fy_parser_destroy(reader->parser);
-    fy_diag_destroy(reader->diag);
+    fy_diag_destroy(reader->libfyaml_messages);
     return status;
 }
 

@@ -67,13 +67,14 @@ enum status yaml_fault(const struct yaml_document *document, const struct yaml_n
                        struct fault *fault, const char *remedy, const char *reason_format, ...)
     PRINTF_LIKE(5, 6);
 
-/* yaml_expect_known: reject the first node that no name covers. A name covers the node with its
- * path, all maps above that node and, if the node is a list of scalars, its items. "overrides.*"
- * covers all nodes below "overrides", and "declared[].bytes" covers that key of each item.
+/* yaml_reject_unknown_keys: reject the first node that no name covers. A name covers the node with
+ * its path, all maps above that node and, if the node is a list of scalars, its items.
+ * "overrides.*" covers all nodes below "overrides", and "declared[].bytes" covers that key of each
+ * item.
  * errors  STATUS_INPUT at the unknown key; the remedy is the nearest name */
-MUST_CHECK enum status yaml_expect_known(const struct yaml_document *document,
-                                         const char *const *names, int name_count,
-                                         struct fault *fault);
+MUST_CHECK enum status yaml_reject_unknown_keys(const struct yaml_document *document,
+                                                const char *const *names, int name_count,
+                                                struct fault *fault);
 
 /* yaml_read_X: read the value of a scalar node as type X.
  * errors      STATUS_INPUT for a map, a list, or a scalar that is not an X; *value is then

@@ -92,9 +92,9 @@ static const char *name_with_last_part(const char *key, const char *const *names
     return NULL;
 }
 
-static enum status unknown_key_fault(const struct yaml_document *document,
-                                     const struct yaml_node *node, const char *const *names,
-                                     int name_count, struct fault *fault) {
+static enum status set_unknown_key_fault(const struct yaml_document *document,
+                                         const struct yaml_node *node, const char *const *names,
+                                         int name_count, struct fault *fault) {
     char path[YAML_PATH_BYTES];
     path_without_indices(node->path, path);
     const char **prefixes =
@@ -119,8 +119,8 @@ static enum status unknown_key_fault(const struct yaml_document *document,
     return yaml_fault(document, node, fault, remedy, "is not a known key");
 }
 
-enum status yaml_expect_known(const struct yaml_document *document, const char *const *names,
-                              int name_count, struct fault *fault) {
+enum status yaml_reject_unknown_keys(const struct yaml_document *document, const char *const *names,
+                                     int name_count, struct fault *fault) {
     for (const struct yaml_node *node = document->first; node != NULL; node = node->next) {
         char path[YAML_PATH_BYTES];
         path_without_indices(node->path, path);
@@ -129,14 +129,15 @@ enum status yaml_expect_known(const struct yaml_document *document, const char *
             is_known = path_matches_key(names[i], path, node);
         }
         if (!is_known) {
-            return unknown_key_fault(document, node, names, name_count, fault);
+            return set_unknown_key_fault(document, node, names, name_count, fault);
         }
     }
     return OK;
 }
 
-static enum status type_fault(const struct yaml_document *document, const struct yaml_node *node,
-                              const char *expected, struct fault *fault) {
+static enum status set_type_fault(const struct yaml_document *document,
+                                  const struct yaml_node *node, const char *expected,
+                                  struct fault *fault) {
     static const char *const KINDS[] = {"a value", "a map", "a list"};
     if (node->kind != YAML_SCALAR) {
         return yaml_fault(document, node, fault, NULL, "is %s, not %s", KINDS[node->kind],
@@ -151,7 +152,7 @@ static enum status type_fault(const struct yaml_document *document, const struct
 enum status yaml_read_text(const struct yaml_document *document, const struct yaml_node *node,
                            const char **value, struct fault *fault) {
     if (node->kind != YAML_SCALAR || node->text[0] == '\0') {
-        return type_fault(document, node, "a text", fault);
+        return set_type_fault(document, node, "a text", fault);
     }
     *value = node->text;
     return OK;
@@ -165,7 +166,7 @@ enum status yaml_read_i64(const struct yaml_document *document, const struct yam
              range.maximum);
     if (node->kind != YAML_SCALAR || !text_parse_i64(node->text, &parsed) ||
         (double)parsed < range.minimum || (double)parsed > range.maximum) {
-        return type_fault(document, node, expected, fault);
+        return set_type_fault(document, node, expected, fault);
     }
     *value = parsed;
     return OK;
@@ -178,7 +179,7 @@ enum status yaml_read_f64(const struct yaml_document *document, const struct yam
     snprintf(expected, sizeof expected, "a number from %g to %g", range.minimum, range.maximum);
     if (node->kind != YAML_SCALAR || !text_parse_f64(node->text, &parsed) ||
         parsed < range.minimum || parsed > range.maximum) {
-        return type_fault(document, node, expected, fault);
+        return set_type_fault(document, node, expected, fault);
     }
     *value = parsed;
     return OK;
@@ -189,7 +190,7 @@ enum status yaml_read_bool(const struct yaml_document *document, const struct ya
     bool is_true = node->kind == YAML_SCALAR && strcmp(node->text, "true") == 0;
     bool is_false = node->kind == YAML_SCALAR && strcmp(node->text, "false") == 0;
     if (!is_true && !is_false) {
-        return type_fault(document, node, "true or false", fault);
+        return set_type_fault(document, node, "true or false", fault);
     }
     *value = is_true;
     return OK;
@@ -199,7 +200,7 @@ enum status yaml_read_bytes(const struct yaml_document *document, const struct y
                             uint64_t *value, struct fault *fault) {
     uint64_t parsed;
     if (node->kind != YAML_SCALAR || !text_parse_bytes(node->text, &parsed)) {
-        return type_fault(document, node, "a size such as 11.5 GiB, 512MB or 4096", fault);
+        return set_type_fault(document, node, "a size such as 11.5 GiB, 512MB or 4096", fault);
     }
     *value = parsed;
     return OK;

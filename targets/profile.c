@@ -78,13 +78,13 @@ struct profile_reader {
     struct target target;
 };
 
-/* A key below another one, as one path. */
-struct path {
+/* The path of a key, which is below another key in the file. */
+struct dotted_path {
     char text[YAML_PATH_BYTES]; /* such as "memory.device" */
 };
 
-static struct path join_path(const char *parent, const char *key) {
-    struct path path;
+static struct dotted_path join_path(const char *parent, const char *key) {
+    struct dotted_path path;
     snprintf(path.text, sizeof path.text, "%.200s.%s", parent, key);
     return path;
 }
@@ -162,7 +162,7 @@ static enum status read_figures(struct profile_reader *reader) {
 /* Read the key `per`; if it is missing, the use counts once per process. */
 static enum status read_use_scope(struct profile_reader *reader, const struct yaml_node *item,
                                   enum target_per *per) {
-    const struct path path = join_path(item->path, "per");
+    const struct dotted_path path = join_path(item->path, "per");
     int value = PER_PROCESS;
     if (yaml_find(&reader->document, path.text) != NULL) {
         TRY(read_choice(reader, path.text, PER_KEYS, ARRAY_COUNT(PER_KEYS), &value));
@@ -211,7 +211,7 @@ static enum status read_declared_uses(struct profile_reader *reader, const struc
 
 static enum status read_space(struct profile_reader *reader, enum space index) {
     struct target_space *space = &reader->target.spaces[index];
-    const struct path path = join_path("memory", SPACE_KEYS[index]);
+    const struct dotted_path path = join_path("memory", SPACE_KEYS[index]);
     const struct yaml_node *node;
     if (reader->target.unified && index != SPACE_DEVICE) {
         space->capacity_source = "";
@@ -304,7 +304,7 @@ enum status profile_read(const char *text, size_t length, const char *subject,
                          struct region *region, struct target *target, struct fault *fault) {
     struct profile_reader reader = {.region = region, .fault = fault};
     TRY(yaml_open(text, length, subject, region, &reader.document, fault));
-    TRY(yaml_expect_known(&reader.document, KNOWN, ARRAY_COUNT(KNOWN), fault));
+    TRY(yaml_reject_unknown_keys(&reader.document, KNOWN, ARRAY_COUNT(KNOWN), fault));
     TRY(read_general_keys(&reader));
     for (int space = 0; space < SPACE_COUNT; space++) {
         TRY(read_space(&reader, (enum space)space));

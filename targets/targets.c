@@ -39,7 +39,7 @@ uint64_t target_shortage(const struct target *target, const uint64_t peak_bytes[
 }
 
 const struct target *target_with_declared(const struct target *target, enum space space,
-                                          const struct target_declared_use *line,
+                                          const struct target_declared_use *use,
                                           struct region *region) {
     struct target *copy = region_alloc(region, 1, sizeof *copy);
     *copy = *target;
@@ -49,7 +49,7 @@ const struct target *target_with_declared(const struct target *target, enum spac
     for (size_t i = 0; i < count; i++) {
         lines[i] = of->declared[i];
     }
-    lines[count] = *line;
+    lines[count] = *use;
     of->declared = lines;
     of->declared_use_count += 1;
     return copy;

@@ -84,10 +84,10 @@ struct target {
 };
 
 /* target_with_declared: a copy of the target with one more declared use in a space (SPACE_DEVICE if
- * memory is unified). memory  the copy in `region`; *line, the declared use, is copied, but its
+ * memory is unified). memory  the copy in `region`; *use, the declared use, is copied, but its
  * texts must outlive the copy */
 const struct target *target_with_declared(const struct target *target, enum space space,
-                                          const struct target_declared_use *line,
+                                          const struct target_declared_use *use,
                                           struct region *region);
 
 /* target_with_groups: the target for a rank that communicates in `groups` groups of ranks, with one

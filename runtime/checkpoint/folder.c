@@ -188,7 +188,7 @@ enum status folder_replace(const char *from, const char *to, const char *displac
 enum status folder_write_file(const char *folder, const char *name, const void *bytes, size_t count,
                               struct fault *fault) {
     char path[PATH_BYTES];
-    file_join(folder, name, path, sizeof path);
+    path_join(folder, name, path, sizeof path);
     return file_write_new(path, bytes, count, fault);
 }
 
@@ -210,8 +210,8 @@ enum status folder_copy_file(const char *from, const char *to, const char *name,
     int source;
     int target;
     int64_t bytes;
-    file_join(from, name, from_path, sizeof from_path);
-    file_join(to, name, to_path, sizeof to_path);
+    path_join(from, name, from_path, sizeof from_path);
+    path_join(to, name, to_path, sizeof to_path);
     if (!file_exists(from_path)) {
         return OK;
     }
@@ -219,7 +219,7 @@ enum status folder_copy_file(const char *from, const char *to, const char *name,
     enum status status = file_open_write(to_path, &target, fault);
     if (status == OK) {
         status = copy_bytes(source, from_path, target, to_path, bytes, buffer, buffer_bytes, fault);
-        status = file_end_write(target, to_path, status, fault);
+        status = file_close_written(target, to_path, status, fault);
     }
     close(source);
     return status;

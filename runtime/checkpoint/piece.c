@@ -143,8 +143,9 @@ static void check_staging(const struct staging *staging) {
 /* A piece passes through the staging buffer in chunks. A piece in device memory uses one half of
  * the buffer for its own bytes and the other for the bytes of the file. */
 struct chunks {
-    char *file_bytes, *memory_bytes; /* in the file's type; in the device's, NULL for host memory */
-    int64_t chunk_max;               /* maximum number of elements of one chunk */
+    /* elements in the file's type; elements in the piece's type, or NULL if it is in host memory */
+    char *file_bytes, *memory_bytes;
+    int64_t chunk_max; /* maximum number of elements of one chunk */
 };
 
 static struct chunks plan_chunks(const struct tensor_piece *piece, int64_t width,

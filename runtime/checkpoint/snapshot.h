@@ -159,8 +159,8 @@ struct snapshot_list_item {
     struct fault fault; /* why the snapshot cannot be read, if !is_readable */
 };
 
-/* snapshot_list: all snapshots of a folder, unreadable ones first, then in the order of saving. The
- * hashes of the files are not checked. A missing folder contains none.
+/* snapshot_list: list all snapshots of a folder, unreadable ones first, then in the order of
+ * saving. The hashes of the files are not checked. A missing folder contains none.
  * errors  STATUS_FAILED when the folder cannot be read; STATUS_INPUT beyond SNAPSHOTS_MAX */
 MUST_CHECK enum status snapshot_list(const char *folder, struct region *region,
                                      struct snapshot_list_item **listed, int *count,

@@ -15,8 +15,8 @@ enum { EXPORT_STAGING_BYTES = 1 << 22 };
 static enum status read_config(const struct snapshot *snapshot, struct region *region,
                                char path[static PATH_BYTES], char **text, size_t *length,
                                struct fault *fault) {
-    file_join(snapshot->path, SNAPSHOT_CONFIG_NAME, path, PATH_BYTES);
-    return file_read_region(path, CONFIG_BYTES_MAX, region, text, length, fault);
+    path_join(snapshot->path, SNAPSHOT_CONFIG_NAME, path, PATH_BYTES);
+    return file_read_into_region(path, CONFIG_BYTES_MAX, region, text, length, fault);
 }
 
 static enum status find_dtype(const struct json_node *root, enum dtype *dtype,
@@ -119,7 +119,7 @@ enum status snapshot_export(const struct snapshot *snapshot, const char *folder,
     bool has_model = snapshot->model_folder[0] != '\0' && file_is_folder(snapshot->model_folder);
     struct weights_save_args args = {
         .folder = folder, .model_folder = has_model ? snapshot->model_folder : "", .dtype = dtype};
-    file_join(snapshot->path, SNAPSHOT_WEIGHTS_NAME, path, sizeof path);
+    path_join(snapshot->path, SNAPSHOT_WEIGHTS_NAME, path, sizeof path);
     enum status status = safetensors_open(path, &region, &file, fault);
     if (status == OK) {
         status = export_tensors(snapshot, &file, &args, &region, fault);

@@ -51,7 +51,7 @@ enum status snapshot_hash_file(const char *folder, const char *name, const struc
     int fd;
     int64_t total;
     struct hash_state state;
-    file_join(folder, name, path, sizeof path);
+    path_join(folder, name, path, sizeof path);
     TRY(file_open_read(path, &fd, &total, fault));
     hash_begin(&state);
     enum status status = hash_bytes(fd, path, total, buffer, &state, fault);
@@ -110,7 +110,7 @@ enum status snapshot_check_sizes(const char *folder, const struct snapshot *snap
         char path[PATH_BYTES];
         int fd = -1;
         int64_t bytes = 0;
-        file_join(folder, file->name, path, sizeof path);
+        path_join(folder, file->name, path, sizeof path);
         TRY(file_open_read(path, &fd, &bytes, fault));
         close(fd);
         if (bytes != file->bytes) {

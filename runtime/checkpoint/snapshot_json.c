@@ -64,8 +64,8 @@ void snapshot_json_write(const struct snapshot *snapshot, struct text *text) {
     text_add(text, "%s%s%s", SEAL_OPENING, hash_hex(&hash, hex), SEAL_CLOSING);
 }
 
-static enum status check_seal(const char *json, size_t length, const char *path,
-                              struct fault *fault) {
+static enum status check_document_hash(const char *json, size_t length, const char *path,
+                                       struct fault *fault) {
     const size_t opening_bytes = sizeof SEAL_OPENING - 1;
     const size_t seal_bytes = opening_bytes + 2 * HASH_BYTES + sizeof SEAL_CLOSING - 1;
     if (length > seal_bytes) {
@@ -205,7 +205,7 @@ static enum status read_all(const struct json_node *root, struct region *region,
 enum status snapshot_json_parse(const char *json, size_t length, const char *path,
                                 struct region *region, struct snapshot *snapshot,
                                 struct fault *fault) {
-    TRY(check_seal(json, length, path, fault));
+    TRY(check_document_hash(json, length, path, fault));
     struct json_document document;
     struct snapshot read = {0};
     TRY(json_parse(json, length, SNAPSHOT_JSON_BYTES_MAX, path, &document, fault));

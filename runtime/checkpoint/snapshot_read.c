@@ -16,8 +16,9 @@ static enum status read_json(const char *path, struct region *scratch, struct re
     char json_path[PATH_BYTES];
     char *json;
     size_t length;
-    file_join(path, SNAPSHOT_JSON_NAME, json_path, sizeof json_path);
-    TRY(file_read_region(json_path, SNAPSHOT_JSON_BYTES_MAX - 1, scratch, &json, &length, fault));
+    path_join(path, SNAPSHOT_JSON_NAME, json_path, sizeof json_path);
+    TRY(file_read_into_region(json_path, SNAPSHOT_JSON_BYTES_MAX - 1, scratch, &json, &length,
+                              fault));
     TRY(snapshot_json_parse(json, length, json_path, region, snapshot, fault));
     return snapshot_check_sizes(path, snapshot, fault);
 }
@@ -43,7 +44,7 @@ static enum status check_hash(const char *folder, const struct snapshot_file *fi
         return OK;
     }
     char path[PATH_BYTES];
-    file_join(folder, file->name, path, sizeof path);
+    path_join(folder, file->name, path, sizeof path);
     return fault_set(fault, STATUS_INPUT, path, NULL,
                      "the file is damaged: its hash differs from the one that was saved");
 }
@@ -111,7 +112,7 @@ static enum status add_paths(const char *folder, struct folder_walk *walk, struc
                              "move older snapshots to a different folder",
                              "contains more than %d snapshots", SNAPSHOTS_MAX);
         }
-        file_join(folder, walk->name, path, sizeof path);
+        path_join(folder, walk->name, path, sizeof path);
         paths[(*count)++] = region_copy_text(region, path);
     }
     return OK;

@@ -111,22 +111,26 @@ enum status snapshot_writer_init(const struct snapshot_args *args, struct region
     return OK;
 }
 
-static enum status record_file(const char *folder, const char *name, const struct staging *staging,
-                               struct snapshot *snapshot, struct fault *fault) {
+static enum status list_written_file(const char *folder, const char *name,
+                                     const struct staging *staging, struct snapshot *snapshot,
+                                     struct fault *fault) {
     struct snapshot_file *file = &snapshot->files[snapshot->file_count++];
     ASSERT(strlen(name) < sizeof file->name);
     memcpy(file->name, name, strlen(name) + 1);
     return snapshot_hash_file(folder, name, staging, &file->hash, &file->bytes, fault);
 }
 
-static enum status record_files(const struct snapshot_writer *writer, const struct staging *staging,
-                                struct snapshot *snapshot, struct fault *fault) {
+static enum status list_written_files(const struct snapshot_writer *writer,
+                                      const struct staging *staging, struct snapshot *snapshot,
+                                      struct fault *fault) {
     TRY(folder_write_file(writer->incomplete_path, SNAPSHOT_CONFIG_NAME, writer->args.config_text,
                           writer->args.config_length, fault));
     for (int i = 0; i < writer->file_count; i++) {
-        TRY(record_file(writer->incomplete_path, writer->files[i].name, staging, snapshot, fault));
+        TRY(list_written_file(writer->incomplete_path, writer->files[i].name, staging, snapshot,
+                              fault));
     }
-    return record_file(writer->incomplete_path, SNAPSHOT_CONFIG_NAME, staging, snapshot, fault);
+    return list_written_file(writer->incomplete_path, SNAPSHOT_CONFIG_NAME, staging, snapshot,
+                             fault);
 }
 
 /* Readers accept at most SNAPSHOTS_MAX. The folder reaches that number when none could be removed.
@@ -170,7 +174,7 @@ static struct snapshot describe_snapshot(const struct snapshot_writer *writer,
 static enum status write_last_files(const struct snapshot_writer *writer,
                                     const struct staging *staging, struct snapshot *snapshot,
                                     size_t *length, struct fault *fault) {
-    TRY(record_files(writer, staging, snapshot, fault));
+    TRY(list_written_files(writer, staging, snapshot, fault));
     struct text text = text_over(writer->json, writer->json_capacity);
     snapshot_json_write(snapshot, &text);
     ASSERT(!text.truncated);
@@ -193,7 +197,7 @@ static enum status check_complete(const struct snapshot_writer *writer, size_t j
     if (hash_equal(&found, &expected)) {
         return snapshot_check_sizes(writer->complete_path, snapshot, fault);
     }
-    file_join(writer->complete_path, SNAPSHOT_JSON_NAME, path, sizeof path);
+    path_join(writer->complete_path, SNAPSHOT_JSON_NAME, path, sizeof path);
     return fault_set(fault, STATUS_FAILED, path, "check the disk for errors",
                      "the disk returned bytes that differ from the bytes that were written");
 }
@@ -246,14 +250,14 @@ static void remove_oldest(struct snapshot_writer *writer) {
 }
 
 /* The context that publish_folder receives. */
-struct save_job {
+struct save_context {
     struct snapshot_writer *writer;
     const struct snapshot_state *state;
 };
 
 static enum status publish_folder(const void *context, const struct staging *staging,
                                   bool *replaced, struct fault *fault) {
-    const struct save_job *job = context;
+    const struct save_context *job = context;
     struct snapshot_writer *writer = job->writer;
     struct snapshot snapshot = describe_snapshot(writer, job->state);
     size_t json_length = 0;
@@ -272,7 +276,7 @@ static enum status publish_folder(const void *context, const struct staging *sta
 
 enum status snapshot_save(struct snapshot_writer *writer, const struct snapshot_state *state,
                           const struct staging *staging, struct fault *fault) {
-    const struct save_job job = {writer, state};
+    const struct save_context job = {writer, state};
     const struct joint_write joint = {.ranks = &writer->args.ranks,
                                       .folder = writer->incomplete_path,
                                       .files = writer->files,

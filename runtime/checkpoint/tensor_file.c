@@ -119,13 +119,13 @@ enum status tensor_file_begin(const struct tensor_file *file, const char *folder
                               struct fault *fault) {
     char path[PATH_BYTES];
     int fd;
-    file_join(folder, file->name, path, sizeof path);
+    path_join(folder, file->name, path, sizeof path);
     TRY(file_open_write(path, &fd, fault));
     enum status status = reserve_space(fd, path, file->bytes, fault);
     if (status == OK) {
         status = file_write_at(fd, path, file->header_text, file->header_bytes, 0, fault);
     }
-    return file_end_write(fd, path, status, fault);
+    return file_close_written(fd, path, status, fault);
 }
 
 static enum status write_pieces(const struct tensor_file *file, int fd, const char *path,
@@ -145,14 +145,14 @@ static enum status write_pieces(const struct tensor_file *file, int fd, const ch
 enum status tensor_file_fill(const struct tensor_file *file, const char *folder,
                              const struct staging *staging, struct fault *fault) {
     char path[PATH_BYTES];
-    file_join(folder, file->name, path, sizeof path);
+    path_join(folder, file->name, path, sizeof path);
     int fd = open(path, O_WRONLY | O_CLOEXEC); /* not O_CREAT: rank 0 may have removed the file */
     if (fd < 0) {
         return fault_set(fault, STATUS_FAILED, path, "choose a folder that every rank can write to",
                          "cannot open: %s", strerror(errno));
     }
     enum status status = write_pieces(file, fd, path, staging, fault);
-    return file_end_write(fd, path, status, fault);
+    return file_close_written(fd, path, status, fault);
 }
 
 enum status tensor_file_write(const struct tensor_file *file, const char *folder,
@@ -160,7 +160,7 @@ enum status tensor_file_write(const struct tensor_file *file, const char *folder
     char path[PATH_BYTES];
     char unfinished[PATH_BYTES];
     char name[NAME_BYTES];
-    file_join(folder, file->name, path, sizeof path);
+    path_join(folder, file->name, path, sizeof path);
     file_unfinished_path(path, unfinished, sizeof unfinished);
     file_unfinished_path(file->name, name, sizeof name);
     struct tensor_file renamed = *file;
@@ -246,7 +246,7 @@ enum status tensor_file_read(const struct tensor_file *file, const char *folder,
     struct region region = {0};
     struct safetensors found;
     struct staging staging = {.bytes = READ_STAGING_BYTES};
-    file_join(folder, file->name, path, sizeof path);
+    path_join(folder, file->name, path, sizeof path);
     enum status status = safetensors_open(path, &region, &found, fault);
     if (status == OK) {
         staging.memory = has_device_piece(file) ? region_alloc(&region, staging.bytes, 1) : NULL;

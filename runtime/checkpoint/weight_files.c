@@ -19,7 +19,7 @@ struct file_finder {
 
 static const char *path_in_folder(struct file_finder *finder, const char *name) {
     char path[PATH_BYTES];
-    file_join(finder->folder, name, path, sizeof path);
+    path_join(finder->folder, name, path, sizeof path);
     return region_copy_text(finder->region, path);
 }
 
@@ -47,7 +47,7 @@ static enum status add_member_file(struct file_finder *finder, const struct json
                           "is not a plain file name");
     }
     char path[PATH_BYTES];
-    file_join(finder->folder, name, path, sizeof path);
+    path_join(finder->folder, name, path, sizeof path);
     if (find_file(finder, path) >= 0) {
         return OK;
     }
@@ -79,7 +79,7 @@ static enum status check_index(struct file_finder *finder, const struct json_nod
         const char *name = NULL;
         TRY(json_as_text(&walk.member, &name, finder->fault));
         char path[PATH_BYTES];
-        file_join(finder->folder, name, path, sizeof path);
+        path_join(finder->folder, name, path, sizeof path);
         const struct safetensors *file = &finder->files->tables[find_file(finder, path)];
         if (safetensors_find(file, walk.member.key) == NULL) {
             return json_fault(&walk.member, finder->fault, "download the model again",
@@ -106,8 +106,8 @@ static enum status read_index(struct file_finder *finder, const char *path) {
     size_t length = 0;
     char *text;
     struct json_document document;
-    TRY(file_read_region(path, WEIGHT_INDEX_BYTES_MAX, finder->region, &text, &length,
-                         finder->fault));
+    TRY(file_read_into_region(path, WEIGHT_INDEX_BYTES_MAX, finder->region, &text, &length,
+                              finder->fault));
     TRY(json_parse(text, length, WEIGHT_INDEX_BYTES_MAX, path, &document, finder->fault));
     enum status status = read_index_map(finder, &document);
     json_finish(&document);

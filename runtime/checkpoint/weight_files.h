@@ -11,8 +11,9 @@ struct weight_files {
     int count;   /* number of files */
 };
 
-/* weight_files_open: model.safetensors, or model.safetensors.index.json and the files it names,
- * which must be in `folder` and contain the tensors that the index lists.
+/* weight_files_open: find model.safetensors, or model.safetensors.index.json and the files it
+ * names, which must be in `folder` and contain the tensors that the index lists, and read their
+ * tables.
  * memory  in `region`; at most one file is open at a time
  * errors  STATUS_INPUT naming file and tensor; *files untouched */
 MUST_CHECK enum status weight_files_open(const char *folder, struct region *region,

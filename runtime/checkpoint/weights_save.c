@@ -145,7 +145,7 @@ static bool is_plain_folder(const char *path) {
 }
 
 /* The new folder is renamed to the path, which the kernel rejects for a file and for any link. */
-static enum status check_kind(const struct weights_save *save, struct fault *fault) {
+static enum status check_export_is_folder(const struct weights_save *save, struct fault *fault) {
     struct stat info;
     return lstat(save->folder, &info) != 0 || is_plain_folder(save->folder)
                ? OK
@@ -158,13 +158,14 @@ static enum status check_kind(const struct weights_save *save, struct fault *fau
 /* An export replaces the whole folder, so the folder may contain only an earlier export. */
 static enum status check_target(const struct weights_save *save, struct fault *fault) {
     if (!file_exists(save->folder)) {
-        return check_kind(save, fault); /* it may be a link to nothing */
+        /* a symbolic link without a target does not exist, but is rejected */
+        return check_export_is_folder(save, fault);
     }
     if (save->model_folder[0] != '\0' && is_same_folder(save->folder, save->model_folder)) {
         return fault_set(fault, STATUS_INPUT, save->folder, "choose a different folder",
                          "is the folder that the model was read from");
     }
-    TRY(check_kind(save, fault));
+    TRY(check_export_is_folder(save, fault));
     struct folder_walk walk;
     TRY(folder_walk_begin(save->folder, &walk, fault));
     enum status status = check_names(save->folder, &walk, fault);
@@ -190,7 +191,7 @@ static enum status check_parent(const struct weights_save *save, struct fault *f
 }
 
 /* "/a/b/" becomes "/a/b", so that the temporary folders are next to it. */
-static void name_folders(const struct weights_save_args *args, struct weights_save *save) {
+static void set_folder_paths(const struct weights_save_args *args, struct weights_save *save) {
     size_t length = strlen(args->folder);
     ASSERT(length > 0 && length < PATH_BYTES);
     memcpy(save->folder, args->folder, length + 1);
@@ -232,7 +233,7 @@ static enum status check_folders(const struct weights_save *save, struct fault *
 
 enum status weights_save_plan(const struct weights_save_args *args, struct region *region,
                               struct weights_save *save, struct fault *fault) {
-    name_folders(args, save);
+    set_folder_paths(args, save);
     save->model_folder = region_copy_text(region, args->model_folder);
     save->ranks = args->ranks;
     enum status status = checkpoint_is_rank0(&args->ranks) ? check_folders(save, fault) : OK;

@@ -67,7 +67,7 @@ struct invocation {
     int override_count;
     struct region region;    /* memory that is released after the command */
     struct session *session; /* zeroed before and finished after the command */
-    struct ranks ranks;      /* this process's place among the ranks, set by ranks_begin */
+    struct ranks ranks;      /* this process's rank and the number of ranks, set by ranks_begin */
     struct fault fault;
 };
 

@@ -9,11 +9,12 @@
 static const char SIZES_DEFAULT[] = "4KiB,64KiB,1MiB,16MiB,64MiB";
 static const uint64_t SIZE_MAX_BYTES = 1ull << 30;
 
-struct request {
+struct request {           /* options of `skep comm` and its results */
     int64_t rank_count;    /* value of --ranks; 0: not given */
     const char *size_list; /* value of --sizes */
-    /* checks results; measures speeds (neither given: does both); prints JSON */
-    bool test, bandwidth, json;
+    bool test;             /* check the results; without --test and --bandwidth, do both */
+    bool bandwidth;        /* measure the speeds */
+    bool json;             /* print JSON */
     uint64_t sizes[COMM_SIZES_MAX];
     int size_count;
     struct comm_report report;

@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Prints text for a place inside single quotes: each character of `special` gets a backslash. In
- * POSIX shells a quote ends the string, so it is written outside of one. */
+/* Prints text that the script has in single quotes: puts a backslash before each character of
+ * `special`. A single quote cannot be escaped in a POSIX shell, so it is written as '\'', which
+ * ends and reopens the quotes. */
 static void print_quoted(const char *text, const char *special) {
     for (; *text != '\0'; text++) {
         if (*text == '\'' && strchr(special, '\'') == NULL) {
@@ -19,7 +20,7 @@ static void print_quoted(const char *text, const char *special) {
     }
 }
 
-/* Prints the words of "a|b" separated by blanks. */
+/* Prints the words of a list such as "a|b", separated by spaces. */
 static void print_words(const char *list) {
     char word[WORD_BYTES];
     const char *separator = "";

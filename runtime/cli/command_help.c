@@ -68,32 +68,32 @@ void command_print_general(void) {
            "-q prints less and -v prints more; arguments after -- are not options.\n");
 }
 
-/* Prints a cell of a table; '|' would end it. */
-static void print_cell(const char *text) {
+/* Prints the text of a table cell, with '|' escaped, because '|' ends a cell. */
+static void print_table_cell(const char *text) {
     for (; *text != '\0'; text++) {
         printf("%s%c", *text == '|' ? "\\" : "", *text);
     }
 }
 
-static void print_rows(const char *command, const struct option *options, int count) {
+static void print_option_table(const char *command, const struct option *options, int count) {
     printf("\n| option | meaning | example |\n|---|---|---|\n");
     for (int i = 0; i < count; i++) {
         const struct option *option = &options[i];
         printf("| `%s", option->name);
         if (option_has_value(option)) {
             putchar(' ');
-            print_cell(option->value);
+            print_table_cell(option->value);
         }
         printf("` | ");
-        print_cell(option->help);
+        print_table_cell(option->help);
         printf(" | `skep %s%s", command, command[0] != '\0' ? " " : "");
-        print_cell(option->example);
+        print_table_cell(option->example);
         printf("` |\n");
     }
 }
 
-static void print_facts(const char *title, const char *column, const struct fact *facts,
-                        int count) {
+static void print_named_meanings(const char *title, const char *column,
+                                 const struct named_meaning *facts, int count) {
     printf("\n## %s\n\n| %s | meaning |\n|---|---|\n", title, column);
     for (int i = 0; i < count; i++) {
         printf("| `%s` | %s |\n", facts[i].name, facts[i].meaning);
@@ -107,7 +107,7 @@ static void print_section(const struct command *command) {
     print_wrapped(command->details, 0);
     printf("\n    skep %s %s\n", command->name, command->example);
     if (command->option_count > 0) {
-        print_rows(command->name, command->options, command->option_count);
+        print_option_table(command->name, command->options, command->option_count);
     }
 }
 
@@ -122,10 +122,10 @@ void command_print_markdown(void) {
                COMMANDS[i]->summary);
     }
     printf("\nEvery command accepts\n");
-    print_rows("", GLOBAL_OPTIONS, GLOBAL_OPTION_COUNT);
+    print_option_table("", GLOBAL_OPTIONS, GLOBAL_OPTION_COUNT);
     for (int i = 0; i < COMMAND_COUNT; i++) {
         print_section(COMMANDS[i]);
     }
-    print_facts("Exit codes", "code", EXIT_CODES, EXIT_CODE_COUNT);
-    print_facts("Environment", "variable", VARIABLES, VARIABLE_COUNT);
+    print_named_meanings("Exit codes", "code", EXIT_CODES, EXIT_CODE_COUNT);
+    print_named_meanings("Environment", "variable", VARIABLES, VARIABLE_COUNT);
 }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Prints text in which no character has a meaning for troff. */
+/* Prints text with the characters escaped that troff interprets. */
 static void print_plain(const char *text) {
     static const struct {
         char plain;
@@ -68,7 +68,7 @@ static void print_options(const char *command, const struct option *options, int
     }
 }
 
-static void print_facts(const char *title, const struct fact *facts, int count) {
+static void print_named_meanings(const char *title, const struct named_meaning *facts, int count) {
     printf(".SH \"%s\"\n", title);
     for (int i = 0; i < count; i++) {
         print_line(".TP\n\\fB", facts[i].name, "\\fR\n");
@@ -143,9 +143,9 @@ void command_print_man(const struct command *command) {
     } else {
         print_program();
     }
-    print_facts("EXIT STATUS", EXIT_CODES, EXIT_CODE_COUNT);
+    print_named_meanings("EXIT STATUS", EXIT_CODES, EXIT_CODE_COUNT);
     if (command == NULL) {
-        print_facts("ENVIRONMENT", VARIABLES, VARIABLE_COUNT);
+        print_named_meanings("ENVIRONMENT", VARIABLES, VARIABLE_COUNT);
     }
     print_references(command);
 }

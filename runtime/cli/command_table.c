@@ -20,7 +20,7 @@ const struct option GLOBAL_OPTIONS[] = {
 };
 const int GLOBAL_OPTION_COUNT = ARRAY_COUNT(GLOBAL_OPTIONS);
 
-const struct fact EXIT_CODES[] = {
+const struct named_meaning EXIT_CODES[] = {
     {"0", "done; also: asked to stop, and saved"},
     {"1", "failed while running"},
     {"2", "bad usage or bad input; nothing changed"},
@@ -29,7 +29,7 @@ const struct fact EXIT_CODES[] = {
 };
 const int EXIT_CODE_COUNT = ARRAY_COUNT(EXIT_CODES);
 
-const struct fact VARIABLES[] = {
+const struct named_meaning VARIABLES[] = {
     {"SKEP_LOG", "lowest level of the log: error, warning, info or debug; overrides -q and -v"},
     {"SKEP_CPU", "best instruction set to use, such as avx2; default: all that the CPU has"},
     {"NO_COLOR", "if set, nothing is printed in colour"},

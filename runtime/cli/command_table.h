@@ -14,12 +14,13 @@ extern const int COMMAND_COUNT;
 extern const struct option GLOBAL_OPTIONS[];
 extern const int GLOBAL_OPTION_COUNT;
 
-/* One row of a list in the man page skep(1) and in docs/COMMANDS.md. */
-struct fact {
+/* One row of a list in the man page skep(1) and in docs/COMMANDS.md, such as an exit code and its
+ * meaning. */
+struct named_meaning {
     const char *name, *meaning;
 };
 
-extern const struct fact EXIT_CODES[], VARIABLES[];
+extern const struct named_meaning EXIT_CODES[], VARIABLES[];
 extern const int EXIT_CODE_COUNT, VARIABLE_COUNT;
 
 /* What shells complete as the value of an option. */

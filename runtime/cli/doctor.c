@@ -10,7 +10,7 @@
 
 enum { SEARCH_MS = 5000 }; /* time to wait for the tracker's delegation */
 
-struct request {
+struct request { /* options of `skep doctor` and its results */
     bool json;
     struct doctor_facts facts;
     struct doctor_report report;
@@ -47,7 +47,8 @@ static void print_json(const struct doctor_report *report) {
     json_stdout_end(&out);
 }
 
-/* Asks the tracker for its delegation. Only what the user wrote is an error of the command. */
+/* Asks the tracker for its delegation. An invalid argument is an error of the command; a tracker
+ * that does not answer is a problem that the report lists. */
 static enum status read_swarm(struct invocation *invocation, struct doctor_swarm *swarm) {
     const struct delegation_search_args args = {.timeout_ms = SEARCH_MS};
     struct join_string join;

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-struct request {
+struct request { /* options of `skep dump` and its working data */
     struct session session;
     int64_t rank_count;
     struct dump_request dump;

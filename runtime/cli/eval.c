@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
-struct request {
+struct request { /* options of `skep eval` and its data files */
     struct token_data data;
     const char *data_path; /* NULL: the run's data.validation */
     bool json;             /* print the result as JSON */

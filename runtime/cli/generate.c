@@ -12,11 +12,11 @@
 
 enum { PROMPT_TOKENS_MAX = 1 << 16, GENERATED_TOKENS_DEFAULT = 200, BYTE_VOCAB = 256 };
 
-struct request {
-    const char *prompt;  /* text, or token ids separated by commas */
-    int64_t seed, vocab; /* random seed; number of token ids of the model */
-    bool ids;            /* the prompt and the output are token ids, not bytes */
-    bool output_lost;    /* a write to standard output failed */
+struct request {           /* options of `skep generate` and the prompt's tokens */
+    const char *prompt;    /* text, or token ids separated by commas */
+    int64_t seed, vocab;   /* random seed; number of token ids of the model */
+    bool ids;              /* the prompt and the output are token ids, not bytes */
+    bool has_write_failed; /* a write to standard output failed */
     struct generation generation;
     int32_t tokens[PROMPT_TOKENS_MAX]; /* token ids of the prompt */
 };
@@ -51,8 +51,8 @@ static enum status read_ids(struct request *request, struct fault *fault) {
     return OK;
 }
 
-/* A model that reads no text files as bytes reads no prompt as bytes: token_file_refuse_text. */
-static enum status refuse_text(const struct settings *settings, struct fault *fault) {
+/* Rejects a prompt as text if the tokens of the model are not bytes. */
+static enum status reject_text_prompt(const struct settings *settings, struct fault *fault) {
     const char *format = settings->data_format;
     if (!settings->text_needs_tokenizer || (format != NULL && strcmp(format, "bytes") == 0)) {
         return OK;
@@ -76,7 +76,7 @@ static enum status read_bytes(struct request *request, struct fault *fault) {
     return OK;
 }
 
-/* Returns whether all bytes were written. A reader may close the pipe early; that is no failure. */
+/* Returns whether all bytes were written. A reader that closes the pipe early is not an error. */
 static bool print_bytes(struct request *request, const char *bytes, size_t length) {
     while (length > 0) {
         const ssize_t written = write(STDOUT_FILENO, bytes, length);
@@ -84,7 +84,7 @@ static bool print_bytes(struct request *request, const char *bytes, size_t lengt
             continue;
         }
         if (written <= 0) {
-            request->output_lost = written == 0 || errno != EPIPE;
+            request->has_write_failed = written == 0 || errno != EPIPE;
             return false;
         }
         bytes += written;
@@ -116,7 +116,7 @@ static enum status run_generate(struct invocation *invocation) {
     TRY(invocation_read_session(invocation, session));
     request->vocab = session->blueprint.vocab;
     TRY((request->ids ? read_ids : read_bytes)(request, fault));
-    TRY(request->ids ? OK : refuse_text(&session->settings, fault));
+    TRY(request->ids ? OK : reject_text_prompt(&session->settings, fault));
     TRY(session_compile(session, PURPOSE_GENERATE, fault));
     TRY(session_bind(session, fault));
     TRY(session_load_trained_weights(session, fault));
@@ -127,10 +127,10 @@ static enum status run_generate(struct invocation *invocation) {
     if (request->ids || print_bytes(request, request->prompt, strlen(request->prompt))) {
         TRY(generate_run(session, generation, print_token, request, fault));
     }
-    if (!request->output_lost) {
+    if (!request->has_write_failed) {
         (void)print_bytes(request, "\n", 1);
     }
-    return request->output_lost
+    return request->has_write_failed
                ? fault_set(fault, STATUS_FAILED, "standard output", NULL, "cannot be written")
                : OK;
 }

@@ -7,7 +7,7 @@
 
 enum { SEQUENCE_MAX = 4096 /* maximum sequence length for which FLOPs are reported */ };
 
-struct request {
+struct request {    /* options of `skep inspect` */
     int64_t shards; /* number of shards to report; 0: not requested */
     bool json;
 };
@@ -17,7 +17,7 @@ static const char *find_weights(const char *folder) {
     static const char *const NAMES[] = {"model.safetensors", "model.safetensors.index.json"};
     for (size_t i = 0; i < ARRAY_COUNT(NAMES) && folder[0] != '\0'; i++) {
         char path[PATH_BYTES + 64];
-        file_join(folder, NAMES[i], path, sizeof path);
+        path_join(folder, NAMES[i], path, sizeof path);
         if (file_exists(path)) {
             return NAMES[i];
         }

@@ -14,7 +14,7 @@
 
 #include <stdio.h>
 
-struct request {
+struct request { /* options of `skep join`, and the member that it runs */
     struct member_run member;
     struct member_run_args args;
     int64_t rank_count;
@@ -48,10 +48,10 @@ static enum status print_fit_report(struct member_run *member, const struct join
                                     bool json, struct fault *fault) {
     static char buffer[FIT_REPORT_BYTES];
     struct fit_check checks[JOIN_CHECKS_MAX];
-    struct fit_report_request request = {.terms = &member->swarm.terms,
-                                         .checks = checks,
-                                         .check_count =
-                                             check == NULL ? 0 : join_check_list(check, checks)};
+    struct fit_report_request request = {
+        .terms = &member->swarm.terms,
+        .checks = checks,
+        .check_count = check == NULL ? 0 : join_check_list_results(check, checks)};
     struct text text = text_over(buffer, sizeof buffer);
     if (!link_probe(&member->swarm.tracker, &request.link.round_trip_s)) {
         log_line(LOG_INFO, "%s did not answer in time: the report omits the round trip to it",
@@ -77,12 +77,12 @@ static enum status check_fit(struct member_run *member, bool json, struct fault 
 /* Reports everything that a member needs, and joins nothing. */
 static enum status report_needs(struct member_run *member, bool json, struct fault *fault) {
     static struct join_check check;
-    join_check_make(member, &check);
+    join_check_perform(member, &check);
     const enum status fits = print_fit_report(member, &check, json, fault);
     if (!json) {
         join_check_print(member, &check);
     }
-    return join_check_end(&check, fits, fault);
+    return join_check_status(&check, fits, fault);
 }
 
 /* Starts the ranks. With --check, only determines their number. */

@@ -13,28 +13,29 @@ static const char OPEN_A_PORT[] =
 /* ---- reachability ---- */
 
 static void set_untested(struct join_check *check, const char *reason) {
-    check->peers = STATUS_STOPPED;
-    (void)fault_set(&check->no_peers, STATUS_STOPPED, "--listen", NULL, "%s", reason);
+    check->peers_status = STATUS_STOPPED;
+    (void)fault_set(&check->peers_fault, STATUS_STOPPED, "--listen", NULL, "%s", reason);
 }
 
 static void set_peers(struct join_check *check, const struct wire_probe *probe,
                       const char *public_address) {
     switch (probe->outcome) {
     case PROBE_CONNECTED:
-        check->peers = OK;
+        check->peers_status = OK;
         memcpy(check->address, probe->address, sizeof check->address);
         break;
     case PROBE_FAILED:
-        check->peers = fault_set(&check->no_peers, STATUS_INPUT, probe->address, OPEN_A_PORT,
-                                 "the tracker cannot connect to this address, so other members "
-                                 "probably cannot either");
+        check->peers_status =
+            fault_set(&check->peers_fault, STATUS_INPUT, probe->address, OPEN_A_PORT,
+                      "the tracker cannot connect to this address, so other members "
+                      "probably cannot either");
         break;
     case PROBE_FOREIGN:
-        check->peers = fault_set(&check->no_peers, STATUS_INPUT,
-                                 public_address == NULL ? "--listen" : public_address,
-                                 "name the address from which this machine reaches the tracker",
-                                 "this machine reaches the tracker from another address, so no "
-                                 "member will connect to this one");
+        check->peers_status = fault_set(
+            &check->peers_fault, STATUS_INPUT, public_address == NULL ? "--listen" : public_address,
+            "name the address from which this machine reaches the tracker",
+            "this machine reaches the tracker from another address, so no "
+            "member will connect to this one");
         break;
     default:
         set_untested(check, "the tracker is busy with other tests; try again");
@@ -50,9 +51,9 @@ static void query_tracker(struct member_run *member, struct tracker_client *clie
     struct tracker_answer answer;
     struct wire_probe probe;
     struct fault no_outcome;
-    check->access = tracker_query(client, &args, &answer, &check->no_access);
-    if (check->access != OK) {
-        set_untested(check, check->access == STATUS_INPUT
+    check->access_status = tracker_query(client, &args, &answer, &check->access_fault);
+    if (check->access_status != OK) {
+        set_untested(check, check->access_status == STATUS_INPUT
                                 ? "the tracker tests only keys that may join"
                                 : "the tracker does not answer");
     } else if (listens && tracker_test_address(client, public_address, &probe, &no_outcome) == OK) {
@@ -71,16 +72,16 @@ static void check_tracker(struct member_run *member, struct join_check *check) {
                         "connect to");
     if (listen != NULL) {
         status = tracker_client_open(&member->swarm.keys, &member->swarm.tracker, listen, region,
-                                     &client, &check->no_peers);
+                                     &client, &check->peers_fault);
         /* The port may be in use by this member, which is running. */
-        check->peers = status == STATUS_FAILED ? STATUS_STOPPED : status;
+        check->peers_status = status == STATUS_FAILED ? STATUS_STOPPED : status;
     }
     const bool listens = status == OK;
     if (!listens) {
         status = tracker_client_open(&member->swarm.keys, &member->swarm.tracker, NULL, region,
-                                     &client, &check->no_access);
+                                     &client, &check->access_fault);
     }
-    check->access = status;
+    check->access_status = status;
     if (status == OK) {
         query_tracker(member, client, check, listens);
         tracker_client_close(client);
@@ -89,26 +90,29 @@ static void check_tracker(struct member_run *member, struct join_check *check) {
 
 /* ---- all checks ---- */
 
-void join_check_make(struct member_run *member, struct join_check *check) {
-    check->data = member_run_find_data(member, &check->no_data);
+void join_check_perform(struct member_run *member, struct join_check *check) {
+    check->data_status = member_run_find_data(member, &check->data_fault);
     check_tracker(member, check);
 }
 
 static bool has_answered(const struct join_check *check) {
-    return check->access == OK || check->access == STATUS_INPUT;
+    return check->access_status == OK || check->access_status == STATUS_INPUT;
 }
 
-int join_check_list(const struct join_check *check, struct fit_check list[static JOIN_CHECKS_MAX]) {
-    const struct fault *no_access = check->access == OK ? NULL : &check->no_access;
+int join_check_list_results(const struct join_check *check,
+                            struct fit_check list[static JOIN_CHECKS_MAX]) {
+    const struct fault *access_fault = check->access_status == OK ? NULL : &check->access_fault;
     const bool answered = has_answered(check);
     int count = 0;
-    list[count++] = (struct fit_check){"data", check->data == OK ? NULL : &check->no_data, false};
-    list[count++] = (struct fit_check){"tracker", answered ? NULL : no_access, false};
+    list[count++] =
+        (struct fit_check){"data", check->data_status == OK ? NULL : &check->data_fault, false};
+    list[count++] = (struct fit_check){"tracker", answered ? NULL : access_fault, false};
     if (answered) {
-        list[count++] = (struct fit_check){"access", no_access, false};
+        list[count++] = (struct fit_check){"access", access_fault, false};
     }
-    list[count++] = (struct fit_check){"peers", check->peers == OK ? NULL : &check->no_peers,
-                                       check->peers == STATUS_STOPPED};
+    list[count++] =
+        (struct fit_check){"peers", check->peers_status == OK ? NULL : &check->peers_fault,
+                           check->peers_status == STATUS_STOPPED};
     return count;
 }
 
@@ -125,7 +129,7 @@ static void print_result(const struct fit_check *check, const char *good) {
 void join_check_print(const struct member_run *member, const struct join_check *check) {
     enum { LINE_BYTES = MESSAGE_ADDRESS_BYTES + 64 };
     struct fit_check list[JOIN_CHECKS_MAX];
-    const int count = join_check_list(check, list);
+    const int count = join_check_list_results(check, list);
     char answers[LINE_BYTES], reached[LINE_BYTES];
     snprintf(answers, sizeof answers, "%s answers", member->swarm.tracker.address);
     snprintf(reached, sizeof reached, "the tracker has connected to this machine at %s",
@@ -138,14 +142,15 @@ void join_check_print(const struct member_run *member, const struct join_check *
     }
 }
 
-enum status join_check_end(const struct join_check *check, enum status fits, struct fault *fault) {
-    const bool no_peers = check->peers != OK && check->peers != STATUS_STOPPED;
-    if (fits != OK || (check->data == OK && check->access == OK && !no_peers)) {
+enum status join_check_status(const struct join_check *check, enum status fits,
+                              struct fault *fault) {
+    const bool no_peers = check->peers_status != OK && check->peers_status != STATUS_STOPPED;
+    if (fits != OK || (check->data_status == OK && check->access_status == OK && !no_peers)) {
         return fits;
     }
-    *fault = check->data != OK     ? check->no_data
-             : check->access != OK ? check->no_access
-                                   : check->no_peers;
+    *fault = check->data_status != OK     ? check->data_fault
+             : check->access_status != OK ? check->access_fault
+                                          : check->peers_fault;
     fault->status = STATUS_INPUT; /* also if the tracker does not answer */
     return STATUS_INPUT;
 }

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-struct request {
+struct request {          /* options of `skep keys` */
     const char *identity; /* path of the file with the private key */
     bool json;
 };

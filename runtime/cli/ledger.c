@@ -19,7 +19,7 @@ enum {
 
 static const char *const KINDS[] = {"genesis", "open", "commit", "abort", "rollback", "suspend"};
 
-struct request {
+struct request {                   /* options of `skep ledger` */
     const char *operator_key;      /* NULL: the operator's signatures are not verified */
     const char *identity, *export; /* path of the private key; path of the export, or NULL */
     bool verify, json; /* whether to verify signatures and hashes; whether to print JSON */
@@ -80,7 +80,7 @@ static enum status add_entry(const struct request *request, const struct ledger_
     return ledger_export_add(&report->export, source->entry, fault);
 }
 
-/* Begins with the checkpoint of a ledger without the first entries, if it is one. */
+/* If the ledger lacks its first entries, starts with its checkpoint. */
 static enum status add_checkpoint(const struct request *request, const struct ledger_source *source,
                                   struct ledger_report *report, struct fault *fault) {
     uint8_t key[KEY_BYTES];

@@ -135,7 +135,7 @@ static bool is_help_option(const char *word) {
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
-static int dispatch(int argc, char **argv) {
+static int run_command_line(int argc, char **argv) {
     if (argc < 2 || is_help_option(argv[1])) {
         return argc < 2 ? (print_general_help(), 2) : print_general_help();
     }
@@ -161,7 +161,7 @@ static int dispatch(int argc, char **argv) {
 
 /* Returns a failure if standard output could not be written, for example to a full disk: the report
  * would be truncated. */
-static int check_output(int code) {
+static int check_output_was_written(int code) {
     struct fault fault;
     if ((fflush(stdout) == 0 && !ferror(stdout)) || code != 0) {
         return code;
@@ -192,7 +192,7 @@ int main(int argc, char **argv) {
     signal(SIGXFSZ, SIG_IGN);
     argc = remove_verbosity(argc, argv, &verbosity);
     log_init(verbosity);
-    int code = check_output(dispatch(argc, argv));
+    int code = check_output_was_written(run_command_line(argc, argv));
     log_end_progress();
     return code;
 }

@@ -9,9 +9,9 @@
 
 enum { TEXT_BYTES = 16 * 1024 /* enough for the dimensions and a table of RANKS_MAX ranks */ };
 
-struct request {
+struct request {               /* options of `skep mesh` and its report */
     const char *table, *bytes; /* texts of --table and --bytes */
-    int64_t per_node;          /* ranks per node; 0: no placement is requested */
+    int64_t ranks_per_node;    /* ranks per node; 0: no placement is requested */
     bool json;
     struct mesh_report report;
 };
@@ -70,7 +70,7 @@ static enum status suggest_placement(struct mesh_report *report, struct region *
                                      struct fault *fault) {
     const struct mesh *mesh = &report->mesh;
     int *table = region_alloc(region, (size_t)mesh->ranks, sizeof *table);
-    mesh_place_ranks(mesh->dims, mesh->dim_count, report->bytes, report->per_node, table);
+    mesh_place_ranks(mesh->dims, mesh->dim_count, report->bytes, report->ranks_per_node, table);
     return mesh_init(mesh->dims, mesh->dim_count, table, region, &report->placed, fault);
 }
 
@@ -79,12 +79,12 @@ static enum status run_mesh(struct invocation *invocation) {
     struct mesh_report *report = &request->report;
     struct region *region = &invocation->region;
     struct fault *fault = &invocation->fault;
-    if (request->bytes != NULL && request->per_node == 0) {
+    if (request->bytes != NULL && request->ranks_per_node == 0) {
         return fault_set(fault, STATUS_USAGE, "--bytes", "add --per-node K",
                          "--bytes is only used to place ranks on nodes");
     }
     TRY(open_mesh(invocation->positionals[0], request->table, region, &report->mesh, fault));
-    report->per_node = (int)request->per_node;
+    report->ranks_per_node = (int)request->ranks_per_node;
     report->has_bytes = request->bytes != NULL;
     for (int d = 0; d < report->mesh.dim_count && !report->has_bytes; d++) {
         report->bytes[d] = 1;
@@ -92,7 +92,7 @@ static enum status run_mesh(struct invocation *invocation) {
     if (report->has_bytes) {
         TRY(read_bytes(request->bytes, &report->mesh, report->bytes, fault));
     }
-    if (report->per_node > 0) {
+    if (report->ranks_per_node > 0) {
         TRY(suggest_placement(report, region, fault));
     }
     (request->json ? mesh_report_json : mesh_report_text)(report);
@@ -103,8 +103,8 @@ static const struct option OPTIONS[] = {
     {OPTION("--table", TEXT, table), .value = "RANK,...",
      .help = "rank of each cell, in row-major order; default: ascending",
      .example = "shard=4 --table 3,2,1,0"},
-    {OPTION("--per-node", INTEGER, per_node), .minimum = 1, .maximum = RANKS_MAX, .value = "K",
-     .help = "ranks per node: suggest a placement of the ranks on nodes",
+    {OPTION("--per-node", INTEGER, ranks_per_node), .minimum = 1, .maximum = RANKS_MAX,
+     .value = "K", .help = "ranks per node: suggest a placement of the ranks on nodes",
      .example = "replicate=2,shard=4 --per-node 4"},
     {OPTION("--bytes", TEXT, bytes), .value = "NAME=B,...",
      .help = "bytes that a rank receives along each dimension; needs --per-node",

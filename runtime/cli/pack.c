@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-struct request {
+struct request {          /* options of `skep pack` */
     const char *out_path; /* NULL: not requested */
     bool json;
     struct pack_request pack;

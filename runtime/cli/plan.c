@@ -11,9 +11,9 @@
 #include <stdio.h>
 
 /* maximum number of lines for extents; maximum size of the report */
-enum { TENANT_LINES = 16, REPORT_BYTES = 64 * 1024, DEFAULT_BYTES = 64 };
+enum { TENANTS_SHOWN_MAX = 16, REPORT_BYTES = 64 * 1024, DEFAULT_VALUE_BYTES = 64 };
 
-struct request {
+struct request {             /* options of `skep plan` and its report on the ranks */
     struct site_report site; /* report on the ranks; filled in only if there are several */
     int64_t rank_count;
     const char *svg;    /* path of the drawing; NULL: not requested */
@@ -30,7 +30,7 @@ static void print_defaults(const struct session *session) {
     for (size_t i = 0; i < ARRAY_COUNT(KEYS); i++) {
         const struct setting_key *key = setting_key_find(KEYS[i]);
         const char *source = settings_default_source(settings, key);
-        char value[DEFAULT_BYTES];
+        char value[DEFAULT_VALUE_BYTES];
         struct text text = text_over(value, sizeof value);
         if (source != NULL) {
             settings_describe_key(settings, key, &text);
@@ -50,11 +50,12 @@ static void print_type_note(const struct session *session) {
     }
 }
 
-/* A plan can be made without the data, but the run cannot begin without them. */
-static void print_passes(struct session *session) {
+/* A plan can be made without the data files, but the run cannot begin without them, so their
+ * absence is only reported. */
+static void print_data_passes(struct session *session) {
     const struct settings *settings = &session->settings;
     struct fault problem;
-    const double passes = session_find_passes(session, &problem);
+    const double passes = session_count_data_passes(session, &problem);
     if (problem.status != OK) {
         printf("data     CANNOT TRAIN: %s: %s%s%s\n", problem.subject, problem.reason,
                problem.remedy[0] == '\0' ? "" : "; ", problem.remedy);
@@ -81,7 +82,7 @@ static void print_heading(struct session *session) {
         (long long)settings->microbatch, (long long)settings->sequence_tokens,
         session->ranks > 1 ? " on each rank" : "", dtype_name((enum dtype)settings->compute_dtype),
         dtype_name((enum dtype)settings->moments_dtype), settings->recompute);
-    print_passes(session);
+    print_data_passes(session);
     print_defaults(session);
     print_type_note(session);
     printf("program  %d instructions, %d buffers, plan %.16s\n\n",
@@ -133,7 +134,7 @@ static void print_estimate(const struct session *session) {
     }
     printf("\nestimate %.3g s a step, %.4g tokens/s, %s FLOPs; bound by %s (%.0f %% of the time)\n",
            step.seconds, (double)session->settings.batch_tokens / step.seconds,
-           text_format_count(step.flops, flops), bound_name(largest),
+           text_format_count(step.flops, flops), bound_by_name(largest),
            100 * step.seconds_bound[largest] / step.seconds);
 }
 
@@ -146,7 +147,7 @@ static void print_disk(const struct disk_budget *disk) {
                text_format_bytes(disk->ledger_bytes, second));
         printf(", states %s", text_format_bytes(disk->states_bytes, first));
     }
-    if (!disk->export_apart) {
+    if (!disk->has_separate_export_disk) {
         printf(", export %s, %s available\n", text_format_bytes(disk->export_bytes, first),
                text_format_bytes(disk->capacity_bytes, second));
         return;
@@ -185,7 +186,7 @@ static void print_table(struct session *session, const struct site_report *site)
     text_add(&text, "\n");
     report_roles(plan, &session->region, &text);
     text_add(&text, "\nalive at the peak, step %u\n", plan->peak_step[SPACE_DEVICE]);
-    report_tenants(plan, SPACE_DEVICE, TENANT_LINES, &session->region, &text);
+    report_tenants(plan, SPACE_DEVICE, TENANTS_SHOWN_MAX, &session->region, &text);
     fputs(buffer, stdout);
     print_estimate(session);
     if (site != NULL) {

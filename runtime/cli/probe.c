@@ -1,6 +1,7 @@
 /* probe: `skep probe` measures this machine's CPU or GPUs, compares the result with a profile, and
  * can write a profile. If the machine has less than the profile promises, the exit code is 3. The
- * needs of NCCL are measured between ranks: one for each GPU unless --ranks is given. */
+ * memory that NCCL uses is measured with several ranks: one for each GPU unless --ranks is
+ * given. */
 #include "targets/probe/probe.h"
 #include "base/file.h"
 #include "base/limits.h"
@@ -15,9 +16,9 @@
 
 enum { PROFILE_TEXT_BYTES = 16384, VALUE_BYTES = 40 };
 
-struct request {
+struct request { /* options of `skep probe` */
     const char *target,
-        *write;         /* name of the target to check; path of the profile to write, or NULL */
+        *write_path;    /* name of the target to check; path of the profile to write, or NULL */
     int64_t rank_count; /* 0: one rank per GPU */
     bool json;
 };
@@ -62,7 +63,7 @@ static void print_lines(const struct probed *probed) {
     printf("target   %s (%s): %s\n\n", target->name, target->origin, target->description);
     printf("%-26s %14s %14s\n", "", "profile", "measured");
     for (int i = 0; i < probed->count; i++) {
-        const struct probe_line *line = &probed->lines[i];
+        const struct probe_comparison *line = &probed->lines[i];
         printf("%-26s %14s %14s %5.0f %%  %s\n", line->name,
                format_value(line->unit, line->profile_value, promised),
                format_value(line->unit, line->measured_value, found),
@@ -128,7 +129,7 @@ static void print_json(const struct probed *probed, const struct probe_result *c
     }
     json_begin_array(json, "lines");
     for (int i = 0; i < probed->count; i++) {
-        const struct probe_line *line = &probed->lines[i];
+        const struct probe_comparison *line = &probed->lines[i];
         json_begin_object(json, NULL);
         json_add_text(json, "name", line->name);
         json_add_text(json, "unit", UNITS[line->unit]);
@@ -171,7 +172,7 @@ static enum status set_below_profile_fault(const struct probed *probed, const ch
     text_add(&text, "this machine has less than the profile states:");
     const char *separator = "";
     for (int i = 0; i < probed->count; i++) {
-        const struct probe_line *line = &probed->lines[i];
+        const struct probe_comparison *line = &probed->lines[i];
         if (line->verdict == PROBE_LOWER) {
             text_add(&text, "%s %s %s instead of %s", separator, line->name,
                      format_value(line->unit, line->measured_value, found),
@@ -192,8 +193,8 @@ static enum status set_below_profile_fault(const struct probed *probed, const ch
 static enum status probe_cpu(const struct request *request, const struct target *target,
                              struct region *region, struct fault *fault) {
     struct probe_result result;
-    struct probe_line lines[PROBE_LINES];
-    struct probed probed = {.target = target, .lines = lines, .count = PROBE_LINES};
+    struct probe_comparison lines[PROBE_COMPARISONS_MAX];
+    struct probed probed = {.target = target, .lines = lines, .count = PROBE_COMPARISONS_MAX};
     const struct machine *machine = &result.machine;
     struct text holders = text_over(probed.memory_users, sizeof probed.memory_users);
     TRY(probe_measure(target->threads, &result, fault));
@@ -209,10 +210,10 @@ static enum status probe_cpu(const struct request *request, const struct target 
         printf("%-26s %14s %14s %7s  %s\n", "instruction set", target->isa, machine->isa, "",
                is_isa_lower ? "LOWER" : "ok");
     }
-    if (request->write != NULL) {
+    if (request->write_path != NULL) {
         char name[NAME_BYTES];
-        format_profile_name(request->write, name, sizeof name);
-        TRY(write_profile(request->write, probe_target(&result, name, region), region, fault));
+        format_profile_name(request->write_path, name, sizeof name);
+        TRY(write_profile(request->write_path, probe_target(&result, name, region), region, fault));
     }
     return fits ? OK : set_below_profile_fault(&probed, is_isa_lower ? machine->isa : NULL, fault);
 }
@@ -225,8 +226,8 @@ static enum status report_gpu(const struct request *request, const struct probed
         print_lines(probed);
     }
     fflush(stdout);
-    if (request->write != NULL) {
-        TRY(write_profile(request->write, probed->measured, region, fault));
+    if (request->write_path != NULL) {
+        TRY(write_profile(request->write_path, probed->measured, region, fault));
     }
     return probed->lower > 0 ? set_below_profile_fault(probed, NULL, fault) : OK;
 }
@@ -245,8 +246,8 @@ static enum status probe_gpus(const struct target *target, struct invocation *in
     if (invocation->ranks.is_parent) {
         return OK;
     }
-    if (request->write != NULL) {
-        format_profile_name(request->write, name, sizeof name);
+    if (request->write_path != NULL) {
+        format_profile_name(request->write_path, name, sizeof name);
     }
     TRY(probe_gpu_run(name, session->site, &session->region, &probed, fault));
     enum status status = invocation->ranks.launch.rank <= 0
@@ -279,8 +280,8 @@ static const struct option OPTIONS[] = {
     {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX, .value = "N",
      .help = "number of ranks for NCCL; default: one for each GPU",
      .example = "--target h100-80g --ranks 2"},
-    {OPTION("--write", TEXT, write), .value = "FILE.yaml", .help = "write the measured profile",
-     .example = "--write my-box.yaml"},
+    {OPTION("--write", TEXT, write_path), .value = "FILE.yaml",
+     .help = "write the measured profile", .example = "--write my-box.yaml"},
     {OPTION("--json", FLAG, json), .help = "print one JSON document instead of text",
      .example = "--json"},
 };

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-struct request {
+struct request {              /* options of `skep roster` */
     const char *path, *name;  /* path of the allow-list; name of the member to add */
     const char *operator_key; /* file of the operator's key; NULL: operator.key beside the list */
     bool json;
@@ -46,7 +46,7 @@ static void print_json(const char *path, const struct allow_list *list) {
     json_stdout_end(&out);
 }
 
-/* What an edit did: a line, or the list as JSON. */
+/* Prints what an edit changed: one line, or the whole list as JSON. */
 static enum status print_edit(const struct request *request, const char *verb, const char *who,
                               struct fault *fault) {
     enum { SHOWN_LETTERS = 16 };
@@ -70,15 +70,15 @@ static enum status print_list(const struct request *request, struct fault *fault
     return OK;
 }
 
-/* Signs the list where the operator's key is. The tracker has written the first signed list, which
- * names the swarm. Without the key, the tracker signs if it has the key. */
+/* Signs the list if this machine has the operator's key. The tracker wrote the first signed list,
+ * which names the swarm. If only the tracker has the key, the tracker signs the list. */
 static enum status sign_list(const struct request *request, bool is_required, struct fault *fault) {
     static struct allow_list list;
     static struct known_roster known;
     char folder[PATH_BYTES], beside[PATH_BYTES], file[ROSTER_PATH_BYTES];
     struct operator_key key;
     file_parent_folder(request->path, folder, sizeof folder);
-    file_join(folder, "operator.key", beside, sizeof beside);
+    path_join(folder, "operator.key", beside, sizeof beside);
     const char *key_path = request->operator_key != NULL ? request->operator_key : beside;
     is_required |= request->operator_key != NULL;
     roster_file_path(request->path, file);

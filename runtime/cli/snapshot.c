@@ -8,13 +8,13 @@
 
 #include <string.h>
 
-struct request {
+struct request {             /* options of `skep snapshot` */
     const char *out, *dtype; /* folder and type of the export; NULL: the defaults */
     bool json;
 };
 
 /* The arguments of all actions (list, verify, inspect, export). */
-struct snapshot_tool {
+struct action_args {
     const struct request *request;
     const char *folder; /* folder of one snapshot, or of several */
     struct region *region;
@@ -23,137 +23,137 @@ struct snapshot_tool {
 
 static bool is_snapshot(const char *folder) {
     char path[PATH_BYTES];
-    file_join(folder, "snapshot.json", path, sizeof path);
+    path_join(folder, "snapshot.json", path, sizeof path);
     return file_exists(path);
 }
 
-static enum status list_snapshots(const struct snapshot_tool *tool,
+static enum status list_snapshots(const struct action_args *args,
                                   struct snapshot_list_item **listed, int *count) {
-    if (!is_snapshot(tool->folder)) {
-        return snapshot_list(tool->folder, tool->region, listed, count, tool->fault);
+    if (!is_snapshot(args->folder)) {
+        return snapshot_list(args->folder, args->region, listed, count, args->fault);
     }
-    *listed = region_alloc(tool->region, 1, sizeof **listed);
+    *listed = region_alloc(args->region, 1, sizeof **listed);
     (*listed)->is_readable =
-        snapshot_read(tool->folder, tool->region, &(*listed)->snapshot, &(*listed)->fault) == OK;
-    (*listed)->snapshot.path = tool->folder;
+        snapshot_read(args->folder, args->region, &(*listed)->snapshot, &(*listed)->fault) == OK;
+    (*listed)->snapshot.path = args->folder;
     *count = 1;
     return OK;
 }
 
-static void print_list(const struct snapshot_tool *tool, const struct snapshot_list_item *listed,
+static void print_list(const struct action_args *args, const struct snapshot_list_item *listed,
                        int count, bool is_verified) {
-    (tool->request->json ? snapshot_print_list_json : snapshot_print_list)(tool->folder, listed,
+    (args->request->json ? snapshot_print_list_json : snapshot_print_list)(args->folder, listed,
                                                                            count, is_verified);
 }
 
-static enum status run_list(const struct snapshot_tool *tool) {
+static enum status run_list(const struct action_args *args) {
     struct snapshot_list_item *listed = NULL;
     int count = 0;
-    TRY(list_snapshots(tool, &listed, &count));
-    print_list(tool, listed, count, false);
+    TRY(list_snapshots(args, &listed, &count));
+    print_list(args, listed, count, false);
     return OK;
 }
 
-static enum status run_verify(const struct snapshot_tool *tool) {
+static enum status run_verify(const struct action_args *args) {
     struct snapshot_list_item *listed = NULL;
     int count = 0;
     int damaged = 0;
-    TRY(list_snapshots(tool, &listed, &count));
+    TRY(list_snapshots(args, &listed, &count));
     if (count == 0) {
-        return fault_set(tool->fault, STATUS_INPUT, tool->folder,
+        return fault_set(args->fault, STATUS_INPUT, args->folder,
                          "give the folder of a run's snapshots",
                          "the folder contains no snapshots");
     }
     for (int i = 0; i < count; i++) {
         if (listed[i].is_readable) {
-            listed[i].is_readable = snapshot_verify(listed[i].snapshot.path, tool->region,
+            listed[i].is_readable = snapshot_verify(listed[i].snapshot.path, args->region,
                                                     &listed[i].snapshot, &listed[i].fault) == OK;
         }
         damaged += !listed[i].is_readable;
     }
-    print_list(tool, listed, count, true);
+    print_list(args, listed, count, true);
     if (damaged == 0) {
         return OK;
     }
-    return fault_set(tool->fault, STATUS_INPUT, tool->folder, NULL,
+    return fault_set(args->fault, STATUS_INPUT, args->folder, NULL,
                      "%d of %d snapshots are damaged", damaged, count);
 }
 
 /* Finds the snapshot to use: the folder itself, or the newest valid snapshot in it. */
-static enum status find_snapshot(const struct snapshot_tool *tool, struct snapshot *snapshot) {
+static enum status find_snapshot(const struct action_args *args, struct snapshot *snapshot) {
     bool found = false;
-    if (is_snapshot(tool->folder)) {
-        return snapshot_verify(tool->folder, tool->region, snapshot, tool->fault);
+    if (is_snapshot(args->folder)) {
+        return snapshot_verify(args->folder, args->region, snapshot, args->fault);
     }
-    TRY(snapshot_find_newest(tool->folder, tool->region, snapshot, &found, tool->fault));
+    TRY(snapshot_find_newest(args->folder, args->region, snapshot, &found, args->fault));
     if (!found) {
-        return fault_set(tool->fault, STATUS_INPUT, tool->folder,
+        return fault_set(args->fault, STATUS_INPUT, args->folder,
                          "give the folder of a run's snapshots, or of one snapshot",
                          "the folder contains no snapshots");
     }
     return OK;
 }
 
-static enum status run_inspect(const struct snapshot_tool *tool) {
+static enum status run_inspect(const struct action_args *args) {
     struct snapshot snapshot;
-    TRY(find_snapshot(tool, &snapshot));
-    (tool->request->json ? snapshot_print_details_json : snapshot_print_details)(&snapshot);
+    TRY(find_snapshot(args, &snapshot));
+    (args->request->json ? snapshot_print_details_json : snapshot_print_details)(&snapshot);
     return OK;
 }
 
-static enum status read_dtype(const struct snapshot_tool *tool, const struct snapshot *snapshot,
+static enum status read_dtype(const struct action_args *args, const struct snapshot *snapshot,
                               enum dtype *dtype) {
-    if (tool->request->dtype == NULL) {
-        return snapshot_model_dtype(snapshot, dtype, tool->fault);
+    if (args->request->dtype == NULL) {
+        return snapshot_model_dtype(snapshot, dtype, args->fault);
     }
-    if (!dtype_parse(tool->request->dtype, dtype) || *dtype == DTYPE_I32) {
-        return fault_set(tool->fault, STATUS_USAGE, "--dtype", "write f32, bf16 or f16",
-                         "\"%s\" is not a type of weights", tool->request->dtype);
+    if (!dtype_parse(args->request->dtype, dtype) || *dtype == DTYPE_I32) {
+        return fault_set(args->fault, STATUS_USAGE, "--dtype", "write f32, bf16 or f16",
+                         "\"%s\" is not a type of weights", args->request->dtype);
     }
     return OK;
 }
 
-static enum status run_export(const struct snapshot_tool *tool) {
+static enum status run_export(const struct action_args *args) {
     struct snapshot snapshot;
     enum dtype dtype = DTYPE_F32;
-    TRY(find_snapshot(tool, &snapshot));
-    TRY(read_dtype(tool, &snapshot, &dtype));
-    char *out = region_alloc(tool->region, PATH_BYTES, 1);
+    TRY(find_snapshot(args, &snapshot));
+    TRY(read_dtype(args, &snapshot, &dtype));
+    char *out = region_alloc(args->region, PATH_BYTES, 1);
     struct text text = text_over(out, PATH_BYTES);
-    text_add(&text, tool->request->out != NULL ? "%s" : "%s-model",
-             tool->request->out != NULL ? tool->request->out : snapshot.path);
+    text_add(&text, args->request->out != NULL ? "%s" : "%s-model",
+             args->request->out != NULL ? args->request->out : snapshot.path);
     if (text.truncated || text.length == 0) {
-        return fault_set(tool->fault, STATUS_USAGE, "-o", NULL,
+        return fault_set(args->fault, STATUS_USAGE, "-o", NULL,
                          "\"%.80s\" is not a valid folder name", out);
     }
-    TRY(snapshot_export(&snapshot, out, dtype, tool->fault));
-    (tool->request->json ? snapshot_print_export_json : snapshot_print_export)(&snapshot, out);
+    TRY(snapshot_export(&snapshot, out, dtype, args->fault));
+    (args->request->json ? snapshot_print_export_json : snapshot_print_export)(&snapshot, out);
     return OK;
 }
 
 static enum status run_snapshot(struct invocation *invocation) {
     static const struct {
         const char *name;
-        enum status (*run)(const struct snapshot_tool *tool);
+        enum status (*run)(const struct action_args *args);
     } ACTIONS[] = {{"list", run_list},
                    {"verify", run_verify},
                    {"inspect", run_inspect},
                    {"export", run_export}};
     const char *action = invocation->positionals[0];
-    const struct snapshot_tool tool = {invocation->request, invocation->positionals[1],
-                                       &invocation->region, &invocation->fault};
+    const struct action_args args = {invocation->request, invocation->positionals[1],
+                                     &invocation->region, &invocation->fault};
     for (size_t i = 0; i < ARRAY_COUNT(ACTIONS); i++) {
         if (strcmp(action, ACTIONS[i].name) != 0) {
             continue;
         }
-        if (!file_is_folder(tool.folder)) {
-            return fault_set(tool.fault, STATUS_INPUT, tool.folder,
+        if (!file_is_folder(args.folder)) {
+            return fault_set(args.fault, STATUS_INPUT, args.folder,
                              "give the folder of a run's snapshots, or of one snapshot",
                              "is not a folder");
         }
-        return ACTIONS[i].run(&tool);
+        return ACTIONS[i].run(&args);
     }
-    return fault_set(tool.fault, STATUS_USAGE, "snapshot",
+    return fault_set(args.fault, STATUS_USAGE, "snapshot",
                      "the subcommand is list, verify, inspect or export", "unknown action \"%s\"",
                      action);
 }

@@ -31,7 +31,7 @@ static enum status start_ranks(const struct ranks_request *request, struct invoc
     }
     arguments[next] = NULL;
     if (request->saves_snapshots) {
-        /* Without this, a signal could end one rank while others wait for it. */
+        /* An unblocked signal could end one rank while others wait for it. */
         block_stop_signals();
     }
     ranks->is_parent = true;
@@ -39,7 +39,7 @@ static enum status start_ranks(const struct ranks_request *request, struct invoc
 }
 
 /* Prints a fault, with the rank number as prefix unless the subject of the fault is this rank. */
-static void print_fault(const struct ranks *ranks, const struct fault *fault) {
+static void print_rank_fault(const struct ranks *ranks, const struct fault *fault) {
     char rank_name[32];
     snprintf(rank_name, sizeof rank_name, "rank %d", ranks->launch.rank);
     if (ranks->launch.rank <= 0 || strcmp(fault->subject, rank_name) == 0) {
@@ -60,10 +60,11 @@ static void abort_collectives(const struct ranks *ranks) {
 }
 
 /* Ends the process immediately, because a collective may wait for the lost rank forever.
- * Collectives on a device are aborted first, so that the next process finds the device idle. */
+ * Collectives on a device are aborted first, so that they do not occupy the device after the
+ * process has ended. */
 static void exit_after_rank_loss(void *context, const struct fault *fault) {
     const struct ranks *ranks = context;
-    print_fault(ranks, fault);
+    print_rank_fault(ranks, fault);
     abort_collectives(ranks);
     _exit(fault_exit_code(STATUS_LOST));
 }
@@ -142,7 +143,7 @@ int ranks_end(struct ranks *ranks, enum status status, const struct fault *fault
         }
     }
     if (fault_exit_code(status) != 0 && should_print_fault(ranks, is_shared)) {
-        print_fault(ranks, fault);
+        print_rank_fault(ranks, fault);
     }
     return ranks->is_parent && status == OK ? ranks->exit_code : fault_exit_code(status);
 }

@@ -17,20 +17,26 @@ enum {
     SLICES_TEXT_BYTES = 16
 };
 
-struct request {
+struct request {          /* options of `skep status` */
     const char *identity; /* path of the file with the private key */
     bool json;
 };
 
 /* One row of the table of members. */
 struct member_row {
-    const char *name, *address; /* of the member; address NULL: not shown to strangers */
-    double last_frame_s, round, slices, step_ms,
-        upload_kib_s; /* last_frame_s: time since the last frame */
-    bool is_silent, is_leaving, has_voted, has_declared, is_current;
-    bool is_reachable, has_contributed, is_guest;
+    const char *name, *address;   /* of the member; address NULL: not shown to strangers */
+    double last_frame_s;          /* time since the last frame from the member */
+    double round;                 /* newest round of which the member has the state */
+    double slices;                /* number of slices that it owns */
+    double step_ms, upload_kib_s; /* measured time of an inner step, and upload rate */
+    bool is_silent;               /* no frame has arrived within the limit */
+    bool is_leaving, has_voted;   /* leaves after this round; voted in this round */
+    bool has_declared;            /* has sent its declaration of this round */
+    bool is_current;              /* has the current state */
+    bool is_reachable, is_guest;
+    bool has_contributed;   /* its contribution is in the newest commit */
     double suspended_until; /* first round in which it may have a seat; 0: not suspended */
-    const char *suspended_for;
+    const char *suspension_reason;
 };
 
 /* The values printed before the table. A text is "" if the tracker sent no value. */
@@ -38,7 +44,9 @@ struct swarm_summary {
     const char *name, *stage, *root;
     const char *awaited;    /* the event that the tracker waits for */
     const char *derivation; /* how the deadlines were derived */
-    double round, stage_s, commits, commits_max, entries, up_s, awaited_s, slice_count;
+    double round, slice_count;
+    double stage_s, awaited_s, up_s;      /* time in the stage, waiting, and since the start */
+    double commits, commits_max, entries; /* rounds committed and planned; ledger entries */
     double tokens, planned_tokens; /* of the newest commit: trained, and given to its members */
     double checkpoint; /* index of the entry that joiners read the ledger from; 0: its beginning */
     double expires_s;  /* Unix time at which the delegation to the tracker expires; 0: never */
@@ -77,8 +85,9 @@ static enum status read_fields(const struct json_node *node, const struct field 
 }
 
 /* Reads fields of the object `part` in `root`. The object may be missing. */
-static enum status read_part(const struct json_node *root, const char *part,
-                             const struct field *fields, size_t count, struct fault *fault) {
+static enum status read_object_fields(const struct json_node *root, const char *part,
+                                      const struct field *fields, size_t count,
+                                      struct fault *fault) {
     struct json_node node;
     bool has_node = false;
     TRY(json_get_object(root, part, &node, &has_node, fault));
@@ -103,11 +112,11 @@ static enum status read_member(const struct json_node *member, struct member_row
     const struct field measured[] = {{.key = "step_ms", .number = &row->step_ms},
                                      {.key = "up_kib_s", .number = &row->upload_kib_s}};
     const struct field suspended[] = {{.key = "until_round", .number = &row->suspended_until},
-                                      {.key = "reason", .text = &row->suspended_for}};
-    *row = (struct member_row){.name = "", .suspended_for = ""};
+                                      {.key = "reason", .text = &row->suspension_reason}};
+    *row = (struct member_row){.name = "", .suspension_reason = ""};
     TRY(read_fields(member, fields, ARRAY_COUNT(fields), fault));
-    TRY(read_part(member, "suspended", suspended, ARRAY_COUNT(suspended), fault));
-    return read_part(member, "measured", measured, ARRAY_COUNT(measured), fault);
+    TRY(read_object_fields(member, "suspended", suspended, ARRAY_COUNT(suspended), fault));
+    return read_object_fields(member, "measured", measured, ARRAY_COUNT(measured), fault);
 }
 
 static enum status read_summary(const struct json_node *root, struct swarm_summary *summary,
@@ -135,11 +144,11 @@ static enum status read_summary(const struct json_node *root, struct swarm_summa
     *summary = (struct swarm_summary){
         .name = "", .stage = "", .root = "", .awaited = "", .derivation = ""};
     TRY(read_fields(root, fields, ARRAY_COUNT(fields), fault));
-    TRY(read_part(root, "awaits", awaits, ARRAY_COUNT(awaits), fault));
-    TRY(read_part(root, "delegation", delegation, ARRAY_COUNT(delegation), fault));
-    TRY(read_part(root, "trained", trained, ARRAY_COUNT(trained), fault));
-    TRY(read_part(root, "audits", audits, ARRAY_COUNT(audits), fault));
-    return read_part(root, "deadlines", deadlines, ARRAY_COUNT(deadlines), fault);
+    TRY(read_object_fields(root, "awaits", awaits, ARRAY_COUNT(awaits), fault));
+    TRY(read_object_fields(root, "delegation", delegation, ARRAY_COUNT(delegation), fault));
+    TRY(read_object_fields(root, "trained", trained, ARRAY_COUNT(trained), fault));
+    TRY(read_object_fields(root, "audits", audits, ARRAY_COUNT(audits), fault));
+    return read_object_fields(root, "deadlines", deadlines, ARRAY_COUNT(deadlines), fault);
 }
 
 static enum status read_status(const struct json_node *root, struct region *region,
@@ -189,7 +198,8 @@ static void print_member(const struct member_row *row, const struct swarm_summar
            has_address && !row->is_reachable ? " (unreachable)" : "");
 }
 
-/* Warns from a week before on, as the tracker's log does. */
+/* Prints when the delegation expires. From a week before, this is a warning, as in the tracker's
+ * log. */
 static void print_expiry(double expires_s) {
     char left[24];
     const struct delegation delegation = {.expires_s = (uint64_t)expires_s};
@@ -200,7 +210,7 @@ static void print_expiry(double expires_s) {
     }
 }
 
-/* How much of the samples of the newest commit its members trained on. */
+/* Prints the share of the assigned samples that members trained on in the newest commit. */
 static void print_trained(const struct swarm_summary *summary) {
     char tokens[24], planned[24];
     if (summary->planned_tokens > 0) {
@@ -250,7 +260,7 @@ static void print_suspensions(const struct swarm_status *read) {
         const struct member_row *row = &read->members[i];
         if (row->suspended_until > 0) {
             printf("%ssuspended until round %.0f: %s, last missed: %s\n", is_first ? "\n" : "",
-                   row->suspended_until, row->name, row->suspended_for);
+                   row->suspended_until, row->name, row->suspension_reason);
             is_first = false;
         }
     }

@@ -19,13 +19,13 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-struct request {
+struct request { /* options of `skep track`, and the tracker that it runs */
     struct tracker_setup_args args;
     struct tracker_setup setup;
     int64_t rollback_round; /* round to return to; 0: run the tracker */
     const char *delegate;   /* public key of the tracker to delegate to; NULL: run the tracker */
     bool continues;         /* order the tracker to continue */
-    int64_t days;           /* the delegation is valid for so many days; 0: for ever */
+    int64_t days;           /* number of days for which the delegation is valid; 0: forever */
     bool json;
 };
 
@@ -56,7 +56,8 @@ static void print_json(const struct tracker_setup *setup, const char *join) {
     json_stdout_end(&out);
 }
 
-/* A new swarm has the address of its first start. */
+/* Warns if the address in the join string has changed, or has another port than the tracker listens
+ * on. */
 static void warn_of_addresses(const struct request *request) {
     const struct tracker_setup *setup = &request->setup;
     const char *listen_port = strrchr(setup->listen_address, ':');

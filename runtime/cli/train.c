@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-struct request {
+struct request { /* options of `skep train`, and the training run */
     struct training training;
     int64_t rank_count;
     bool fresh;  /* move the snapshots of an earlier run aside */

@@ -7,8 +7,9 @@
 
 #include <string.h>
 
-/* Writes the name in "--NAME=VALUE" or "--NAME" as it would be in a run file. */
-static void bare_name(const char *word, char name[static NAME_BYTES]) {
+/* Writes the name in "--NAME=VALUE" or "--NAME" in the spelling of a run file's keys, without
+ * dashes. */
+static void write_key_spelling(const char *word, char name[static NAME_BYTES]) {
     const char *start = word + strspn(word, "-");
     size_t length = strcspn(start, "=");
     length = length < NAME_BYTES ? length : NAME_BYTES - 1;
@@ -21,14 +22,14 @@ static void bare_name(const char *word, char name[static NAME_BYTES]) {
     name[length] = '\0';
 }
 
-/* The value in "--NAME=VALUE" or "--NAME VALUE"; "VALUE" if there is none. */
+/* Returns the value in "--NAME=VALUE" or "--NAME VALUE", or the word "VALUE" if none is given. */
 static const char *given_value(const struct invocation *invocation, int index) {
     const char *equals = strchr(invocation->argv[index], '=');
     const char *next = index + 1 < invocation->argc ? invocation->argv[index + 1] : "-";
     return equals != NULL ? equals + 1 : next[0] != '-' ? next : "VALUE";
 }
 
-static bool names_a_run_file(const char *name) {
+static bool means_run_file(const char *name) {
     return strcmp(name, "config") == 0 || strcmp(name, "config_file") == 0 ||
            strcmp(name, "run") == 0 || strcmp(name, "file") == 0;
 }
@@ -41,7 +42,7 @@ static void suggest_setting(const struct invocation *invocation, int index, cons
         text_add(remedy, "write %s=%.60s", key->name, given_value(invocation, index));
     } else if (other != NULL) {
         text_add(remedy, "%s", other);
-    } else if (names_a_run_file(name)) {
+    } else if (means_run_file(name)) {
         text_add(remedy, "give the run file without an option");
     }
 }
@@ -61,7 +62,7 @@ enum status unknown_option_fault(const struct command *command, struct invocatio
     char bytes[sizeof invocation->fault.remedy];
     struct text remedy = text_over(bytes, sizeof bytes);
     int nearest = nearest_option(command, word);
-    bare_name(word, name);
+    write_key_spelling(word, name);
     if (nearest >= 0) {
         text_add(&remedy, "did you mean %s?", command->options[nearest].name);
     } else if (command->takes_overrides) {

@@ -6,20 +6,21 @@
 
 #include <stdio.h>
 
-struct request {
+struct request { /* options of `skep version` */
     bool json;
 };
 
-static const char *or_none(const char *text) {
+static const char *text_or_none(const char *text) {
     return text[0] != '\0' ? text : "none";
 }
 
 static void print_text(const struct version_report *report) {
     printf("skep       %s, commit %s\n", report->version, report->commit);
     printf("compiler   %s\n", report->compiler);
-    printf("CUDA       %s%s%s\n", or_none(report->toolkit), report->toolkit[0] != '\0' ? ", " : "",
-           report->architectures);
-    printf("driver     %s\nNCCL       %s%s\n", or_none(report->driver), or_none(report->nccl),
+    printf("CUDA       %s%s%s\n", text_or_none(report->toolkit),
+           report->toolkit[0] != '\0' ? ", " : "", report->architectures);
+    printf("driver     %s\nNCCL       %s%s\n", text_or_none(report->driver),
+           text_or_none(report->nccl),
            report->nccl[0] != '\0' && report->toolkit[0] == '\0' ? ", not used without CUDA" : "");
     printf("CPU        uses %s; can use", report->instruction_set);
     for (int i = 0; i < report->level_count; i++) {

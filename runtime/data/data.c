@@ -12,7 +12,7 @@
 
 enum { BLOCK_BYTES = 1 << 20 }; /* Size of a shuffled block. */
 
-static const double STEPS_MAX = 1e9; /* as setting_keys.c has it */
+static const double STEPS_MAX = 1e9; /* the maximum of the key `steps` */
 
 /* The range [begin, end) of the tokens of a block, as indices in its file. */
 struct token_range {
@@ -55,7 +55,8 @@ static enum status open_file(struct token_data *data, const char *path,
                              const struct data_options *options, struct fault *fault) {
     struct data_file *file = &data->files[data->file_count];
     TRY(token_file_open(path, options->format, &file->tokens, fault));
-    data->file_count++; /* counted now, so that data_close closes the file after an error */
+    /* counted before the checks below, so that data_close closes the file after an error */
+    data->file_count++;
     if (options->refuses_text) {
         TRY(token_file_refuse_text(&file->tokens, options->format, fault));
     }
@@ -113,7 +114,7 @@ enum status data_open(const struct data_options *options, struct region *region,
     return OK;
 }
 
-static bool is_named(const struct path_list *patterns, const char *path) {
+static bool is_in_list(const struct path_list *patterns, const char *path) {
     for (int i = 0; i < patterns->count; i++) {
         if (strcmp(patterns->paths[i], path) == 0) {
             return true;
@@ -122,13 +123,13 @@ static bool is_named(const struct path_list *patterns, const char *path) {
     return false;
 }
 
-void data_name_missing(const struct settings *settings, const struct path_list *patterns,
-                       struct fault *fault) {
+void data_explain_missing_file(const struct settings *settings, const struct path_list *patterns,
+                               struct fault *fault) {
     const char *key = patterns == &settings->train_files        ? "data.train"
                       : patterns == &settings->validation_files ? "data.validation"
                                                                 : NULL;
     char path[sizeof fault->subject];
-    if (key == NULL || !is_named(patterns, fault->subject) || file_exists(fault->subject)) {
+    if (key == NULL || !is_in_list(patterns, fault->subject) || file_exists(fault->subject)) {
         return;
     }
     memcpy(path, fault->subject, sizeof path);
@@ -187,7 +188,7 @@ enum status data_open_run(const struct settings *settings, const struct path_lis
         status = data_open(&options, region, data, fault);
     }
     if (status == STATUS_INPUT) {
-        data_name_missing(settings, patterns, fault);
+        data_explain_missing_file(settings, patterns, fault);
     }
     return status;
 }

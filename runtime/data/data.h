@@ -65,12 +65,13 @@ struct token_data {
 MUST_CHECK enum status data_open(const struct data_options *options, struct region *region,
                                  struct token_data *data, struct fault *fault);
 
-/* data_name_missing: if the subject of a fault is a file that does not exist, say which key of the
- * run names it, and where, and that paths are relative to the folder of the run file.
+/* data_explain_missing_file: if the subject of *fault is a file that does not exist, rewrite the
+ * fault: which key of the run lists the file, where that key is set, and to which folder paths are
+ * relative.
  * patterns  settings->train_files, settings->validation_files; others change nothing */
 struct settings;
-void data_name_missing(const struct settings *settings, const struct path_list *patterns,
-                       struct fault *fault);
+void data_explain_missing_file(const struct settings *settings, const struct path_list *patterns,
+                               struct fault *fault);
 
 /* data_open_run: open the files in `patterns` with the run's settings, for a model with `vocab`
  * tokens.

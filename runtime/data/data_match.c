@@ -18,7 +18,7 @@ enum { STAGING_BYTES = LEAF_BYTES };
 
 /* Minimum amount of data for which progress is logged. */
 /* The list of local data files. */
-struct data_reading {
+struct local_files {
     struct manifest_file *files;     /* The root of a file is set once the file has been hashed. */
     const char **paths;              /* [count] */
     int count, train_count;          /* Number of files; number of training files among them. */
@@ -44,25 +44,25 @@ static const char *file_name_of_path(const char *path) {
     return slash == NULL ? path : slash + 1;
 }
 
-static enum status add_file(struct data_reading *reading, const struct settings *settings,
+static enum status add_file(struct local_files *local, const struct settings *settings,
                             const char *path, enum manifest_file_kind data) {
     struct token_file file;
-    TRY(token_file_open(path, settings->data_format, &file, reading->fault));
+    TRY(token_file_open(path, settings->data_format, &file, local->fault));
     enum status status = settings->text_needs_tokenizer
-                             ? token_file_refuse_text(&file, settings->data_format, reading->fault)
+                             ? token_file_refuse_text(&file, settings->data_format, local->fault)
                              : OK;
     if (status != OK) {
         token_file_close(&file);
         return status;
     }
-    reading->paths[reading->count] = path;
-    reading->files[reading->count] =
+    local->paths[local->count] = path;
+    local->files[local->count] =
         (struct manifest_file){.kind = data,
-                               .name = region_copy_text(reading->region, file_name_of_path(path)),
+                               .name = region_copy_text(local->region, file_name_of_path(path)),
                                .bytes = (uint64_t)file.bytes,
                                .format = format_name(file.format)};
-    reading->total += (uint64_t)file.bytes;
-    reading->count++;
+    local->total += (uint64_t)file.bytes;
+    local->count++;
     token_file_close(&file);
     return OK;
 }
@@ -78,9 +78,9 @@ static const struct path_list *files_of_kind(const struct settings *settings,
     return kind == MANIFEST_TRAINING_FILE ? &settings->train_files : &settings->validation_files;
 }
 
-/* The file of the swarm with this index among those of its kind; NULL if there is none. */
-static const struct manifest_file *wanted_file(const struct manifest *manifest,
-                                               enum manifest_file_kind kind, int index) {
+/* Returns file number `index` of a kind (training or validation) in the manifest, or NULL. */
+static const struct manifest_file *manifest_file_at(const struct manifest *manifest,
+                                                    enum manifest_file_kind kind, int index) {
     for (int i = 0; i < manifest->file_count; i++) {
         if (manifest->files[i].kind == kind && index-- == 0) {
             return &manifest->files[i];
@@ -89,16 +89,17 @@ static const struct manifest_file *wanted_file(const struct manifest *manifest,
     return NULL;
 }
 
-/* A member's user gets a missing file from the operator, who finds the path in the run file. */
-static void name_missing_file(const struct settings *settings, enum manifest_file_kind kind,
-                              int index, const struct data_reading *reading) {
-    struct fault *fault = reading->fault;
+/* Rewrites the fault of a missing file: a member gets the file from the swarm's operator, and the
+ * operator corrects the path in the run file. */
+static void explain_missing_file(const struct settings *settings, enum manifest_file_kind kind,
+                                 int index, const struct local_files *local) {
+    struct fault *fault = local->fault;
     char path[sizeof fault->subject];
     char remedy[sizeof fault->remedy];
     const struct manifest_file *wanted =
-        reading->manifest == NULL ? NULL : wanted_file(reading->manifest, kind, index);
+        local->manifest == NULL ? NULL : manifest_file_at(local->manifest, kind, index);
     if (wanted == NULL) {
-        data_name_missing(settings, files_of_kind(settings, kind), fault);
+        data_explain_missing_file(settings, files_of_kind(settings, kind), fault);
     } else if (!file_exists(fault->subject)) {
         memcpy(path, fault->subject, sizeof path);
         snprintf(remedy, sizeof remedy,
@@ -111,53 +112,53 @@ static void name_missing_file(const struct settings *settings, enum manifest_fil
 
 /* Lists all files with their sizes and formats, without reading their tokens. */
 static enum status list_data_files(const struct settings *settings, bool validation,
-                                   struct data_reading *reading) {
+                                   struct local_files *local) {
     struct path_list lists[2] = {{.count = 0}, {.count = 0}};
     if (settings->train_files.count == 0) {
-        return no_data_fault(settings, reading->fault);
+        return no_data_fault(settings, local->fault);
     }
     enum status status =
-        path_list_expand(&settings->train_files, reading->region, &lists[0], reading->fault);
+        path_list_expand(&settings->train_files, local->region, &lists[0], local->fault);
     if (status == OK && validation) {
-        status = path_list_expand(&settings->validation_files, reading->region, &lists[1],
-                                  reading->fault);
+        status =
+            path_list_expand(&settings->validation_files, local->region, &lists[1], local->fault);
     }
     if (status != OK) {
         return status;
     }
     size_t count = (size_t)lists[0].count + (size_t)lists[1].count;
-    reading->files = region_alloc(reading->region, count, sizeof *reading->files);
-    reading->paths = region_alloc(reading->region, count, sizeof *reading->paths);
-    reading->train_count = lists[0].count;
+    local->files = region_alloc(local->region, count, sizeof *local->files);
+    local->paths = region_alloc(local->region, count, sizeof *local->paths);
+    local->train_count = lists[0].count;
     for (int list = 0; list < 2; list++) {
         for (int i = 0; i < lists[list].count && status == OK; i++) {
             const enum manifest_file_kind kind =
                 list == 0 ? MANIFEST_TRAINING_FILE : MANIFEST_VALIDATION_FILE;
-            status = add_file(reading, settings, lists[list].paths[i], kind);
+            status = add_file(local, settings, lists[list].paths[i], kind);
             if (status == STATUS_INPUT) {
-                name_missing_file(settings, kind, i, reading);
+                explain_missing_file(settings, kind, i, local);
             }
         }
     }
     return status;
 }
 
-static enum status hash_file(struct data_reading *reading, int index, int fd) {
-    struct manifest_file *file = &reading->files[index];
+static enum status hash_file(struct local_files *local, int index, int fd) {
+    struct manifest_file *file = &local->files[index];
     struct merkle_stream stream;
     enum status status = OK;
     merkle_begin(&stream);
     for (uint64_t at = 0; at < file->bytes && status == OK; at += STAGING_BYTES) {
         uint64_t left = file->bytes - at;
         size_t some = min_u64(left, STAGING_BYTES);
-        status = file_read_at(fd, reading->paths[index], reading->staging, some, (int64_t)at,
-                              reading->fault);
+        status =
+            file_read_at(fd, local->paths[index], local->staging, some, (int64_t)at, local->fault);
         if (status == OK) {
-            merkle_add(&stream, reading->staging, some);
+            merkle_add(&stream, local->staging, some);
             activity_advance(some);
         }
         if (status == OK && stop_requested()) {
-            status = fault_set(reading->fault, STATUS_STOPPED, "data", NULL, "stopped by request");
+            status = fault_set(local->fault, STATUS_STOPPED, "data", NULL, "stopped by request");
         }
     }
     if (status == OK) {
@@ -166,54 +167,54 @@ static enum status hash_file(struct data_reading *reading, int index, int fd) {
     return status;
 }
 
-static enum status hash_listed_file(struct data_reading *reading, int index) {
-    const char *path = reading->paths[index];
+static enum status hash_listed_file(struct local_files *local, int index) {
+    const char *path = local->paths[index];
     int64_t bytes = 0;
     int fd = -1;
-    TRY(file_open_read(path, &fd, &bytes, reading->fault));
-    enum status status = (uint64_t)bytes == reading->files[index].bytes
-                             ? hash_file(reading, index, fd)
-                             : fault_set(reading->fault, STATUS_INPUT, path, "start again",
+    TRY(file_open_read(path, &fd, &bytes, local->fault));
+    enum status status = (uint64_t)bytes == local->files[index].bytes
+                             ? hash_file(local, index, fd)
+                             : fault_set(local->fault, STATUS_INPUT, path, "start again",
                                          "changed while it was read");
     close(fd);
     return status;
 }
 
-static enum status hash_listed_files(struct data_reading *reading) {
+static enum status hash_listed_files(struct local_files *local) {
     enum status status = OK;
-    activity_begin("hashing the data", reading->total);
-    for (int i = 0; i < reading->count && status == OK; i++) {
-        status = hash_listed_file(reading, i);
+    activity_begin("hashing the data", local->total);
+    for (int i = 0; i < local->count && status == OK; i++) {
+        status = hash_listed_file(local, i);
     }
     activity_end(false);
     return status;
 }
 
-static void init_reading(struct data_reading *reading, struct region *region, struct fault *fault) {
-    *reading = (struct data_reading){.region = region, .fault = fault};
+static void init_reading(struct local_files *local, struct region *region, struct fault *fault) {
+    *local = (struct local_files){.region = region, .fault = fault};
 }
 
 enum status data_match_hash(const struct settings *settings, struct region *region,
                             const struct manifest_file **files, int *count, struct fault *fault) {
     struct region scratch = {0};
-    struct data_reading reading;
-    init_reading(&reading, region, fault);
-    reading.staging = region_alloc(&scratch, STAGING_BYTES, 1);
-    enum status status = list_data_files(settings, settings->validation_files.count > 0, &reading);
+    struct local_files local;
+    init_reading(&local, region, fault);
+    local.staging = region_alloc(&scratch, STAGING_BYTES, 1);
+    enum status status = list_data_files(settings, settings->validation_files.count > 0, &local);
     if (status == OK) {
-        status = hash_listed_files(&reading);
+        status = hash_listed_files(&local);
     }
     region_finish(&scratch);
     if (status == OK) {
-        *files = reading.files;
-        *count = reading.count;
+        *files = local.files;
+        *count = local.count;
     }
     return status;
 }
 
 /* ---- finding ---- */
 
-static bool cache_folder(char *out, size_t capacity) {
+static bool find_cache_folder(char *out, size_t capacity) {
     const char *cache = getenv("XDG_CACHE_HOME");
     const char *home = getenv("HOME");
     int length = -1;
@@ -242,10 +243,10 @@ static const char *find_file(const struct manifest_file *file, struct region *re
     if (is_file_of_size(file->name, file->bytes)) {
         return region_copy_text(region, file->name);
     }
-    if (!cache_folder(folder, sizeof folder)) {
+    if (!find_cache_folder(folder, sizeof folder)) {
         return NULL;
     }
-    file_join(folder, file->name, path, sizeof path);
+    path_join(folder, file->name, path, sizeof path);
     return is_file_of_size(path, file->bytes) ? region_copy_text(region, path) : NULL;
 }
 
@@ -306,86 +307,84 @@ static enum status file_count_fault(const struct manifest *manifest, enum manife
                      here == 1 ? "" : "s", manifest->name, wanted);
 }
 
-static enum status check_file_counts(const struct data_reading *reading,
+static enum status check_file_counts(const struct local_files *local,
                                      const struct manifest *manifest) {
     int train = count_train_files(manifest);
     int held_out = manifest->file_count - train;
-    int held_out_found = reading->count - reading->train_count;
-    if (reading->train_count != train) {
-        return file_count_fault(manifest, MANIFEST_TRAINING_FILE, reading->train_count, train,
-                                reading->fault);
+    int held_out_found = local->count - local->train_count;
+    if (local->train_count != train) {
+        return file_count_fault(manifest, MANIFEST_TRAINING_FILE, local->train_count, train,
+                                local->fault);
     }
     return held_out_found == 0 || held_out_found == held_out
                ? OK
                : file_count_fault(manifest, MANIFEST_VALIDATION_FILE, held_out_found, held_out,
-                                  reading->fault);
+                                  local->fault);
 }
 
-/* A single file cannot be in the wrong order. */
-static const char *mismatch_remedy(const struct data_reading *reading,
+/* With several files, the order may be the mistake; with one it cannot. */
+static const char *mismatch_remedy(const struct local_files *local,
                                    const struct manifest_file *wanted) {
-    const int count = wanted->kind == MANIFEST_TRAINING_FILE
-                          ? reading->train_count
-                          : reading->count - reading->train_count;
+    const int count = wanted->kind == MANIFEST_TRAINING_FILE ? local->train_count
+                                                             : local->count - local->train_count;
     return count == 1 ? "get the file again from the operator"
                       : "list the files in the order of the swarm's manifest, and get those that "
                         "differ again from the operator";
 }
 
-static enum status file_mismatch_fault(const struct data_reading *reading, int index,
+static enum status file_mismatch_fault(const struct local_files *local, int index,
                                        const struct manifest_file *wanted, const char *difference) {
-    int number = index - (wanted->kind == MANIFEST_TRAINING_FILE ? 0 : reading->train_count) + 1;
-    return fault_set(reading->fault, STATUS_INPUT, reading->paths[index],
-                     mismatch_remedy(reading, wanted),
+    int number = index - (wanted->kind == MANIFEST_TRAINING_FILE ? 0 : local->train_count) + 1;
+    return fault_set(local->fault, STATUS_INPUT, local->paths[index],
+                     mismatch_remedy(local, wanted),
                      "does not match file %d of the swarm's %s, %.80s: %s", number,
                      manifest_file_kind_key(wanted->kind), wanted->name, difference);
 }
 
-static enum status check_size_and_format(const struct data_reading *reading, int index,
+static enum status check_size_and_format(const struct local_files *local, int index,
                                          const struct manifest_file *wanted) {
-    const struct manifest_file *here = &reading->files[index];
+    const struct manifest_file *here = &local->files[index];
     char difference[128];
     if (here->bytes != wanted->bytes) {
         snprintf(difference, sizeof difference, "%llu bytes, but the manifest has %llu",
                  (unsigned long long)here->bytes, (unsigned long long)wanted->bytes);
-        return file_mismatch_fault(reading, index, wanted, difference);
+        return file_mismatch_fault(local, index, wanted, difference);
     }
     if (strcmp(here->format, wanted->format) != 0) {
         snprintf(difference, sizeof difference, "format %s, but the manifest has %s", here->format,
                  wanted->format);
-        return file_mismatch_fault(reading, index, wanted, difference);
+        return file_mismatch_fault(local, index, wanted, difference);
     }
     return OK;
 }
 
-static enum status check_file_root(const struct data_reading *reading, int index,
+static enum status check_file_root(const struct local_files *local, int index,
                                    const struct manifest_file *wanted) {
-    const struct manifest_file *here = &reading->files[index];
+    const struct manifest_file *here = &local->files[index];
     return hash_equal(&here->root, &wanted->root)
                ? OK
-               : file_mismatch_fault(reading, index, wanted,
+               : file_mismatch_fault(local, index, wanted,
                                      "its content differs from that of the operator's file");
 }
 
-static enum status check_all_contents(struct data_reading *reading,
-                                      const struct manifest *manifest) {
+static enum status check_all_contents(struct local_files *local, const struct manifest *manifest) {
     enum status status = OK;
-    activity_begin("hashing the data", reading->total);
-    for (int i = 0; i < reading->count && status == OK; i++) {
-        status = hash_listed_file(reading, i);
+    activity_begin("hashing the data", local->total);
+    for (int i = 0; i < local->count && status == OK; i++) {
+        status = hash_listed_file(local, i);
         if (status == OK) {
-            status = check_file_root(reading, i, &manifest->files[i]);
+            status = check_file_root(local, i, &manifest->files[i]);
         }
     }
     activity_end(false);
     return status;
 }
 
-static enum status check_all_sizes(const struct data_reading *reading,
+static enum status check_all_sizes(const struct local_files *local,
                                    const struct manifest *manifest) {
-    TRY(check_file_counts(reading, manifest));
-    for (int i = 0; i < reading->count; i++) {
-        TRY(check_size_and_format(reading, i, &manifest->files[i]));
+    TRY(check_file_counts(local, manifest));
+    for (int i = 0; i < local->count; i++) {
+        TRY(check_size_and_format(local, i, &manifest->files[i]));
     }
     return OK;
 }
@@ -394,21 +393,21 @@ static enum status check_all_sizes(const struct data_reading *reading,
 static enum status check_files(const struct settings *settings, const struct manifest *manifest,
                                bool reads_contents, struct fault *fault) {
     struct region scratch = {0};
-    struct data_reading reading;
+    struct local_files local;
     if (settings->train_files.count == 0) {
         return missing_data_fault(manifest, fault);
     }
     bool held_out =
         settings->validation_files.count > 0 && count_train_files(manifest) < manifest->file_count;
-    init_reading(&reading, &scratch, fault);
-    reading.staging = region_alloc(&scratch, STAGING_BYTES, 1);
-    reading.manifest = manifest;
-    enum status status = list_data_files(settings, held_out, &reading);
+    init_reading(&local, &scratch, fault);
+    local.staging = region_alloc(&scratch, STAGING_BYTES, 1);
+    local.manifest = manifest;
+    enum status status = list_data_files(settings, held_out, &local);
     if (status == OK) {
-        status = check_all_sizes(&reading, manifest);
+        status = check_all_sizes(&local, manifest);
     }
     if (status == OK && reads_contents) {
-        status = check_all_contents(&reading, manifest);
+        status = check_all_contents(&local, manifest);
     }
     region_finish(&scratch);
     return status;
@@ -419,7 +418,7 @@ enum status data_match_check(const struct settings *settings, const struct manif
     return check_files(settings, manifest, true, fault);
 }
 
-enum status data_match_look(const struct settings *settings, const struct manifest *manifest,
-                            struct fault *fault) {
+enum status data_match_check_sizes(const struct settings *settings, const struct manifest *manifest,
+                                   struct fault *fault) {
     return check_files(settings, manifest, false, fault);
 }

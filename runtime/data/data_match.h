@@ -32,9 +32,9 @@ void data_match_find(const struct manifest *manifest, struct region *region,
 MUST_CHECK enum status data_match_check(const struct settings *settings,
                                         const struct manifest *manifest, struct fault *fault);
 
-/* data_match_look: data_match_check without the contents: only numbers, sizes and formats of the
- * files, which is fast. */
-MUST_CHECK enum status data_match_look(const struct settings *settings,
-                                       const struct manifest *manifest, struct fault *fault);
+/* data_match_check_sizes: data_match_check without the contents: only numbers, sizes and formats of
+ * the files, which is fast. */
+MUST_CHECK enum status data_match_check_sizes(const struct settings *settings,
+                                              const struct manifest *manifest, struct fault *fault);
 
 #endif

@@ -22,15 +22,15 @@ static const struct fingerprint_row ROWS[FINGERPRINT_VALUE_COUNT] = {
     {"windows", "rows", offsetof(struct fingerprint, windows)},
     {"data_hash", NULL, offsetof(struct fingerprint, hash)}};
 
-static uint64_t row_value(const struct fingerprint *fingerprint,
-                          const struct fingerprint_row *row) {
+static uint64_t read_row_value(const struct fingerprint *fingerprint,
+                               const struct fingerprint_row *row) {
     uint64_t value;
     memcpy(&value, (const char *)fingerprint + row->offset, sizeof value);
     return value;
 }
 
-static enum status add_file(const struct token_file *file, char *buffer, struct hash_state *state,
-                            struct fault *fault) {
+static enum status hash_file_ends(const struct token_file *file, char *buffer,
+                                  struct hash_state *state, struct fault *fault) {
     int64_t size = file->bytes;
     size_t count = min_u64((uint64_t)size, HASHED_END_BYTES);
     hash_add(state, &size, sizeof size);
@@ -52,7 +52,7 @@ enum status fingerprint_compute(const struct token_data *data, struct fingerprin
     hash_begin(&state);
     for (int i = 0; i < data->file_count && status == OK; i++) {
         found.bytes += (uint64_t)data->files[i].tokens.bytes;
-        status = add_file(&data->files[i].tokens, buffer, &state, fault);
+        status = hash_file_ends(&data->files[i].tokens, buffer, &state, fault);
     }
     region_finish(&scratch);
     if (status == OK) {
@@ -66,7 +66,7 @@ enum status fingerprint_compute(const struct token_data *data, struct fingerprin
 void fingerprint_to_values(const struct fingerprint *fingerprint,
                            struct snapshot_value values[static FINGERPRINT_VALUE_COUNT]) {
     for (int i = 0; i < FINGERPRINT_VALUE_COUNT; i++) {
-        values[i] = (struct snapshot_value){.value = row_value(fingerprint, &ROWS[i])};
+        values[i] = (struct snapshot_value){.value = read_row_value(fingerprint, &ROWS[i])};
         snprintf(values[i].name, sizeof values[i].name, "%s", ROWS[i].name);
     }
 }
@@ -75,7 +75,7 @@ enum status fingerprint_check(const struct fingerprint *fingerprint,
                               const struct snapshot *snapshot, struct fault *fault) {
     static const char REMEDY[] = "restore the original data, or start a new run with --fresh";
     for (int i = 0; i < FINGERPRINT_VALUE_COUNT; i++) {
-        uint64_t now = row_value(fingerprint, &ROWS[i]);
+        uint64_t now = read_row_value(fingerprint, &ROWS[i]);
         uint64_t then;
         if (!snapshot_find_value(snapshot, ROWS[i].name, &then) || now == then) {
             continue;

@@ -52,14 +52,14 @@ static int64_t count_windows_before(const struct sample_order *order, int64_t bl
     return block_position * order->data->block_windows_max - missing_windows;
 }
 
-/* Returns the position of the block that contains window `inside` of the pass: the last block that
- * begins at or before the window. */
-static int64_t find_block_position(const struct sample_order *order, int64_t inside) {
+/* Returns the position of the block that contains window `pass_window` of the pass: the last block
+ * that begins at or before the window. */
+static int64_t find_block_position(const struct sample_order *order, int64_t pass_window) {
     int64_t low = 0;
     int64_t high = order->data->block_count;
     while (high - low > 1) {
         int64_t middle = low + (high - low) / 2;
-        if (count_windows_before(order, middle) <= inside) {
+        if (count_windows_before(order, middle) <= pass_window) {
             low = middle;
         } else {
             high = middle;
@@ -72,15 +72,16 @@ int64_t sample_order_window(struct sample_order *order, uint64_t index) {
     const struct token_data *data = order->data;
     ASSERT(index <= DATA_CURSOR_MAX && data->window_count > 0);
     uint64_t pass = index / (uint64_t)data->window_count;
-    int64_t inside = (int64_t)(index % (uint64_t)data->window_count);
+    int64_t pass_window = (int64_t)(index % (uint64_t)data->window_count);
     if (pass != order->pass) {
         list_short_blocks(order, pass);
     }
-    int64_t block_position = find_block_position(order, inside);
+    int64_t block_position = find_block_position(order, pass_window);
     int64_t block = data_block_at(data, order->seed, pass, block_position);
     int64_t skip =
-        inside - count_windows_before(
-                     order, block_position); /* Number of windows of the block before the sample. */
+        pass_window -
+        count_windows_before(
+            order, block_position); /* Number of windows of the block before the sample. */
     if (!is_short_block(data, block)) {
         return data_window_at(data, order->seed, pass, block, skip);
     }

@@ -73,18 +73,18 @@ static const struct llmc_format *find_llmc_format(int64_t magic) {
     return NULL;
 }
 
-static enum status llmc_read_header(struct token_file *file, const struct llmc_format *form,
+static enum status llmc_read_header(struct token_file *file, const struct llmc_format *llmc,
                                     struct fault *fault) {
     uint8_t header[3 * WORD_BYTES];
     TRY(file_read_at(file->fd, file->path, header, sizeof header, 0, fault));
     int64_t version = token_at(header, 1, WORD_BYTES);
     int64_t tokens = token_at(header, 2, WORD_BYTES);
-    int64_t expected_bytes = HEADER_BYTES + tokens * format_token_bytes(form->format);
-    if (version != form->version && version != form->other_version) {
+    int64_t expected_bytes = HEADER_BYTES + tokens * format_token_bytes(llmc->format);
+    if (version != llmc->version && version != llmc->other_version) {
         return fault_set(fault, STATUS_INPUT, file->path, NULL,
                          "the header has version %lld, but files with the magic number %lld must "
                          "have version %lld",
-                         (long long)version, (long long)form->magic, (long long)form->version);
+                         (long long)version, (long long)llmc->magic, (long long)llmc->version);
     }
     if (expected_bytes != file->bytes) {
         return fault_set(fault, STATUS_INPUT, file->path,
@@ -92,18 +92,18 @@ static enum status llmc_read_header(struct token_file *file, const struct llmc_f
                          "the header states %lld tokens, which need %lld bytes; the file has %lld",
                          (long long)tokens, (long long)expected_bytes, (long long)file->bytes);
     }
-    file->format = form->format;
+    file->format = llmc->format;
     file->data_offset = HEADER_BYTES;
     return OK;
 }
 
-/* Files that contain text, which has to be converted to tokens first. `remedy` has %s for the path
- * of the script. */
-struct text_kind {
+/* A kind of file that contains text, which must be converted to tokens first. `remedy` has %s for
+ * the path of the script. */
+struct text_file_kind {
     const char *suffix, *name, *remedy;
 };
 
-static const struct text_kind TEXT_KINDS[] = {
+static const struct text_file_kind TEXT_KINDS[] = {
     {".jsonl", "text in JSON lines", "tokenise it with %s"},
     {".json", "text in JSON", "convert it to .jsonl, then tokenise it with %s"},
     {".csv", "text in a table", "convert it to .jsonl, then tokenise it with %s"},
@@ -117,7 +117,7 @@ static const struct text_kind TEXT_KINDS[] = {
 
 /* Fills in the path of the script for each %s of a remedy. */
 static enum status set_text_fault(const struct token_file *file, const char *reason,
-                                  const struct text_kind *kind, struct fault *fault) {
+                                  const struct text_file_kind *kind, struct fault *fault) {
     char script[2 * PATH_BYTES];
     const char *place = strstr(kind->remedy, "%s");
     (void)fault_set(fault, STATUS_INPUT, file->path, kind->remedy, "%s", reason);
@@ -129,7 +129,7 @@ static enum status set_text_fault(const struct token_file *file, const char *rea
     return fault->status;
 }
 
-static const struct text_kind *find_text_kind(const char *suffix) {
+static const struct text_file_kind *find_text_file_kind(const char *suffix) {
     for (size_t i = 0; i < ARRAY_COUNT(TEXT_KINDS); i++) {
         if (strcmp(TEXT_KINDS[i].suffix, suffix) == 0) {
             return &TEXT_KINDS[i];
@@ -143,9 +143,9 @@ static enum status find_format(struct token_file *file, const char *format, stru
     if (file->bytes >= WORD_BYTES) {
         TRY(file_read_at(file->fd, file->path, magic, sizeof magic, 0, fault));
     }
-    const struct llmc_format *form = find_llmc_format(token_at(magic, 0, WORD_BYTES));
-    if (form != NULL && file->bytes >= HEADER_BYTES) {
-        return llmc_read_header(file, form, fault);
+    const struct llmc_format *llmc = find_llmc_format(token_at(magic, 0, WORD_BYTES));
+    if (llmc != NULL && file->bytes >= HEADER_BYTES) {
+        return llmc_read_header(file, llmc, fault);
     }
     const char *dot = strrchr(file->path, '.');
     if ((dot != NULL && format_parse(dot + 1, &file->format)) ||
@@ -156,10 +156,10 @@ static enum status find_format(struct token_file *file, const char *format, stru
         return fault_set(fault, STATUS_INPUT, "data.format", NULL,
                          "\"%.40s\" is not one of the token formats u16, u32 and bytes", format);
     }
-    if (dot != NULL && find_text_kind(dot) != NULL) {
+    if (dot != NULL && find_text_file_kind(dot) != NULL) {
         char reason[NAME_BYTES];
-        snprintf(reason, sizeof reason, "is %s, not tokens", find_text_kind(dot)->name);
-        return set_text_fault(file, reason, find_text_kind(dot), fault);
+        snprintf(reason, sizeof reason, "is %s, not tokens", find_text_file_kind(dot)->name);
+        return set_text_fault(file, reason, find_text_file_kind(dot), fault);
     }
     return fault_set(fault, STATUS_INPUT, file->path,
                      "set data.format to u16, u32 or bytes, or rename the file to .u16, .u32, "
@@ -174,7 +174,7 @@ enum status token_file_refuse_text(const struct token_file *file, const char *fo
     if (!is_text || (format != NULL && strcmp(format, "bytes") == 0)) {
         return OK;
     }
-    static const struct text_kind PLAIN = {
+    static const struct text_file_kind PLAIN = {
         .remedy = "tokenise it with %s, or set data.format to bytes to train on its bytes"};
     return set_text_fault(file, "is text, but this model's tokens are not bytes", &PLAIN, fault);
 }

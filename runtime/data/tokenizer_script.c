@@ -19,7 +19,7 @@ void tokenizer_script_path(char *path, size_t capacity) {
     file_parent_folder(program, folder, sizeof folder); /* PREFIX/bin or TREE/build */
     file_parent_folder(folder, above, sizeof above);
     for (size_t i = 0; i < ARRAY_COUNT(PLACES); i++) {
-        file_join(above, PLACES[i], path, capacity);
+        path_join(above, PLACES[i], path, capacity);
         if (length > 0 && file_exists(path)) {
             return;
         }

@@ -57,7 +57,7 @@ enum status ledger_export_end(struct ledger_export *export, enum status status,
     if (export->fd < 0) {
         return status;
     }
-    status = file_end_write(export->fd, export->temporary_path, status, fault);
+    status = file_close_written(export->fd, export->temporary_path, status, fault);
     if (status == OK) {
         status = file_publish(export->temporary_path, export->path, fault);
     }

@@ -126,7 +126,7 @@ static enum status measure_all(struct site *site, struct region *region, struct 
 enum status probe_gpu_run(const char *name, struct site *site, struct region *region,
                           struct probed *probed, struct fault *fault) {
     struct probe_gpu *result = &probed->gpu;
-    struct probe_line *lines = region_alloc(region, PROBE_GPU_LINES, sizeof *lines);
+    struct probe_comparison *lines = region_alloc(region, PROBE_GPU_COMPARISONS_MAX, sizeof *lines);
     *result = (struct probe_gpu){.nccl = {.ranks = 0}};
     TRY(measure_all(site, region, probed, result, fault));
     if (site == NULL || site_launch_info(site)->rank == 0) {

@@ -12,7 +12,7 @@ enum { PROBE_MEMORY_USERS = 3 }; /* Maximum number of processes in probed.memory
 /* The contents of the report of `skep probe`. */
 struct probed {
     const struct target *target;
-    const struct probe_line *lines;
+    const struct probe_comparison *lines;
     int count, lower;       /* Number of `lines`; number of lines with the verdict PROBE_LOWER. */
     char machine[256];      /* "NVIDIA H200, compute capability 9.0, ..." */
     char memory_users[256]; /* Processes with the most device memory; "" if unknown. */

@@ -121,20 +121,22 @@ struct last_logged {
     /* last logged reason for which the tracker rejected the member */
     char reason[WIRE_REJECT_REASON_BYTES];
     int64_t reason_logged_ns; /* time of that log line */
-    uint32_t
-        unrecorded_round;     /* last round whose record could not be written; 0: none since then */
+    /* last round whose files for swarm.record could not be written; 0: none since then */
+    uint32_t unrecorded_round;
     int64_t missed_logged_ns; /* last log line about a contribution that did not count; 0: none */
-    uint32_t missed_rounds;   /* rounds since then whose commits lack this member */
-    struct hash wait; /* of the text of what the member waits for; zeros: it does not wait */
+    /* number of rounds since then whose commits do not contain its contribution */
+    uint32_t missed_rounds;
+    /* hash of the text that describes what the member waits for; zeros: it does not wait */
+    struct hash wait_hash;
     int64_t wait_begun_ns, wait_logged_ns; /* times of that wait; 0: it has not been logged */
 };
 
-/* What this member gave to the swarm since its process started. */
-struct given {
+/* What this member contributed to the swarm since its process started. */
+struct contribution_totals {
     uint64_t tokens;      /* tokens of its contributions to committed rounds */
     uint32_t rounds;      /* rounds that it contributed to */
     uint32_t measured;    /* rounds whose duration was measured */
-    double measured_s;    /* their duration in seconds */
+    double measured_s;    /* total duration of those rounds in seconds */
     int64_t round_end_ns; /* end of the last round that it trained in; 0: it missed that round */
 };
 
@@ -146,7 +148,7 @@ struct member_run {
     struct lockstep lockstep;
     struct training_position position;
     struct last_logged logged;
-    struct given given;
+    struct contribution_totals contributed;
     struct member_loop *loop;  /* NULL: not started */
     bool is_leaving, has_left; /* a request to leave the swarm was sent; the member has left */
 };
@@ -165,7 +167,7 @@ const char *member_listen_address(const struct member_run_args *args);
 
 /* member_run_find_data: checks, after member_run_read, that the data files of the swarm are on this
  * machine, by their number, sizes and formats. member_run_prepare compares their contents too.
- * errors  those of data_match_look */
+ * errors  those of data_match_check_sizes */
 MUST_CHECK enum status member_run_find_data(const struct member_run *member, struct fault *fault);
 
 /* member_run_prepare: does all preparation that must precede the seal: opens the data, binds the

@@ -117,13 +117,14 @@ struct span_position {
     int64_t done; /* number of elements of the span that are already copied */
 };
 
-enum direction { SKIP_ELEMENTS, INTO_STAGING, INTO_FLAT }; /* what to do with elements */
+/* what copy_owner_elements does with each element */
+enum copy_direction { SKIP_ELEMENTS, INTO_STAGING, INTO_FLAT };
 
 /* Copies or skips the next elements of one owner from *position, up to the capacity of the staging,
  * and advances *position. Returns the number of elements. */
 static int64_t copy_owner_elements(const struct inner_weights *weights,
                                    const struct staging_transfer *transfer,
-                                   enum direction direction, struct span_position *position) {
+                                   enum copy_direction direction, struct span_position *position) {
     int owner = weights->spans[position->span].owner;
     int64_t count = 0;
     while (count < transfer->values_max && position->span < weights->span_count &&

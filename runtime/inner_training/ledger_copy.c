@@ -46,7 +46,7 @@ static enum status read_line(struct ledger_copy *ledger, bool *more, struct faul
     return status;
 }
 
-static enum status shorten(struct ledger_copy *ledger, int64_t end, struct fault *fault) {
+static enum status truncate_file(struct ledger_copy *ledger, int64_t end, struct fault *fault) {
     ledger->end = end;
     return ftruncate(ledger->fd, end) == 0
                ? OK
@@ -57,10 +57,10 @@ static enum status shorten(struct ledger_copy *ledger, int64_t end, struct fault
 static enum status read_first_entry(struct ledger_copy *ledger, struct fault *fault) {
     struct ledger_file *past = ledger->past;
     TRY(find_last_line_end(ledger, past->file_bytes, &past->file_bytes, fault));
-    TRY(shorten(ledger, past->file_bytes, fault));
+    TRY(truncate_file(ledger, past->file_bytes, fault));
     TRY(read_line(ledger, &ledger->has_first, fault));
     if (past->has_checkpoint && !ledger->has_first) {
-        return shorten(ledger, 0, fault);
+        return truncate_file(ledger, 0, fault);
     }
     ledger->checkpoint = past->has_checkpoint ? past->checkpoint : NULL;
     return OK;
@@ -131,15 +131,15 @@ enum status ledger_copy_read(void *context, const struct entry **entry, const ch
 
 /* Removes the part of a line that was written before the disk was full, so that readers find only
  * complete lines. */
-static bool handle_failed_write(struct ledger_copy *ledger, ssize_t written) {
+static bool remove_partial_line(struct ledger_copy *ledger, ssize_t written) {
     ledger->error = written < 0 ? errno : ENOSPC;
     bool is_whole = ftruncate(ledger->fd, ledger->end) == 0;
-    if (!ledger->is_behind) {
+    if (!ledger->last_write_failed) {
         log_line(LOG_WARNING, "%s: cannot write: %s; no entry is added until the disk has space%s",
                  ledger->path, strerror(ledger->error),
                  is_whole ? "" : ", and the last line is incomplete");
     }
-    ledger->is_behind = true;
+    ledger->last_write_failed = true;
     return false;
 }
 
@@ -147,11 +147,11 @@ static bool write_pending_line(struct ledger_copy *ledger) {
     ledger->last_attempt_ns = clock_monotonic_ns();
     ssize_t written = pwrite(ledger->fd, ledger->line, ledger->pending_bytes, ledger->end);
     if (written != (ssize_t)ledger->pending_bytes) {
-        return handle_failed_write(ledger, written);
+        return remove_partial_line(ledger, written);
     }
     ledger->end += written;
     ledger->pending_bytes = 0;
-    ledger->is_behind = false;
+    ledger->last_write_failed = false;
     return true;
 }
 
@@ -177,7 +177,7 @@ bool ledger_copy_add(void *context, const struct ledger_chain *checkpoint,
 }
 
 enum status ledger_copy_sync(const struct ledger_copy *ledger, struct fault *fault) {
-    return ledger->is_behind
+    return ledger->last_write_failed
                ? fault_set_errno(fault, STATUS_FAILED, ledger->path, "cannot write", ledger->error)
                : file_sync(ledger->fd, ledger->path, fault);
 }

@@ -18,11 +18,11 @@
 struct ledger_copy {
     const char *path; /* path of the ledger file */
     int fd;
-    int64_t end;             /* end of the last complete line, in bytes */
-    size_t pending_bytes;    /* number of bytes of `line` that are not yet written */
-    int64_t last_attempt_ns; /* time of the last attempt to write pending bytes */
-    _Atomic bool is_behind;  /* the last attempt to write pending bytes failed */
-    int error;               /* errno of the last failed write */
+    int64_t end;                    /* end of the last complete line, in bytes */
+    size_t pending_bytes;           /* number of bytes of `line` that are not yet written */
+    int64_t last_attempt_ns;        /* time of the last attempt to write pending bytes */
+    _Atomic bool last_write_failed; /* the last attempt to write pending bytes failed */
+    int error;                      /* errno of the last failed write */
     /* reads the entries that were in the file at the start; NULL: all are read */
     struct ledger_file *past;
     /* past->entry is the first entry, which ledger_copy_read has not returned yet */

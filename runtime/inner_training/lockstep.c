@@ -20,7 +20,7 @@ static bool has_one_rank(const struct member_run *member) {
 void lockstep_plan(struct member_run *member) {
     struct session *session = &member->trainer.session;
     size_t ranks = (size_t)session_rank_count(session);
-    trainer_plan_memories(&member->trainer);
+    trainer_allocate_memory_reports(&member->trainer);
     member->lockstep.gathered = region_alloc(&session->region, ranks, PIECE_BYTES);
 }
 

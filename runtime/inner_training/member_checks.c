@@ -88,8 +88,8 @@ static struct message_refusal compare_sketches(const struct replica *replica,
     return refusal;
 }
 
-/* A result that differs from the recomputed one is the lie that counts: its owner may have lied in
- * its sketches as well, to hide it. */
+/* Recomputes the result of a slice. If it differs, the refusal is REFUSAL_SUM, even if a sketch
+ * differs too: an owner of a false result may send a false sketch to hide it. */
 static struct message_refusal recheck_slice(const struct replica *replica,
                                             const struct member_job *job) {
     const struct entry_slice *slice = &job->entry->slices[job->slice];
@@ -107,7 +107,8 @@ static struct message_refusal recheck_slice(const struct replica *replica,
                : (struct message_refusal){.reason = REFUSAL_SUM, .suspect = slice->owner};
 }
 
-static void name_seat(const struct entry *entry, uint32_t seat, char id[static HASH_HEX_BYTES]) {
+static void write_seat_id(const struct entry *entry, uint32_t seat,
+                          char id[static HASH_HEX_BYTES]) {
     struct hash key;
     memcpy(key.bytes, entry->seats[seat].id.bytes, sizeof key.bytes);
     hash_hex(&key, id);
@@ -115,7 +116,7 @@ static void name_seat(const struct entry *entry, uint32_t seat, char id[static H
 
 static void log_recheck(const struct member_job *job, const struct message_refusal *refusal) {
     char id[HASH_HEX_BYTES];
-    name_seat(job->entry, refusal->suspect, id);
+    write_seat_id(job->entry, refusal->suspect, id);
     if (refusal->reason == REFUSAL_NONE) {
         log_line(LOG_INFO,
                  "round %u, slice %u: the result is correct: it matches the contributions",
@@ -128,8 +129,9 @@ static void log_recheck(const struct member_job *job, const struct message_refus
     }
 }
 
-/* The log is all that follows: honest members whose data differ can be opposed to the others. */
-static void log_opposition(const struct member_job *job) {
+/* Logs contributions that point in the opposite direction to the others. Nothing else follows,
+ * because the data of an honest member may have that effect. */
+static void log_opposed_contributions(const struct member_job *job) {
     const struct entry *entry = job->entry;
     const struct opposition_round round = {entry, job->sketches, job->silent};
     struct opposition_measure measures[SWARM_MEMBERS_MAX];
@@ -137,7 +139,7 @@ static void log_opposition(const struct member_job *job) {
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
         const bool is_opposed = (opposed >> seat & 1) != 0;
         char id[HASH_HEX_BYTES];
-        name_seat(entry, seat, id);
+        write_seat_id(entry, seat, id);
         log_line(is_opposed ? LOG_INFO : LOG_DEBUG,
                  "round %u: contribution of member %.12s%s: cosine with the others %.3f, "
                  "standard deviation %.3f",
@@ -161,7 +163,7 @@ void member_check_execute(struct member_run *member, const struct member_job *jo
                  (int64_t)replica->shape.slices.count - job->slice);
         event.slice = atomic_load(&work.first_failed);
         if (event.slice == replica->shape.slices.count) {
-            log_opposition(job);
+            log_opposed_contributions(job);
         }
         break;
     default:

@@ -102,8 +102,8 @@ static enum status apply_results(struct member_run *member, const struct member_
                                            : position->loss_sum / (double)position->loss_tokens};
     ASSERT(entry->round > position->round && entry->commits >= position->commits);
     if (job->seat >= 0 && entry->members[job->seat].contributed > 0) {
-        member->given.tokens += entry->members[job->seat].tokens;
-        member->given.rounds++;
+        member->contributed.tokens += entry->members[job->seat].tokens;
+        member->contributed.rounds++;
     } else if (job->seat >= 0) {
         member_log_missed(member, entry->round, &entry->members[job->seat]);
     }
@@ -174,9 +174,9 @@ static enum status save_adopted_state(struct member_run *member, struct fault *f
     return outer_state_save(member, fault);
 }
 
-/* The moments follow from rounds that the rollback undoes, and may contain values that are not
+/* The moments come from rounds that the rollback discards, and may contain values that are not
  * finite. */
-static enum status forget_undone_training(struct member_run *member, struct fault *fault) {
+static enum status reset_moments_after_rollback(struct member_run *member, struct fault *fault) {
     return inner_reset_moments(member, fault);
 }
 
@@ -195,7 +195,7 @@ static enum status execute_adopt_job(struct member_run *member, const struct mem
     position->saved_commits = position->commits;
     member->outer.state_is_due = false;
     if (job->entry->kind == ENTRY_ROLLBACK) {
-        TRY(forget_undone_training(member, fault));
+        TRY(reset_moments_after_rollback(member, fault));
     }
     TRY(inner_reset(member, fault));
     TRY(program_failure(&member->trainer.session.bound, fault));

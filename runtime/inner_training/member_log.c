@@ -26,30 +26,30 @@ static int64_t total_inner_steps(const struct member_run *member) {
 /* Expected seconds until the run's last commit, from the rounds that this start has trained in one
  * after the other; 0 until two of them were measured. */
 static double seconds_left(const struct member_run *member) {
-    const struct given *given = &member->given;
+    const struct contribution_totals *contributed = &member->contributed;
     const uint32_t commits_max = member->swarm.terms.commits_max;
     const uint32_t commits = member->position.commits;
-    return given->measured < 2 || commits >= commits_max
+    return contributed->measured < 2 || commits >= commits_max
                ? 0
-               : given->measured_s / given->measured * (commits_max - commits);
+               : contributed->measured_s / contributed->measured * (commits_max - commits);
 }
 
-static void add_given(struct text *line, const struct member_run *member,
-                      const struct member_loop_view *view) {
-    const struct given *given = &member->given;
+static void add_contribution_totals(struct text *line, const struct member_run *member,
+                                    const struct member_loop_view *view) {
+    const struct contribution_totals *contributed = &member->contributed;
     char tokens[24];
     char up[24];
     char down[24];
-    if (given->rounds > 0) {
+    if (contributed->rounds > 0) {
         text_add(line, "was assigned %s tokens in %u round%s, ",
-                 text_format_count((double)given->tokens, tokens), given->rounds,
-                 given->rounds == 1 ? "" : "s");
+                 text_format_count((double)contributed->tokens, tokens), contributed->rounds,
+                 contributed->rounds == 1 ? "" : "s");
     }
     text_add(line, "%s up, %s down", text_format_bytes(view->sent_bytes, up),
              text_format_bytes(view->received_bytes, down));
 }
 
-static void add_left(struct text *line, const struct member_run *member) {
+static void add_time_left(struct text *line, const struct member_run *member) {
     const double left_s = seconds_left(member);
     if (left_s > 0) {
         text_add(line, "  left ");
@@ -57,8 +57,9 @@ static void add_left(struct text *line, const struct member_run *member) {
     }
 }
 
-static void show_round(const struct member_run *member, const struct member_loop_view *view,
-                       const struct metrics_round *round) {
+static void show_round_progress(const struct member_run *member,
+                                const struct member_loop_view *view,
+                                const struct metrics_round *round) {
     char root[HASH_HEX_BYTES];
     char buffer[LINE_BYTES];
     struct text line = text_over(buffer, sizeof buffer);
@@ -68,9 +69,9 @@ static void show_round(const struct member_run *member, const struct member_loop
         text_add(&line, "  loss %.4f", round->loss);
     }
     text_add(&line, "  %u of %u members", round->contributors, round->members);
-    add_left(&line, member);
+    add_time_left(&line, member);
     text_add(&line, "  ");
-    add_given(&line, member, view);
+    add_contribution_totals(&line, member, view);
     text_add(&line, ", exchange %.2f s  root %.12s", round->exchange_ms * 1e-3,
              hash_hex(&round->root, root));
     activity_line_show(buffer);
@@ -89,30 +90,30 @@ void member_log_step(const struct member_run *member, uint32_t round,
              (long long)member->position.inner_steps,
              (long long)member->trainer.session.settings.swarm_inner_steps,
              nan_without_sign(result->loss), (double)result->tokens / seconds);
-    add_left(&line, member);
+    add_time_left(&line, member);
     text_add(&line, "  ");
-    add_given(&line, member, &view);
+    add_contribution_totals(&line, member, &view);
     activity_line_show(buffer);
 }
 
-void member_log_given(const struct member_run *member) {
+void member_log_contributions(const struct member_run *member) {
     struct member_loop_view view;
     char buffer[LINE_BYTES];
     struct text line = text_over(buffer, sizeof buffer);
     mailbox_read_view(member_loop_mailbox(member->loop), &view);
-    add_given(&line, member, &view);
+    add_contribution_totals(&line, member, &view);
     log_line(LOG_INFO, "%s since this start", buffer);
 }
 
-/* Measures the time between the ends of two rounds. Rounds that a member catches up with, which it
- * did not train in, take less than those to come. */
-static void measure_round(struct given *given, bool has_trained) {
+/* Measures the time between the ends of two consecutive rounds in which the member trained. Rounds
+ * that it only applies, to catch up, take less time and do not count. */
+static void measure_round(struct contribution_totals *contributed, bool has_trained) {
     const int64_t now_ns = clock_monotonic_ns();
-    if (has_trained && given->round_end_ns != 0) {
-        given->measured_s += ns_to_seconds(now_ns - given->round_end_ns);
-        given->measured++;
+    if (has_trained && contributed->round_end_ns != 0) {
+        contributed->measured_s += ns_to_seconds(now_ns - contributed->round_end_ns);
+        contributed->measured++;
     }
-    given->round_end_ns = has_trained ? now_ns : 0;
+    contributed->round_end_ns = has_trained ? now_ns : 0;
 }
 
 void member_log_round(struct member_run *member, const struct applied_round *round) {
@@ -132,15 +133,15 @@ void member_log_round(struct member_run *member, const struct applied_round *rou
     logged->sent_bytes = view.sent_bytes;
     logged->received_bytes = view.received_bytes;
     metrics_write_round(&member->trainer.metrics, &line);
-    measure_round(&member->given, !isnan(round->loss));
+    measure_round(&member->contributed, !isnan(round->loss));
     if (activity_line_is_due()) {
-        show_round(member, &view, &line);
+        show_round_progress(member, &view, &line);
     }
 }
 
-/* Why a commit has nothing of a member that had a seat. */
-static const char *describe_missed(const struct member_run *member, uint32_t round,
-                                   const struct entry_member *row) {
+/* Returns why a commit does not contain the contribution of this member, which had a seat. */
+static const char *explain_missed_round(const struct member_run *member, uint32_t round,
+                                        const struct entry_member *row) {
     return member->position.encoded_round != round || row->tokens == 0
                ? "this member's training did not end in time to contribute"
            : row->weight == 0 ? "this member's contribution has no weight: its norm is out of "
@@ -161,7 +162,7 @@ void member_log_missed(struct member_run *member, uint32_t round, const struct e
         text_add(&text, "; %u rounds in all since the last such message", logged->missed_rounds);
     }
     log_line(LOG_WARNING, "round %u: %s; its samples return to the swarm%s", round,
-             describe_missed(member, round, row), others);
+             explain_missed_round(member, round, row), others);
     logged->missed_rounds = 0;
     logged->missed_logged_ns = now_ns;
 }
@@ -259,10 +260,10 @@ static void log_unreachable(struct member_run *member, const struct member_loop_
 
 /* ---- waiting ---- */
 
-/* The members that a round lacks: as the tracker says, else as many as the address book lacks.
- * needed is 0 if it lacks none. */
-static struct attendance find_lack(const struct member_run *member,
-                                   const struct member_loop_view *view) {
+/* Returns how many members are present and needed, if too few are: as the tracker reports it, else
+ * from the address book. `needed` is 0 if there are enough. */
+static struct attendance find_missing_members(const struct member_run *member,
+                                              const struct member_loop_view *view) {
     const uint32_t needed = (uint32_t)member->trainer.session.settings.swarm_members_min;
     return view->attendance.needed > 0 || view->members >= needed
                ? view->attendance
@@ -299,19 +300,19 @@ static bool is_wait_due(const struct last_logged *logged, const struct member_lo
                         : lasted_ns >= (lacks_members ? LACK_NS : WAIT_NS);
 }
 
-/* Reports what this member waits for and since when: on a terminal at once, elsewhere when it has
- * lasted, and then at intervals that grow from 10 s to a minute. */
+/* Reports what this member waits for and since when: on a terminal at once, elsewhere after 10 s (2
+ * s if members are missing), and then at intervals that grow from 10 s to a minute. */
 static void log_wait(struct member_run *member, const struct member_loop_view *view) {
     struct last_logged *logged = &member->logged;
     const int64_t now_ns = clock_monotonic_ns();
-    const struct attendance lack = find_lack(member, view);
+    const struct attendance lack = find_missing_members(member, view);
     const bool lacks_members = lack.needed > 0;
     char buffer[LINE_BYTES];
     struct text line = text_over(buffer, sizeof buffer);
     describe_wait(member, view, &lack, &line);
     const struct hash wait = hash_of(buffer, line.length);
-    if (!hash_equal(&wait, &logged->wait)) {
-        logged->wait = wait;
+    if (!hash_equal(&wait, &logged->wait_hash)) {
+        logged->wait_hash = wait;
         logged->wait_begun_ns = now_ns;
         logged->wait_logged_ns = 0;
     }
@@ -409,7 +410,7 @@ void member_log_swarm(struct member_run *member, bool is_idle) {
     if (is_idle && !view.is_fetching_state) {
         log_wait(member, &view);
     } else {
-        member->logged.wait = NO_WAIT;
+        member->logged.wait_hash = NO_WAIT;
     }
 }
 

@@ -91,14 +91,14 @@ enum status outer_state_save(struct member_run *member, struct fault *fault) {
 
 /* ---- begin ---- */
 
-/* The bias corrections of moments that are zero. */
-static void begin_moments(struct member_run *member) {
+/* Sets the bias corrections for moments that are zero. */
+static void reset_bias_corrections(struct member_run *member) {
     member->position.updates = 0;
     member->position.products = decay_products_of(member->trainer.session.settings.betas, 0);
 }
 
 enum status inner_reset_moments(struct member_run *member, struct fault *fault) {
-    begin_moments(member);
+    reset_bias_corrections(member);
     return lockstep_execute_kind(member, COMMAND_RESET_MOMENTS, fault);
 }
 
@@ -257,7 +257,7 @@ enum status outer_state_load(struct member_run *member, struct fault *fault) {
     struct session *session = &member->trainer.session;
     struct snapshot snapshot;
     bool found = false;
-    begin_moments(member);
+    reset_bias_corrections(member);
     TRY(snapshot_find_newest(session->settings.snapshot_folder, &session->region, &snapshot, &found,
                              fault));
     TRY(found ? resume_from_snapshot(member, &snapshot, fault) : load_first_weights(member, fault));

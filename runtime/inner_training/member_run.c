@@ -28,7 +28,8 @@ static enum status check_data(struct member_run *member, struct fault *fault) {
 }
 
 enum status member_run_find_data(const struct member_run *member, struct fault *fault) {
-    return data_match_look(&member->trainer.session.settings, &member->swarm.manifest, fault);
+    return data_match_check_sizes(&member->trainer.session.settings, &member->swarm.manifest,
+                                  fault);
 }
 
 /* Binds the outer state and the transfer between it and the weights that are trained. */
@@ -48,7 +49,7 @@ static enum status bind_state(struct member_run *member, struct fault *fault) {
     return OK;
 }
 
-static void make_scratch(struct member_run *member) {
+static void allocate_buffers(struct member_run *member) {
     struct region *region = &member->trainer.session.region;
     const struct settings *settings = &member->trainer.session.settings;
     struct outer_state *outer = &member->outer;
@@ -74,7 +75,7 @@ static enum status open_store(struct member_run *member, struct fault *fault) {
     TRY(member_store_open(settings->stem, slices, region, &outer->store, fault));
     outer->store_is_open = true;
     TRY(state_store_open(settings->stem, slices->parameter_count, &outer->states, fault));
-    file_join(settings->stem, "ledger.jsonl", path, sizeof path);
+    path_join(settings->stem, "ledger.jsonl", path, sizeof path);
     TRY(ledger_copy_open(region_copy_text(region, path), slices->count, region, &outer->ledger,
                          fault));
     TRY(member_store_claim_folder(&outer->store, &member->swarm.manifest.hash,
@@ -149,27 +150,27 @@ enum status member_run_prepare(struct member_run *member, struct fault *fault) {
     struct session *session = &trainer->session;
     const struct hash *manifest = &member->swarm.manifest.hash;
     trainer->stop_subject = "join";
-    TRY(trainer_end_stage(trainer, check_data(member, fault), fault));
-    TRY(trainer_end_stage(trainer, trainer_open_data(trainer, fault), fault));
-    TRY(trainer_end_stage(trainer, trainer_compare_ranks(trainer, manifest, fault), fault));
-    TRY(trainer_end_stage(trainer, session_bind(session, fault), fault));
-    TRY(trainer_end_stage(trainer, session_connect(session, fault), fault));
-    TRY(trainer_end_stage(trainer, bind_state(member, fault), fault));
-    make_scratch(member);
-    TRY(trainer_end_stage(trainer, open_store(member, fault), fault));
-    TRY(trainer_end_stage(trainer, trainer_describe(trainer, fault), fault));
-    TRY(trainer_end_stage(trainer, trainer_plan_export(trainer, fault), fault));
-    TRY(trainer_end_stage(trainer, trainer_make_writer(trainer, fault), fault));
-    TRY(trainer_end_stage(trainer, lockstep_run(member, outer_state_load, fault), fault));
-    TRY(trainer_end_stage(trainer, open_metrics(member, fault), fault));
-    return trainer_end_stage(trainer, start_loop(member, fault), fault);
+    TRY(trainer_agree_on_stage(trainer, check_data(member, fault), fault));
+    TRY(trainer_agree_on_stage(trainer, trainer_open_data(trainer, fault), fault));
+    TRY(trainer_agree_on_stage(trainer, trainer_compare_ranks(trainer, manifest, fault), fault));
+    TRY(trainer_agree_on_stage(trainer, session_bind(session, fault), fault));
+    TRY(trainer_agree_on_stage(trainer, session_connect(session, fault), fault));
+    TRY(trainer_agree_on_stage(trainer, bind_state(member, fault), fault));
+    allocate_buffers(member);
+    TRY(trainer_agree_on_stage(trainer, open_store(member, fault), fault));
+    TRY(trainer_agree_on_stage(trainer, trainer_describe(trainer, fault), fault));
+    TRY(trainer_agree_on_stage(trainer, trainer_plan_export(trainer, fault), fault));
+    TRY(trainer_agree_on_stage(trainer, trainer_make_writer(trainer, fault), fault));
+    TRY(trainer_agree_on_stage(trainer, lockstep_run(member, outer_state_load, fault), fault));
+    TRY(trainer_agree_on_stage(trainer, open_metrics(member, fault), fault));
+    return trainer_agree_on_stage(trainer, start_loop(member, fault), fault);
 }
 
 /* ---- run ---- */
 
 /* Whether a member that was asked to stop has waited long enough: it waits for the end of its
  * round, but not if the swarm is idle. */
-static bool has_waited(const struct member_run *member) {
+static bool has_waited_long_enough(const struct member_run *member) {
     struct member_loop_view view;
     mailbox_read_view(member_loop_mailbox(member->loop), &view);
     if (view.round == 0 && !(view.is_tracker_connected && view.is_admitted)) {
@@ -208,7 +209,7 @@ static enum status check_identity(const struct member_run *member, struct fault 
 static enum status execute_jobs(struct member_run *member, struct fault *fault) {
     struct member_job job;
     stored_states_publish(member);
-    while (!member->has_left && !(member->is_leaving && has_waited(member))) {
+    while (!member->has_left && !(member->is_leaving && has_waited_long_enough(member))) {
         leave_if_requested(member);
         bool is_new = mailbox_wait_job(member_loop_mailbox(member->loop), JOB_WAIT_MS, &job);
         member_log_swarm(member, !is_new);
@@ -261,7 +262,7 @@ static enum status run_jobs_to_end(struct member_run *member, struct fault *faul
         return set_resume_remedy(member, status, fault);
     }
     bool finished = member->position.commits >= member->swarm.terms.commits_max;
-    member_log_given(member);
+    member_log_contributions(member);
     if (member->has_left && !finished && !stop_requested()) {
         log_line(
             LOG_WARNING,
@@ -277,8 +278,8 @@ static enum status run_jobs_to_end(struct member_run *member, struct fault *faul
     return finished ? OK : fault_set(fault, STATUS_STOPPED, "join", NULL, "asked to stop");
 }
 
-/* Data that became unreadable after this start began are a failure, not invalid input, because
- * invalid input must change nothing. */
+/* Returns STATUS_FAILED instead of STATUS_INPUT for data that became unreadable after this start
+ * began, because after invalid input nothing may have changed. */
 static enum status run_member_jobs(struct member_run *member, struct fault *fault) {
     enum status status = run_jobs_to_end(member, fault);
     if (status == STATUS_INPUT) {

@@ -63,7 +63,7 @@ struct applied_round {
 };
 
 /* member_log_round: logs a round in metrics and progress. member_log_step: shows a step of `round`
- * that took `seconds`. member_log_given: logs what this member gave since its start.
+ * that took `seconds`. member_log_contributions: logs what this member contributed since its start.
  * member_log_swarm: logs changes in the swarm since the last call, and what a member that is_idle
  * waits for. member_log_disk: logs a failed write once; `fault` is NULL when a
  * write has succeeded again. member_log_record: the same for the files of recorded rounds
@@ -71,13 +71,13 @@ struct applied_round {
 void member_log_round(struct member_run *member, const struct applied_round *round);
 void member_log_step(const struct member_run *member, uint32_t round,
                      const struct step_result *result, double seconds);
-void member_log_given(const struct member_run *member);
+void member_log_contributions(const struct member_run *member);
 void member_log_swarm(struct member_run *member, bool is_idle);
 void member_log_disk(struct member_run *member, const struct fault *fault);
 void member_log_record(struct member_run *member, uint32_t round, const struct fault *fault);
 
-/* member_log_missed: logs that the commit of a round in which this member had a seat has nothing of
- * it, at most once in 10 s. `row` is its row of the commit. */
+/* member_log_missed: logs that the commit of a round in which this member had a seat does not
+ * contain its contribution, at most once in 10 s. `row` is its row of the commit. */
 void member_log_missed(struct member_run *member, uint32_t round, const struct entry_member *row);
 
 /* member_evaluate: computes the loss of the outer weights on held-out text, if the run has any.
@@ -92,8 +92,8 @@ MUST_CHECK enum status member_exchange_memory(struct member_run *member, struct 
 
 /* stored_states_publish: reports the roots of the stored states to the network thread.
  * stored_states_on_commit: called for each commit or rollback whose state this member now has.
- * Notes whether the member was drawn to store that state, and removes states that the swarm can no
- * longer return to.
+ * Records whether the member was drawn to store that state, and removes states that the swarm can
+ * no longer return to.
  * stored_states_write_due: called after each job, before the next one is waited for, because the
  * network thread may change the state in between. Writes the state if that is due. A failure is
  * logged; the write is repeated after the training that follows. All are called on rank 0. */

@@ -92,7 +92,7 @@ static enum status await_tracker(struct member_run *member, const struct join_st
     }
     while (status == STATUS_FAILED) {
         const int64_t wait_ms = timeout_ms - (clock_monotonic_ms() - began_ms);
-        if (began_ms != first_ms) { /* the first one was logged above */
+        if (began_ms != first_ms) { /* the first attempt was logged above */
             log_next_attempt(join->address, first_ms, wait_ms);
         }
         TRY(wait_for_retry(member, wait_ms, fault));
@@ -104,7 +104,7 @@ static enum status await_tracker(struct member_run *member, const struct join_st
 }
 
 /* With the manifest in a file, only the tracker's keys are missing. */
-static enum status find_tracker_of_file(struct member_run *member, struct fault *fault) {
+static enum status find_tracker_of_manifest_file(struct member_run *member, struct fault *fault) {
     struct region scratch = {0};
     struct join_string join;
     enum status status = swarm_reference_read(member->swarm.args.swarm, &scratch, &join, fault);
@@ -119,7 +119,7 @@ static enum status get_manifest(struct member_run *member, struct fault *fault) 
     struct join_string join;
     struct tracker_answer manifest;
     if (!is_join_string(swarm->args.swarm)) {
-        return find_tracker_of_file(member, fault);
+        return find_tracker_of_manifest_file(member, fault);
     }
     TRY(join_string_read(swarm->args.swarm, &join, fault));
     TRY(await_tracker(member, &join, &manifest, fault));

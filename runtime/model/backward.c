@@ -284,12 +284,12 @@ static backward_rule *const RULES[OP_KIND_COUNT] = {
     [OP_ADD] = add_backward,
 };
 
-static void op_backward(struct backward_pass *pass, struct op op) {
+static void append_op_backward(struct backward_pass *pass, struct op op) {
     ASSERT(RULES[op.kind] != NULL);
     RULES[op.kind](pass, &op);
 }
 
-static void loss_backward(struct backward_pass *pass) {
+static void append_loss_backward(struct backward_pass *pass) {
     struct graph *graph = pass->graph;
     const struct blueprint *blueprint = graph->blueprint;
     enum param_kind kind = blueprint->tied ? PARAM_EMBEDDING : PARAM_HEAD;
@@ -347,17 +347,18 @@ static void find_tensors_needing_gradients(struct backward_pass *pass) {
 void backward_build(struct graph *graph) {
     ASSERT(graph->shape.mode == GRAPH_TRAIN && graph->forward_count == 0);
     graph->forward_count = graph->op_count;
-    size_t count = (size_t)graph->tensor_count + 1; /* + 1: loss_backward may add the head weight */
+    /* + 1: the loss's backward op may add a tensor for the head weight */
+    size_t count = (size_t)graph->tensor_count + 1;
     struct backward_pass pass = {.graph = graph,
                                  .needs_gradient = region_alloc(graph->region, count, sizeof(bool)),
                                  .gradient = region_alloc(graph->region, count, sizeof(int)),
                                  .is_exclusive = region_alloc(graph->region, count, sizeof(bool))};
     memset(pass.gradient, 0xff, count * sizeof(int)); /* TENSOR_NONE is -1 */
     find_tensors_needing_gradients(&pass);
-    loss_backward(&pass);
+    append_loss_backward(&pass);
     for (int i = graph->forward_count - 1; i >= 0; i--) {
         if (writes_tensor_needing_gradient(&pass, &graph->ops[i])) {
-            op_backward(&pass, graph->ops[i]);
+            append_op_backward(&pass, graph->ops[i]);
         }
     }
 }

@@ -40,7 +40,8 @@ enum param_kind {
     PARAM_MLP_NORM_BIAS,
     PARAM_GATE, /* gate projection of the MLP, shape [out, in] */
     PARAM_UP,   /* up projection of the MLP, shape [out, in] */
-    PARAM_DOWN, /* in gpt2, UP is c_fc and DOWN is mlp.c_proj, both stored as [in, out] */
+    /* down projection of the MLP; gpt2: UP is c_fc and DOWN is c_proj, both [in, out] */
+    PARAM_DOWN,
     PARAM_GATE_BIAS,
     PARAM_UP_BIAS,
     PARAM_DOWN_BIAS,

@@ -14,14 +14,16 @@ struct op_span {
 struct offloaded_tensor {
     int tensor, host_copy, restored; /* tensor ids; the backward pass reads `restored` */
     int layer;                       /* layer of the last use in the forward pass */
-    int copy_out_after, release_before, copy_in_before; /* op indexes */
+    int copy_out_after;              /* index of the op after which it is copied out */
+    int release_before, copy_in_before;
+    /* indexes of the ops before which that happens */ /* op indexes */
 };
 
 struct offload_rewrite {
     struct graph *graph;
-    const struct op *old_ops; /* ops before the rewrite */
-    int old_count, old_forward_count;
-    struct op_span *forward_spans, *backward_spans; /* [layers] */
+    const struct op *old_ops;         /* ops before the rewrite */
+    int old_count, old_forward_count; /* numbers of all ops and of forward ops in `old_ops` */
+    struct op_span *forward_spans, *backward_spans; /* [layers] ops of each layer */ /* [layers] */
     int *last_forward_use, *first_backward_use; /* [tensors] op index of a base's use, or NO_OP */
     struct offloaded_tensor *offloaded;
     int offloaded_count;
@@ -182,7 +184,7 @@ static int *alloc_no_op_indexes(struct region *region, size_t count) {
 }
 
 /* Append the ops of the rewritten graph. offloaded_index has no entries for tensors added here. */
-static void emit_all(struct offload_rewrite *rewrite) {
+static void emit_rewritten_ops(struct offload_rewrite *rewrite) {
     struct graph *graph = rewrite->graph;
     graph->ops = NULL;
     graph->op_count = graph->op_capacity = 0;
@@ -213,5 +215,5 @@ void offload_apply(struct graph *graph) {
         .offloaded = region_alloc(region, tensors, sizeof(struct offloaded_tensor)),
         .offloaded_index = alloc_no_op_indexes(region, tensors)};
     find_offloaded_tensors(&rewrite, graph->tensor_count);
-    emit_all(&rewrite);
+    emit_rewritten_ops(&rewrite);
 }

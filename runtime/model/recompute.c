@@ -22,7 +22,8 @@ static bool is_selectively_recomputed(enum op_kind kind) {
     return kind == OP_RMSNORM || kind == OP_LAYERNORM || kind == OP_SWIGLU || kind == OP_GELU;
 }
 
-/* The output of a block is the input of the next one, so it is stored. */
+/* Marks the tensors that are recomputed. The output of a block is stored, because it is the input
+ * of the next block. */
 static void mark_recomputed_tensors(struct recompute_rewrite *rewrite,
                                     const enum recompute *policy) {
     const struct graph *graph = rewrite->graph;

@@ -77,7 +77,7 @@ static int64_t cache_capacity_tokens(const struct instruction *instruction) {
 }
 
 static uint64_t forward_workspace(const struct instruction *instruction,
-                                  const struct op_machine *machine) {
+                                  const struct op_hardware *machine) {
     const struct attention_args *args = &instruction->args.attention;
     return machine->device != NULL ? 0 : attention_forward_workspace_bytes(args, machine->threads);
 }

@@ -76,8 +76,8 @@ static void choose_gradient_algorithms(struct cuda_products *products, const str
 
 OPERATION(head_loss, .shape_operand = HEAD_LOSS_HIDDEN, .args = make_head_args,
           .workspace_bytes = head_workspace, .flops = head_flops, .bytes = head_traffic_bytes,
-          .text = append_head_text, .choose = ON_CUDA(choose_loss));
+          .text = append_head_text, .choose_algorithms = ON_CUDA(choose_loss));
 
 OPERATION(head_loss_gradient, .shape_operand = HEAD_LOSS_GRADIENT_HIDDEN, .args = make_head_args,
           .workspace_bytes = head_workspace, .flops = head_flops, .bytes = head_traffic_bytes,
-          .text = append_head_text, .choose = ON_CUDA(choose_gradient_algorithms));
+          .text = append_head_text, .choose_algorithms = ON_CUDA(choose_gradient_algorithms));

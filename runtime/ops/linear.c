@@ -9,8 +9,8 @@
 #include "kernels/cuda/launch/products.h"
 #endif
 
-/* out[m, n] = x[m, k] weight. A weight stored as [out, in] is B transposed; one stored as [in, out]
- * (Conv1D) is plain B. */
+/* out[m, n] = x[m, k] B[k, n], where B is the weight. The kernel transposes a weight that is stored
+ * as [out, in], and not one stored as [in, out] (Conv1D). */
 static union kernel_args make_forward_args(const struct op_source *source) {
     const struct tensor *x = op_tensor(source, LINEAR_X);
     const struct tensor *weight = op_tensor(source, LINEAR_WEIGHT);
@@ -87,48 +87,50 @@ static void append_linear_text(const union kernel_args *args, struct text *line)
 
 /* ---- calls ---- */
 
-struct product {
+struct matmul_operands {
     const void *a, *b, *bias; /* inputs; bias NULL: none */
-    void *c;                  /* result */
+    void *c; /* output */     /* result */
 };
 
-static struct product product_operands(const struct op_call *call) {
+static struct matmul_operands get_matmul_operands(const struct op_call *call) {
     bool transposed = call->instruction->transposed;
     switch (call->instruction->op) {
     case OP_LINEAR:
-        return (struct product){.a = call->addresses[LINEAR_X],
-                                .b = call->addresses[LINEAR_WEIGHT],
-                                .bias = call->addresses[LINEAR_BIAS],
-                                .c = call->addresses[LINEAR_OUT]};
+        return (struct matmul_operands){.a = call->addresses[LINEAR_X],
+                                        .b = call->addresses[LINEAR_WEIGHT],
+                                        .bias = call->addresses[LINEAR_BIAS],
+                                        .c = call->addresses[LINEAR_OUT]};
     case OP_LINEAR_DX:
-        return (struct product){.a = call->addresses[LINEAR_DX_DOUT],
-                                .b = call->addresses[LINEAR_DX_WEIGHT],
-                                .c = call->addresses[LINEAR_DX_DX]};
+        return (struct matmul_operands){.a = call->addresses[LINEAR_DX_DOUT],
+                                        .b = call->addresses[LINEAR_DX_WEIGHT],
+                                        .c = call->addresses[LINEAR_DX_DX]};
     default:
         ASSERT(call->instruction->op == OP_LINEAR_DW);
-        return (struct product){.a = call->addresses[dw_left_operand(transposed)],
-                                .b = call->addresses[dw_right_operand(transposed)],
-                                .c = call->addresses[LINEAR_DW_DWEIGHT]};
+        return (struct matmul_operands){.a = call->addresses[dw_left_operand(transposed)],
+                                        .b = call->addresses[dw_right_operand(transposed)],
+                                        .c = call->addresses[LINEAR_DW_DWEIGHT]};
     }
 }
 
 static void run_linear(const struct compute *compute, const struct op_call *call) {
-    struct product product = product_operands(call);
-    matmul_run(compute, &call->args->matmul, product.a, product.b, product.bias, product.c,
-               call->addresses[OP_WORKSPACE]);
+    struct matmul_operands matmul_operands = get_matmul_operands(call);
+    matmul_run(compute, &call->args->matmul, matmul_operands.a, matmul_operands.b,
+               matmul_operands.bias, matmul_operands.c, call->addresses[OP_WORKSPACE]);
 }
 
 #if SKEP_CUDA
 static void enqueue_linear(const struct cuda_compute *compute, const struct op_call *call) {
-    struct product product = product_operands(call);
-    cuda_matmul_run(compute, &call->args->matmul, product.a, product.b, product.bias, product.c,
-                    call->addresses[OP_WORKSPACE]);
+    struct matmul_operands matmul_operands = get_matmul_operands(call);
+    cuda_matmul_run(compute, &call->args->matmul, matmul_operands.a, matmul_operands.b,
+                    matmul_operands.bias, matmul_operands.c, call->addresses[OP_WORKSPACE]);
 }
 
 static void choose_linear_algorithm(struct cuda_products *products, const struct op_call *call) {
-    struct product product = product_operands(call);
-    struct cuda_product_operands operands = {
-        .a = product.a, .b = product.b, .bias = product.bias, .c = product.c};
+    struct matmul_operands matmul_operands = get_matmul_operands(call);
+    struct cuda_product_operands operands = {.a = matmul_operands.a,
+                                             .b = matmul_operands.b,
+                                             .bias = matmul_operands.bias,
+                                             .c = matmul_operands.c};
     cuda_products_choose(products, &call->args->matmul, &operands);
 }
 #endif
@@ -140,7 +142,8 @@ static void choose_linear_algorithm(struct cuda_products *products, const struct
                                                .text = append_linear_text,                         \
                                                .run = run_linear,                                  \
                                                .enqueue = ON_CUDA(enqueue_linear),                 \
-                                               .choose = ON_CUDA(choose_linear_algorithm)}
+                                               .choose_algorithms =                                \
+                                                   ON_CUDA(choose_linear_algorithm)}
 
 LINEAR_OPERATION(linear, make_forward_args);
 LINEAR_OPERATION(linear_dx, make_dx_args);

@@ -40,7 +40,7 @@ union kernel_args op_args_of_rank(const struct instruction *instruction,
 }
 
 uint64_t op_workspace_bytes(const struct instruction *instruction,
-                            const struct op_machine *machine) {
+                            const struct op_hardware *machine) {
     const struct operation *operation = find_operation(instruction->op);
     ASSERT(machine->device != NULL || machine->threads >= 1);
     return operation->workspace_bytes == NULL ? 0
@@ -65,7 +65,7 @@ double op_traffic_bytes(const struct instruction *instruction) {
     return operation->bytes == NULL ? bytes : operation->bytes(instruction, bytes);
 }
 
-void op_text(const struct instruction *instruction, struct text *line) {
+void op_append_text(const struct instruction *instruction, struct text *line) {
     const struct operation *operation = find_operation(instruction->op);
     if (operation->text != NULL) {
         operation->text(&instruction->args, line);
@@ -89,9 +89,9 @@ void op_enqueue(const struct cuda_compute *compute, const struct op_call *call) 
 
 bool op_choose_algorithms(struct cuda_products *products, const struct op_call *call) {
     const struct operation *operation = find_operation(call->instruction->op);
-    if (operation->choose == NULL) {
+    if (operation->choose_algorithms == NULL) {
         return false;
     }
-    operation->choose(products, call);
+    operation->choose_algorithms(products, call);
     return true;
 }

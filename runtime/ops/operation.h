@@ -20,7 +20,7 @@ const struct tensor *op_tensor(const struct op_source *source, int operand);
 typedef union kernel_args op_args_function(const struct op_source *source);
 typedef void op_args_of_rank_function(union kernel_args *args, const int index[static AXIS_COUNT]);
 typedef uint64_t op_workspace_function(const struct instruction *instruction,
-                                       const struct op_machine *machine);
+                                       const struct op_hardware *machine);
 typedef double op_flops_function(const struct instruction *instruction);
 typedef double op_bytes_function(const struct instruction *instruction, double operand_bytes);
 typedef void op_text_function(const union kernel_args *args, struct text *line);
@@ -42,7 +42,7 @@ struct operation {
     op_run_function *run;   /* NULL: a collective, or an op without work */
     /* calls the CUDA kernel; NULL: the op has none, or the build is without CUDA */
     op_enqueue_function *enqueue;
-    op_choose_algorithms_function *choose; /* NULL: the op has no matrix product */
+    op_choose_algorithms_function *choose_algorithms; /* NULL: the op has no matrix product */
 };
 
 #define OP(kind, name, operands) extern const struct operation name##_operation;
@@ -85,7 +85,7 @@ OP_LIST(OP)
  * kernel_workspace_bytes(arguments, threads) or, for a device, cuda_kernel_workspace_bytes. */
 #define WORKSPACE_FUNCTION(function, kernel, ...)                                                  \
     static uint64_t function(const struct instruction *instruction,                                \
-                             const struct op_machine *machine) {                                   \
+                             const struct op_hardware *machine) {                                  \
         return machine->device != NULL                                                             \
                    ? cuda_##kernel##_workspace_bytes(__VA_ARGS__, machine->device)                 \
                    : kernel##_workspace_bytes(__VA_ARGS__, machine->threads);                      \

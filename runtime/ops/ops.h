@@ -3,8 +3,8 @@
  * operations how to derive the kernel's arguments from the graph, the workspace size, the
  * arithmetic and memory traffic for the estimate, the text of listings, and the calls of the CPU
  * kernel and, in a build with CUDA, of the CUDA kernel. The functions below look up an operation
- * and use its definition. runtime/schedule and runtime/program call op_work to op_text without a
- * device; runtime/program executes instructions with op_run and op_enqueue.
+ * and use its definition. runtime/schedule and runtime/program call op_work to op_append_text
+ * without a device; runtime/program executes instructions with op_run and op_enqueue.
  *
  * public   instruction.h */
 #ifndef SKEP_OPS_OPS_H
@@ -42,7 +42,7 @@ union kernel_args op_args_of_rank(const struct instruction *instruction,
 
 /* The hardware that executes an operation: `device`, or, if that is NULL, a CPU with `threads`
  * threads. */
-struct op_machine {
+struct op_hardware {
     const struct target *device; /* NULL: a CPU */
     int threads;                 /* number of threads of the CPU pool */
 };
@@ -50,7 +50,7 @@ struct op_machine {
 /* op_workspace_bytes: return the scratch bytes that one execution needs. The operands and
  * arguments of the instruction must be set. */
 uint64_t op_workspace_bytes(const struct instruction *instruction,
-                            const struct op_machine *machine);
+                            const struct op_hardware *machine);
 
 /* op_flops: return the floating-point operations of the matrix products; a multiply-add counts
  * as 2. op_traffic_bytes: return the bytes read from and written to memory. Both are for estimates
@@ -63,9 +63,9 @@ double op_traffic_bytes(const struct instruction *instruction);
 const struct operand *op_collective_from(const struct instruction *instruction);
 const struct operand *op_collective_to(const struct instruction *instruction);
 
-/* op_text: append the instruction's arguments in the form of listings, each preceded by a space.
- * The text determines the plan's hash. */
-void op_text(const struct instruction *instruction, struct text *line);
+/* op_append_text: append the instruction's arguments in the form of listings, each preceded by a
+ * space. The text determines the plan's hash. */
+void op_append_text(const struct instruction *instruction, struct text *line);
 
 /* ---- on addresses ---- */
 

@@ -38,7 +38,7 @@ static void wait_for_stream(struct cuda_program *program, enum lane lane, const 
         return;
     }
     if (program->bound->communicator != NULL) {
-        record_result(program, cuda_ranks_wait(program, program->streams[lane]), action);
+        record_result(program, cuda_ranks_wait_for_stream(program, program->streams[lane]), action);
     } else {
         record_result(program, get_driver(program)->cuStreamSynchronize(program->streams[lane]),
                       action);
@@ -117,7 +117,8 @@ static void enqueue_with_waits(struct cuda_program *program, uint32_t index) {
 
 /* ---- capturing a segment as a graph ---- */
 
-static bool lane_takes_part(const struct cuda_program *program, enum segment_kind kind, int lane) {
+static bool lane_has_instructions(const struct cuda_program *program, enum segment_kind kind,
+                                  int lane) {
     return lane != LANE_COMPUTE && program->bound->lists[kind][lane].count > 0;
 }
 
@@ -128,7 +129,7 @@ static void fork_lanes(struct cuda_program *program, enum segment_kind kind) {
                   driver->cuEventRecord(program->fork_event, program->streams[LANE_COMPUTE]),
                   "record the start of a segment");
     for (int lane = 0; lane < LANE_COUNT; lane++) {
-        if (lane_takes_part(program, kind, lane)) {
+        if (lane_has_instructions(program, kind, lane)) {
             record_result(program,
                           driver->cuStreamWaitEvent(program->streams[lane], program->fork_event, 0),
                           "wait for the start of a segment");
@@ -139,7 +140,7 @@ static void fork_lanes(struct cuda_program *program, enum segment_kind kind) {
 static void join_lanes(struct cuda_program *program, enum segment_kind kind) {
     const struct cuda_driver *driver = get_driver(program);
     for (int lane = 0; lane < LANE_COUNT; lane++) {
-        if (lane_takes_part(program, kind, lane)) {
+        if (lane_has_instructions(program, kind, lane)) {
             record_result(program,
                           driver->cuEventRecord(program->join_events[lane], program->streams[lane]),
                           "record the end of a lane");
@@ -161,7 +162,7 @@ static void enqueue_segment(struct cuda_program *program, enum segment_kind kind
     join_lanes(program, kind);
 }
 
-static bool has_work(const struct cuda_program *program, enum segment_kind kind) {
+static bool has_instructions(const struct cuda_program *program, enum segment_kind kind) {
     const struct segment *segment = &program->bound->program->schedule.segments[kind];
     bool works = false;
     for (uint32_t i = segment->first; i < segment->end; i++) {
@@ -199,7 +200,7 @@ static void capture_segment(struct cuda_program *program, enum segment_kind kind
 
 static void capture_all_segments(struct cuda_program *program) {
     for (int kind = 0; kind < SEGMENT_COUNT; kind++) {
-        if (has_work(program, (enum segment_kind)kind) && !has_failed(program)) {
+        if (has_instructions(program, (enum segment_kind)kind) && !has_failed(program)) {
             capture_segment(program, (enum segment_kind)kind);
         }
     }
@@ -224,7 +225,7 @@ static void run_segment(struct device *device, enum segment_kind kind) {
     struct cuda_program *program = get_cuda_program(device);
     launch_segment(program, kind);
     if (!has_failed(program)) {
-        cuda_ranks_count(program, kind);
+        cuda_ranks_count_collectives(program, kind);
     }
 }
 

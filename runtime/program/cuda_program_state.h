@@ -48,12 +48,12 @@ void warm_up_instructions(struct cuda_program *program);
 /* cuda_ranks_enqueue: enqueue the collective of instruction `index`. Records a failure. */
 void cuda_ranks_enqueue(struct cuda_program *program, uint32_t index, CUstream stream);
 
-/* cuda_ranks_wait: wait until the stream's work is done or another rank failed. Records a failure
- * of another rank, and returns the result of the device. */
-CUresult cuda_ranks_wait(struct cuda_program *program, CUstream stream);
+/* cuda_ranks_wait_for_stream: wait until the stream's work is done or another rank failed. Records
+ * a failure of another rank, and returns the result of the device. */
+CUresult cuda_ranks_wait_for_stream(struct cuda_program *program, CUstream stream);
 
-/* cuda_ranks_count: count the collectives of an executed segment. */
-void cuda_ranks_count(const struct cuda_program *program, enum segment_kind kind);
+/* cuda_ranks_count_collectives: count the collectives of an executed segment. */
+void cuda_ranks_count_collectives(const struct cuda_program *program, enum segment_kind kind);
 
 MUST_CHECK enum status cuda_ranks_failure(const struct cuda_program *program, struct fault *fault);
 

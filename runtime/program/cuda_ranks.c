@@ -18,14 +18,14 @@ void cuda_ranks_enqueue(struct cuda_program *program, uint32_t index, CUstream s
     record_failure(program, nccl_failure(communicator, &kept));
 }
 
-CUresult cuda_ranks_wait(struct cuda_program *program, CUstream stream) {
+CUresult cuda_ranks_wait_for_stream(struct cuda_program *program, CUstream stream) {
     CUresult result = CUDA_SUCCESS;
     struct fault kept;
     record_failure(program, nccl_wait(program->bound->communicator, stream, &result, &kept));
     return program->ranks_failed ? CUDA_SUCCESS : result;
 }
 
-void cuda_ranks_count(const struct cuda_program *program, enum segment_kind kind) {
+void cuda_ranks_count_collectives(const struct cuda_program *program, enum segment_kind kind) {
     const struct schedule *schedule = &program->bound->program->schedule;
     const struct segment *segment = &schedule->segments[kind];
     for (uint32_t i = segment->first; program->bound->calls != NULL && i < segment->end; i++) {

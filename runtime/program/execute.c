@@ -43,7 +43,7 @@ static void execute_op(struct bound_program *bound, uint32_t index) {
 
 static void execute_op_traced(struct bound_program *bound, enum lane lane, uint32_t index) {
     struct trace_record record = {
-        .kind = TRACE_RUN, .instruction = index, .begin_ns = clock_monotonic_ns()};
+        .kind = TRACE_EXECUTE, .instruction = index, .begin_ns = clock_monotonic_ns()};
     execute_op(bound, index);
     record.end_ns = clock_monotonic_ns();
     trace_add(bound->trace, lane, &record);

@@ -51,7 +51,7 @@ void program_print_instruction(const struct program *program, uint32_t index, pr
     struct text line = text_over(buffer, sizeof buffer);
     text_add(&line, "%6u %-7s %-20s", index, LANE_NAMES[instruction->lane],
              op_row(instruction->op)->name);
-    op_text(instruction, &line);
+    op_append_text(instruction, &line);
     text_add(&line, " |");
     for (int k = 0; k < OPERANDS_MAX; k++) {
         add_operand(&line, schedule, &instruction->operands[k]);

@@ -53,7 +53,7 @@ static int64_t compute_hidden_ns(const struct trace_lane *compute, const struct 
     }
     int64_t hidden = 0;
     for (uint32_t i = *from; i < compute->count && compute->records[i].begin_ns < of->end_ns; i++) {
-        if (compute->records[i].kind == TRACE_RUN) {
+        if (compute->records[i].kind == TRACE_EXECUTE) {
             hidden += compute_overlap_ns(&compute->records[i], of);
         }
     }
@@ -67,13 +67,13 @@ struct trace_overlap trace_compute_overlap(const struct trace *trace) {
     for (uint32_t i = 0; i < compute->count; i++) {
         const struct trace_record *record = &compute->records[i];
         int64_t took = record->end_ns - record->begin_ns;
-        overlap.compute_ns += record->kind == TRACE_RUN ? took : 0;
-        overlap.waiting_ns += record->kind != TRACE_RUN ? took : 0;
+        overlap.compute_ns += record->kind == TRACE_EXECUTE ? took : 0;
+        overlap.waiting_ns += record->kind != TRACE_EXECUTE ? took : 0;
     }
     uint32_t from = 0;
     for (uint32_t i = 0; i < collective->count; i++) {
         const struct trace_record *record = &collective->records[i];
-        if (record->kind == TRACE_RUN) {
+        if (record->kind == TRACE_EXECUTE) {
             overlap.collective_ns += record->end_ns - record->begin_ns;
             overlap.hidden_ns += compute_hidden_ns(compute, record, &from);
         }

@@ -9,7 +9,8 @@
 #include <stdint.h>
 
 enum trace_kind {
-    TRACE_RUN,  /* execution of an instruction, including waits of a collective for other ranks */
+    /* execution of an instruction, including waits of a collective for other ranks */
+    TRACE_EXECUTE,
     TRACE_WAIT, /* wait of an instruction for an event of another lane */
     TRACE_JOIN  /* wait of the compute lane for all other lanes at the end of a segment */
 };

@@ -9,8 +9,8 @@
 #include "base/fault.h"
 #include "runtime/program/trace.h"
 
-/* All three functions return the errors of base/file.h; the fault names PATH.new, which is
- * removed. */
+/* trace_file_begin, _append and _end return the errors of base/file.h. The fault's subject is
+ * PATH.new, and the file is removed. */
 MUST_CHECK enum status trace_file_begin(const char *path, struct fault *fault);
 
 /* trace_file_append: append complete events ("ph": "X", times in microseconds), named after the op

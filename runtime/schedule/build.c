@@ -25,7 +25,8 @@ static void copy_batch_to_device(struct schedule *schedule, enum segment_kind se
     }
 }
 
-/* Lists a use of an extent by the CPU: no code is executed, but the extent is in use. */
+/* Lists an instruction that executes nothing, and marks an extent as in use because the CPU
+ * accesses it. */
 static void add_cpu_use(struct schedule *schedule, enum segment_kind segment, int extent) {
     struct instruction *work = list_instruction(schedule, OP_HOST, segment, LANE_COMPUTE);
     work->operands[HOST_EXTENT] = extent_table_whole_extent(schedule, extent, ACCESS_UPDATE);

@@ -1,6 +1,6 @@
 #include "runtime/schedule/estimate.h"
 
-const char *bound_name(enum bound_by bound) {
+const char *bound_by_name(enum bound_by bound) {
     static const char *const NAMES[BOUND_COUNT] = {"arithmetic", "memory bandwidth", "host link",
                                                    "peer link"};
     ASSERT(bound < BOUND_COUNT);
@@ -13,8 +13,8 @@ static double peak_flops(const struct schedule *schedule, const struct target *t
     return peak * target->matmul_efficiency.value;
 }
 
-/* The profile of a device does not state the speed of host memory. This assumes two channels of
- * DDR4-3200, 51 GB/s, at 0.8. Only an offloaded optimizer computes in host memory. */
+/* Assumed bytes per second of host memory, because the profile of a device does not state it: two
+ * channels of DDR4-3200, 51 GB/s, at 80 %. Only an offloaded optimizer computes in host memory. */
 static const double HOST_MEMORY_SPEED = 41e9;
 
 static double memory_speed(const struct schedule *schedule, const struct target *target,
@@ -25,34 +25,37 @@ static double memory_speed(const struct schedule *schedule, const struct target 
                : target->memory_bandwidth.value * target->memory_efficiency.value;
 }
 
-struct cost {
+struct execution_cost {
     double seconds, flops, bytes; /* of one instruction */
     enum bound_by bound;          /* the resource that determines the duration of the instruction */
 };
 
 /* The time to receive the bytes of the other ranks of the group. On a target without links between
  * ranks, they go through memory. */
-static struct cost collective_cost(const struct schedule *schedule, const struct target *target,
-                                   const struct collective_args *args) {
+static struct execution_cost collective_cost(const struct schedule *schedule,
+                                             const struct target *target,
+                                             const struct collective_args *args) {
     bool has_peer_link = target->peer_link_bandwidth.value > 0;
     double speed = has_peer_link ? target->peer_link_bandwidth.value * target->link_efficiency.value
                                  : target->memory_bandwidth.value * target->memory_efficiency.value;
     int others = schedule_rank_count(schedule, args->axis) - 1;
     ASSERT(others >= 0 && speed > 0);
     double bytes = (double)args->slot_bytes * (double)others;
-    return (struct cost){.seconds = bytes / speed, .bytes = bytes, .bound = BOUND_PEERS};
+    return (struct execution_cost){.seconds = bytes / speed, .bytes = bytes, .bound = BOUND_PEERS};
 }
 
-static struct cost copy_cost(const struct target *target, int64_t count) {
+static struct execution_cost copy_cost(const struct target *target, int64_t count) {
     double speed = target->host_link_bandwidth.value * target->link_efficiency.value;
     ASSERT(count > 0);
-    return (struct cost){
+    return (struct execution_cost){
         .seconds = (double)count / speed, .bytes = 2 * (double)count, .bound = BOUND_LINK};
 }
 
-static struct cost kernel_cost(const struct schedule *schedule, const struct target *target,
-                               const struct instruction *instruction) {
-    struct cost cost = {.flops = op_flops(instruction), .bytes = op_traffic_bytes(instruction)};
+static struct execution_cost kernel_cost(const struct schedule *schedule,
+                                         const struct target *target,
+                                         const struct instruction *instruction) {
+    struct execution_cost cost = {.flops = op_flops(instruction),
+                                  .bytes = op_traffic_bytes(instruction)};
     double arithmetic = cost.flops / peak_flops(schedule, target);
     double memory = cost.bytes / memory_speed(schedule, target, instruction);
     ASSERT(cost.flops >= 0 && cost.bytes >= 0);
@@ -61,11 +64,12 @@ static struct cost kernel_cost(const struct schedule *schedule, const struct tar
     return cost;
 }
 
-static struct cost instruction_cost(const struct schedule *schedule, const struct target *target,
-                                    const struct instruction *instruction) {
+static struct execution_cost instruction_cost(const struct schedule *schedule,
+                                              const struct target *target,
+                                              const struct instruction *instruction) {
     switch (op_work(instruction->op)) {
     case OP_WORK_NONE:
-        return (struct cost){.seconds = 0};
+        return (struct execution_cost){.seconds = 0};
     case OP_WORK_COPY:
         return copy_cost(target, instruction->args.count);
     case OP_WORK_COLLECTIVE:
@@ -151,7 +155,7 @@ struct segment_estimate estimate_segment(const struct schedule *schedule,
     struct timeline timeline = allocate_timeline(schedule, segment, &scratch);
     for (uint32_t i = segment->first; i < segment->end; i++) {
         const struct instruction *instruction = &schedule->instructions[i];
-        struct cost cost = instruction_cost(schedule, target, instruction);
+        struct execution_cost cost = instruction_cost(schedule, target, instruction);
         simulate_instruction(&timeline, instruction, cost.seconds);
         estimate.seconds_bound[cost.bound] += cost.seconds;
         estimate.flops += cost.flops;

@@ -9,8 +9,8 @@
 
 enum bound_by { BOUND_COMPUTE, BOUND_MEMORY, BOUND_LINK, BOUND_PEERS, BOUND_COUNT };
 
-/* bound_name: returns "arithmetic", "memory bandwidth", "host link" or "peer link". */
-const char *bound_name(enum bound_by bound);
+/* bound_by_name: returns "arithmetic", "memory bandwidth", "host link" or "peer link". */
+const char *bound_by_name(enum bound_by bound);
 
 struct segment_estimate {
     /* time to execute the segment once, with overlapping lanes */

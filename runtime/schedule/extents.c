@@ -7,6 +7,7 @@
 
 /* ---- units ---- */
 
+/* ON_HOST_COPIED: in host memory, and copied to or from the device */
 enum placement { ON_DEVICE, ON_HOST, ON_HOST_COPIED };
 
 /* The name suffix, role and contents of one extent of a unit. */
@@ -112,9 +113,9 @@ void extents_add_units(struct schedule *schedule) {
     }
 }
 
-/* Staging for the shards of the other ranks. Sums are computed in parts and one at a time on their
- * lane. Therefore all sums share one buffer, whose size the largest sum determines. On a CPU, the
- * arenas of other ranks are read directly, so no staging is needed. */
+/* Adds the staging for the shards of the other ranks. Sums are computed in parts, and one at a time
+ * on their lane, so all sums share one buffer, which has the size that the largest sum needs. On a
+ * CPU, the arenas of other ranks are read directly, so no staging is needed. */
 void extents_add_sum_staging(struct schedule *schedule) {
     enum dtype wire = schedule->options.sharding.reduce;
     int world = schedule_rank_count(schedule, AXIS_WORLD);

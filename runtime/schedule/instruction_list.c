@@ -33,8 +33,8 @@ struct instruction *list_instruction(struct schedule *schedule, enum op_kind op,
 }
 
 void list_workspace(struct schedule *schedule, struct instruction *instruction) {
-    struct op_machine machine = {.device = schedule_device(schedule),
-                                 .threads = schedule->target->threads};
+    struct op_hardware machine = {.device = schedule_device(schedule),
+                                  .threads = schedule->target->threads};
     uint64_t bytes = op_workspace_bytes(instruction, &machine);
     if (bytes == 0) {
         return;

@@ -11,7 +11,8 @@ static int segment_at(const struct schedule *schedule, uint32_t step) {
     return schedule->instructions[step].segment;
 }
 
-/* An extent that is read before it is written was filled by the CPU before the segment. */
+/* Extends the life of the operand's extent to this use. If an extent is read before it is written,
+ * its life begins with the segment, because the CPU has filled it before. */
 static void extend_life_to_use(struct schedule *schedule, const struct operand *operand,
                                uint32_t step) {
     if (operand->extent == EXTENT_NONE) {
@@ -31,7 +32,7 @@ static void extend_life_to_use(struct schedule *schedule, const struct operand *
 
 /* If an extent is alive across the end of a segment, its life covers both segments entirely,
  * because each segment may repeat. */
-static void widen_across_segments(struct schedule *schedule, struct extent *extent) {
+static void extend_across_segments(struct schedule *schedule, struct extent *extent) {
     int first = segment_at(schedule, extent->first);
     int last = segment_at(schedule, extent->last - 1);
     ASSERT(first <= last); /* segments are listed in the order of enum segment_kind */
@@ -58,10 +59,11 @@ static void record_other_lane_uses(const struct instruction *instruction, uint32
     }
 }
 
-/* Extents that begin later are first used on the compute lane. Therefore a life ends at a use on
- * the compute lane that follows all other uses of the extent, or else at the end of the segment. */
-static void widen_for_other_lanes(struct schedule *schedule, const struct order_clocks *clocks,
-                                  struct extent *extent, const struct other_lane_uses *uses) {
+/* Lengthens a life for the uses on other lanes. The extent that gets the bytes next is first used
+ * on the compute lane. A life may therefore end at a use on the compute lane if that use waits for
+ * all other uses, and else ends with the segment. */
+static void extend_for_other_lanes(struct schedule *schedule, const struct order_clocks *clocks,
+                                   struct extent *extent, const struct other_lane_uses *uses) {
     ASSERT(extent->first < extent->last);
     uint32_t last = extent->last - 1;
     bool ends_here = schedule->instructions[last].lane == LANE_COMPUTE;
@@ -73,7 +75,7 @@ static void widen_for_other_lanes(struct schedule *schedule, const struct order_
     }
 }
 
-static void widen_for_cpu_access(struct schedule *schedule, int extent, enum segment_kind last) {
+static void extend_for_cpu_access(struct schedule *schedule, int extent, enum segment_kind last) {
     if (extent != EXTENT_NONE) {
         ASSERT(schedule->segments[last].first < schedule->segments[last].end);
         struct operand operand = {.extent = extent};
@@ -81,8 +83,8 @@ static void widen_for_cpu_access(struct schedule *schedule, int extent, enum seg
     }
 }
 
-/* The data loader reads the tokens of a step between segments, and weights pass through the staging
- * buffer at times that no instruction records. */
+/* For buffers that the CPU uses at times that no instruction shows: the data loader reads tokens
+ * between segments, and weights pass through the staging buffer. */
 static void make_life_permanent(struct schedule *schedule, int extent) {
     ASSERT(extent >= 0 && extent < schedule->extent_count);
     schedule->extents[extent].first = 0;
@@ -100,8 +102,8 @@ void lives_find(struct schedule *schedule, const struct order_clocks *clocks) {
         extend_life_to_use(schedule, &instruction->workspace, (uint32_t)i);
         record_other_lane_uses(instruction, clocks->position[i], uses);
     }
-    widen_for_cpu_access(schedule, schedule->host.logits, SEGMENT_EVALUATE);
-    widen_for_cpu_access(schedule, schedule->host.next_logits, SEGMENT_DECODE);
+    extend_for_cpu_access(schedule, schedule->host.logits, SEGMENT_EVALUATE);
+    extend_for_cpu_access(schedule, schedule->host.next_logits, SEGMENT_DECODE);
     make_life_permanent(schedule, schedule->host.raw_tokens);
     if (schedule->host.device_staging != EXTENT_NONE) {
         make_life_permanent(schedule, schedule->host.device_staging);
@@ -116,8 +118,8 @@ void lives_find(struct schedule *schedule, const struct order_clocks *clocks) {
             make_life_permanent(schedule, i);
         }
         ASSERT(extent->first < extent->last);
-        widen_for_other_lanes(schedule, clocks, extent, &uses[i]);
-        widen_across_segments(schedule, extent);
+        extend_for_other_lanes(schedule, clocks, extent, &uses[i]);
+        extend_across_segments(schedule, extent);
         ASSERT(extent->last <= (uint32_t)schedule->instruction_count);
     }
 }

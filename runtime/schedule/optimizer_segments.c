@@ -14,7 +14,7 @@ void build_begin_segment(struct schedule *schedule, const struct device_inputs *
         }
     }
     ranks_tally_receive(schedule, SEGMENT_BEGIN, TALLY_TOKENS);
-    /* sum over all ranks: the CPU has counted only the tokens of this rank */
+    /* sum the token counts over all ranks, because the CPU counts only the tokens of this rank */
     if (schedule->tallies != EXTENT_NONE) {
         list_copy(schedule, SEGMENT_BEGIN, inputs->scalars, schedule->host.scalars);
     }
@@ -37,8 +37,8 @@ static void add_reductions(struct schedule *schedule) {
         }
         ASSERT(before < unit);
         if (before >= 0 && (reduces || unit == schedule->units->unit_count)) {
-            ranks_reduce_end(schedule, SEGMENT_FINISH, before,
-                             schedule->unit_extents[before].gradients);
+            ranks_finish_reduce(schedule, SEGMENT_FINISH, before,
+                                schedule->unit_extents[before].gradients);
         }
         before = reduces ? unit : before;
     }
@@ -84,20 +84,20 @@ static struct adamw_of_rank make_adamw_args(const struct schedule *schedule, int
 }
 
 /* The operands of AdamW other than master and moments. */
-struct adamw_extents {
+struct adamw_inputs {
     int scalars, gradients, params; /* params: EXTENT_NONE where kernels read the master */
 };
 
 /* The part of an extent that this rank optimizes: all of it, or its shard. */
-static struct operand optimized_part(const struct schedule *schedule, int unit, int extent,
-                                     enum access access, enum dtype dtype) {
+static struct operand optimized_part_of_extent(const struct schedule *schedule, int unit,
+                                               int extent, enum access access, enum dtype dtype) {
     ASSERT(extent >= 0 && extent < schedule->extent_count);
     return schedule_zero_row(schedule, unit).optimizer
                ? ranks_shard_operand(schedule, unit, extent, access, dtype)
                : extent_table_whole_extent(schedule, extent, access);
 }
 
-static void add_adamw(struct schedule *schedule, int unit, const struct adamw_extents *from) {
+static void add_adamw(struct schedule *schedule, int unit, const struct adamw_inputs *from) {
     const struct unit_extents *of = &schedule->unit_extents[unit];
     const struct op_row *row = op_row(OP_ADAMW);
     enum dtype moments = schedule->options.moments;
@@ -115,8 +115,8 @@ static void add_adamw(struct schedule *schedule, int unit, const struct adamw_ex
         extent_table_whole_extent(schedule, from->scalars, ACCESS_READ);
     for (int k = ADAMW_GRADIENTS; k < ADAMW_OPERANDS; k++) {
         if (extents[k] != EXTENT_NONE) {
-            adamw->operands[k] =
-                optimized_part(schedule, unit, extents[k], row->operands[k].access, dtypes[k]);
+            adamw->operands[k] = optimized_part_of_extent(schedule, unit, extents[k],
+                                                          row->operands[k].access, dtypes[k]);
         }
     }
     ASSERT(adamw->operands[ADAMW_GRADIENTS].bytes == adamw->operands[ADAMW_MASTER].bytes);
@@ -137,9 +137,9 @@ static void add_optimizer_on_device(struct schedule *schedule, int unit) {
     ASSERT(schedule_trains_unit(schedule, unit) &&
            !schedule_offloads_unit(schedule, unit, OFFLOAD_OPTIMIZER));
     const struct unit_extents *of = &schedule->unit_extents[unit];
-    struct adamw_extents extents = {.scalars = schedule->host.device_scalars,
-                                    .gradients = of->gradients,
-                                    .params = of->params == of->master ? EXTENT_NONE : of->params};
+    struct adamw_inputs extents = {.scalars = schedule->host.device_scalars,
+                                   .gradients = of->gradients,
+                                   .params = of->params == of->master ? EXTENT_NONE : of->params};
     add_adamw(schedule, unit, &extents);
     add_params_gather(schedule, unit);
 }
@@ -150,7 +150,7 @@ static void add_gradients_to_host(struct schedule *schedule, int unit) {
     ASSERT(schedule_offloads_unit(schedule, unit, OFFLOAD_OPTIMIZER));
     const struct unit_extents *of = &schedule->unit_extents[unit];
     list_copy_part(schedule, SEGMENT_FINISH,
-                   optimized_part(schedule, unit, of->gradients, ACCESS_READ, DTYPE_F32),
+                   optimized_part_of_extent(schedule, unit, of->gradients, ACCESS_READ, DTYPE_F32),
                    extent_table_whole_extent(schedule, of->host_gradients, ACCESS_WRITE));
 }
 
@@ -158,10 +158,10 @@ static void add_unit_params(struct schedule *schedule, int unit) {
     const struct unit_extents *of = &schedule->unit_extents[unit];
     ASSERT(of->host_params != EXTENT_NONE && of->params != EXTENT_NONE);
     if (of->host_params != of->params) {
-        list_copy_part(
-            schedule, SEGMENT_FINISH,
-            extent_table_whole_extent(schedule, of->host_params, ACCESS_READ),
-            optimized_part(schedule, unit, of->params, ACCESS_WRITE, schedule->options.compute));
+        list_copy_part(schedule, SEGMENT_FINISH,
+                       extent_table_whole_extent(schedule, of->host_params, ACCESS_READ),
+                       optimized_part_of_extent(schedule, unit, of->params, ACCESS_WRITE,
+                                                schedule->options.compute));
     }
     add_params_gather(schedule, unit);
 }
@@ -202,9 +202,9 @@ static void add_offloaded_optimizer(struct schedule *schedule) {
     }
     while (unit < unit_count) {
         const struct unit_extents *of = &schedule->unit_extents[unit];
-        struct adamw_extents extents = {.scalars = schedule->host.scalars,
-                                        .gradients = of->host_gradients,
-                                        .params = of->host_params};
+        struct adamw_inputs extents = {.scalars = schedule->host.scalars,
+                                       .gradients = of->host_gradients,
+                                       .params = of->host_params};
         int next = next_offloaded_unit(schedule, unit);
         ASSERT(before < unit && unit < next);
         if (next < unit_count) {

@@ -42,9 +42,9 @@ struct newest_uses {
 
 struct wait_builder {
     struct schedule *schedule;
-    struct order_clocks clocks;                 /* clocks of the instructions so far */
-    struct newest_uses *uses;                   /* [extent_count] */
-    struct vector_clock lane_clock[LANE_COUNT]; /* [lane] instructions known to be complete */
+    struct order_clocks clocks;                    /* clocks of the instructions so far */
+    struct newest_uses *uses; /* [extent_count] */ /* [extent_count] */
+    struct vector_clock lane_clock[LANE_COUNT];    /* [lane] instructions known to be complete */
     uint32_t newest_compute; /* index + 1 of the newest instruction on the compute lane */
 };
 
@@ -65,8 +65,8 @@ static void add_wait(struct schedule *schedule, uint32_t before_index, uint32_t 
     ASSERT(false && "an instruction has at most WAITS_MAX waits");
 }
 
-/* For each other lane, find the newest instruction of that lane that must complete first. It
- * implies all older ones of its lane. */
+/* For each other lane, find the newest instruction that must complete before this one. The older
+ * instructions of that lane then have completed too. */
 static void find_needed_instructions(const struct wait_builder *waiting,
                                      const struct instruction *instruction,
                                      uint32_t needs[static LANE_COUNT]) {
@@ -218,7 +218,8 @@ static enum status find_clocks(struct verification *verification, const struct s
 }
 
 /* One past the last byte that an operand covers on any rank. */
-static uint64_t operand_bytes_end(const struct schedule *schedule, const struct operand *operand) {
+static uint64_t operand_end_on_any_rank(const struct schedule *schedule,
+                                        const struct operand *operand) {
     int ranks = schedule_rank_count(schedule, operand->axis);
     ASSERT(operand->bytes > 0);
     return operand->bytes + operand->stride * (uint64_t)(ranks - 1);
@@ -233,8 +234,8 @@ static bool bytes_overlap(const struct verification *verification, const struct 
     ASSERT(b->extent >= 0 && b->extent < schedule->extent_count);
     uint64_t x_first = verification->offsets[a->extent] + a->offset;
     uint64_t y_first = verification->offsets[b->extent] + b->offset;
-    return x->space == y->space && x_first < y_first + operand_bytes_end(schedule, b) &&
-           y_first < x_first + operand_bytes_end(schedule, a);
+    return x->space == y->space && x_first < y_first + operand_end_on_any_rank(schedule, b) &&
+           y_first < x_first + operand_end_on_any_rank(schedule, a);
 }
 
 static bool operands_conflict(const struct verification *verification, const struct instruction *a,

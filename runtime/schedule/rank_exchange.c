@@ -112,8 +112,8 @@ static void add_reduce(struct schedule *schedule, enum segment_kind segment, enu
     }
 }
 
-/* Add the sums of the other shard groups, then gather the result where the unit's gradients are
- * whole. */
+/* Add the sums of the other shard groups. If the unit's gradients are whole on each rank, then
+ * gather the result. */
 static void add_sum_across_replicas(struct schedule *schedule, enum segment_kind segment, int unit,
                                     int sums) {
     const struct sharding *sharding = &schedule->options.sharding;
@@ -149,7 +149,7 @@ void ranks_reduce(struct schedule *schedule, enum segment_kind segment, int unit
     }
 }
 
-void ranks_reduce_end(struct schedule *schedule, enum segment_kind segment, int unit, int sums) {
+void ranks_finish_reduce(struct schedule *schedule, enum segment_kind segment, int unit, int sums) {
     int wire = schedule->unit_extents[unit].transfer_gradients;
     if (needs_second_cast(schedule, unit)) {
         add_sum_across_replicas(schedule, segment, unit, sums);
@@ -161,7 +161,7 @@ void ranks_reduce_end(struct schedule *schedule, enum segment_kind segment, int 
     }
 }
 
-void ranks_accumulate(struct schedule *schedule, enum segment_kind segment, int unit) {
+void ranks_add_to_step_gradients(struct schedule *schedule, enum segment_kind segment, int unit) {
     const struct unit_extents *of = &schedule->unit_extents[unit];
     ASSERT(schedule_reduces_microbatches(schedule) && of->microbatch_gradients != EXTENT_NONE);
     struct operand total = extent_table_whole_extent(schedule, of->gradients, ACCESS_UPDATE);

@@ -15,12 +15,12 @@ void ranks_gather_whole_params(struct schedule *schedule, enum segment_kind segm
 
 /* ranks_reduce: sum a unit's whole f32 gradients in extent `sums` over all ranks. The sums replace
  * this rank's shard, or the whole extent when all ranks keep whole gradients (ZeRO 0). Call
- * ranks_reduce_end, which adds the wait of the compute lane, before any use of the sums. */
+ * ranks_finish_reduce, which adds the wait of the compute lane, before any use of the sums. */
 void ranks_reduce(struct schedule *schedule, enum segment_kind segment, int unit, int sums);
-void ranks_reduce_end(struct schedule *schedule, enum segment_kind segment, int unit, int sums);
+void ranks_finish_reduce(struct schedule *schedule, enum segment_kind segment, int unit, int sums);
 
-/* ranks_accumulate: add the reduced gradients of a microbatch to those of the step. */
-void ranks_accumulate(struct schedule *schedule, enum segment_kind segment, int unit);
+/* ranks_add_to_step_gradients: add the reduced gradients of a microbatch to those of the step. */
+void ranks_add_to_step_gradients(struct schedule *schedule, enum segment_kind segment, int unit);
 
 /* ranks_shard_operand: returns this rank's shard in `extent`, which contains all of `unit` or only
  * the shard. */

@@ -56,9 +56,9 @@ bool schedule_trains_unit(const struct schedule *schedule, int unit) {
     return schedule->options.train && !schedule->units->units[unit].frozen;
 }
 
-bool schedule_offloads_unit(const struct schedule *schedule, int unit, enum offload what) {
-    ASSERT(what != 0 && (what & (what - 1)) == 0); /* `what` is exactly one kind */
-    return schedule_trains_unit(schedule, unit) && (schedule->options.offload & what) != 0;
+bool schedule_offloads_unit(const struct schedule *schedule, int unit, enum offload kind) {
+    ASSERT(kind != 0 && (kind & (kind - 1)) == 0); /* exactly one bit is set */
+    return schedule_trains_unit(schedule, unit) && (schedule->options.offload & kind) != 0;
 }
 
 bool schedule_reduces_microbatches(const struct schedule *schedule) {

@@ -193,8 +193,8 @@ struct zero_row schedule_zero_row(const struct schedule *schedule, int unit);
 /* schedule_trains_unit: whether the program computes gradients of the unit and updates it. */
 bool schedule_trains_unit(const struct schedule *schedule, int unit);
 
-/* schedule_offloads_unit: whether the program offloads `what` of the unit. */
-bool schedule_offloads_unit(const struct schedule *schedule, int unit, enum offload what);
+/* schedule_offloads_unit: whether the program offloads the tensors of one kind of the unit. */
+bool schedule_offloads_unit(const struct schedule *schedule, int unit, enum offload kind);
 
 /* schedule_reduces_microbatches: whether several ranks reduce the gradients of a microbatch before
  * they add them to the gradients of the step. */

@@ -158,16 +158,16 @@ static void list_reductions(struct translation *translation, int index) {
     }
 }
 
-static void list_sums(struct translation *translation, int index) {
+static void list_gradient_sums(struct translation *translation, int index) {
     const struct spans *spans = &translation->spans;
     while (translation->sums_listed < translation->reduces_listed &&
            spans->reduces[translation->sums_listed].accumulate_at <= index) {
         int unit = spans->reduces[translation->sums_listed++].unit;
         ASSERT(translation->sums_listed <= translation->reduces_listed);
         if (reduces_by_microbatch(translation, unit)) {
-            ranks_reduce_end(translation->schedule, translation->segment, unit,
-                             translation->schedule->unit_extents[unit].microbatch_gradients);
-            ranks_accumulate(translation->schedule, translation->segment, unit);
+            ranks_finish_reduce(translation->schedule, translation->segment, unit,
+                                translation->schedule->unit_extents[unit].microbatch_gradients);
+            ranks_add_to_step_gradients(translation->schedule, translation->segment, unit);
         }
     }
 }
@@ -184,7 +184,7 @@ static void list_gathers(struct translation *translation, int index) {
 }
 
 /* For the spans that begin at op `index`, set the extents of params and gradients. */
-static void enter_spans(struct translation *translation, int index) {
+static void begin_spans(struct translation *translation, int index) {
     struct schedule *schedule = translation->schedule;
     const struct spans *spans = &translation->spans;
     for (int i = 0; i < spans->gather_count; i++) {
@@ -204,9 +204,9 @@ static void enter_spans(struct translation *translation, int index) {
 
 static void list_rank_exchanges(struct translation *translation, int index) {
     list_reductions(translation, index);
-    list_sums(translation, index);
+    list_gradient_sums(translation, index);
     list_gathers(translation, index);
-    enter_spans(translation, index);
+    begin_spans(translation, index);
 }
 
 static void find_spans(struct translation *translation) {

@@ -18,9 +18,9 @@ bool session_is_rank0(const struct session *session) {
     return session->site == NULL || site_launch_info(session->site)->rank == 0;
 }
 
-/* If the device has failed, that failure replaces `mine`. This rank then does not wait for the
- * other ranks, because they may be in a collective that waits for this rank; site_fail notifies
- * them. */
+/* If the device of this rank has failed, that failure is the outcome. This rank then reports it
+ * with site_fail and does not wait for the other ranks, because they may be in a collective that
+ * waits for this rank. */
 enum status session_agree(const struct session *session, enum status mine, struct fault *fault) {
     struct fault failure;
     if (session->bound.program != NULL && program_failure(&session->bound, &failure) != OK) {

@@ -12,7 +12,7 @@ struct decay_products decay_products_of(struct number_pair rates, int64_t update
 struct decay_products decay_products_add(const struct decay_products *products,
                                          struct number_pair rates) {
     struct decay_products next = *products;
-    /* rates of zero updates have no effect, so comparing them too would only lose exactness */
+    /* without updates the rates do not matter, and comparing them would only lose exactness */
     if (next.updates > 0 &&
         (next.rates.first != rates.first || next.rates.second != rates.second)) {
         next.earlier = decay_products_values(products);

@@ -11,7 +11,7 @@
 struct decay_products {
     struct number_pair rates;   /* rates of the last `updates` updates */
     struct number_pair earlier; /* product of the rates of all updates before these */
-    int64_t updates;
+    int64_t updates;            /* number of the last updates, all with `rates` */
 };
 
 /* decay_products_of: the products after `updates` updates with the same rates. */

@@ -71,7 +71,7 @@ static void add_files(const char *folder, struct file_group *group) {
 }
 
 /* The space of all files in the folders of the snapshots, including one that was not completed. */
-static uint64_t snapshots_used(const char *folder) {
+static uint64_t snapshots_bytes(const char *folder) {
     struct folder_walk walk;
     struct fault ignored;
     struct file_group all = {.prefix_count = 0};
@@ -81,7 +81,7 @@ static uint64_t snapshots_used(const char *folder) {
     }
     while (folder_walk_next(&walk)) {
         if (walk.is_folder) {
-            file_join(folder, walk.name, path, sizeof path);
+            path_join(folder, walk.name, path, sizeof path);
             add_files(path, &all);
         }
     }
@@ -90,48 +90,50 @@ static uint64_t snapshots_used(const char *folder) {
 }
 
 /* The space of a member's results, states and ledger. */
-static uint64_t member_files_used(const char *folder) {
+static uint64_t member_files_bytes(const char *folder) {
     static const char *const PREFIXES[] = {"results-", "state-", "state.new", "ledger.jsonl"};
     struct file_group group = {.prefixes = PREFIXES, .prefix_count = ARRAY_COUNT(PREFIXES)};
     add_files(folder, &group);
     return group.bytes;
 }
 
-static uint64_t export_used(const char *folder) {
+static uint64_t export_bytes_on_disk(const char *folder) {
     struct file_group all = {.prefix_count = 0};
     add_files(folder, &all);
     return all.bytes;
 }
 
-/* The space that files of this run use, at most what the budget has for them. One snapshot of the
- * budget is written while the others exist, so it never counts. */
-static uint64_t own_bytes(const struct session *session, const struct disk_budget *disk) {
+/* Returns the space that files of this run use already, at most as much as the budget contains for
+ * them. The budget has one snapshot more than is kept, because a new one is written before an old
+ * one is removed; it is not counted here. */
+static uint64_t count_own_bytes(const struct session *session, const struct disk_budget *disk) {
     const struct settings *settings = &session->settings;
     uint64_t member = disk->results_bytes + disk->ledger_bytes + disk->states_bytes;
     uint64_t kept = disk->snapshot_bytes * (disk->snapshot_count - 1);
-    return min_u64(snapshots_used(settings->snapshot_folder), kept) +
-           (member > 0 ? min_u64(member_files_used(settings->stem), member) : 0);
+    return min_u64(snapshots_bytes(settings->snapshot_folder), kept) +
+           (member > 0 ? min_u64(member_files_bytes(settings->stem), member) : 0);
 }
 
-static uint64_t limited(const struct settings *settings, uint64_t available) {
+static uint64_t apply_disk_limit(const struct settings *settings, uint64_t available) {
     return settings->limit_disk > 0 ? min_u64(settings->limit_disk, available) : available;
 }
 
-/* A plan for another machine assumes that it has a single disk. */
+/* Sets the capacity from the file systems. For a plan of another machine, assumes that all files
+ * are on one disk. */
 static void find_capacity(const struct session *session, struct disk_budget *disk) {
     const struct settings *settings = &session->settings;
     struct file_system snapshots = file_system_at(settings->snapshot_folder);
     struct file_system export = file_system_at(settings->export_folder);
     bool reuses = settings->target == NULL && !session->disk.keeps_earlier_files;
-    uint64_t own = reuses ? own_bytes(session, disk) : 0;
+    uint64_t own = reuses ? count_own_bytes(session, disk) : 0;
     uint64_t exported =
-        reuses ? min_u64(export_used(settings->export_folder), disk->export_bytes) : 0;
+        reuses ? min_u64(export_bytes_on_disk(settings->export_folder), disk->export_bytes) : 0;
     disk->capacity_known = settings->target == NULL || settings->limit_disk > 0;
-    disk->export_apart = settings->target == NULL && snapshots.device != export.device;
-    disk->capacity_bytes =
-        limited(settings, snapshots.free_bytes + own + (disk->export_apart ? 0 : exported));
-    if (disk->export_apart) {
-        disk->export_capacity_bytes = limited(settings, export.free_bytes + exported);
+    disk->has_separate_export_disk = settings->target == NULL && snapshots.device != export.device;
+    disk->capacity_bytes = apply_disk_limit(
+        settings, snapshots.free_bytes + own + (disk->has_separate_export_disk ? 0 : exported));
+    if (disk->has_separate_export_disk) {
+        disk->export_capacity_bytes = apply_disk_limit(settings, export.free_bytes + exported);
     }
 }
 
@@ -151,7 +153,7 @@ struct disk_budget disk_budget_of(const struct session *session) {
     find_capacity(session, &disk);
     disk.peak_bytes = disk.snapshot_bytes * disk.snapshot_count + disk.results_bytes +
                       disk.ledger_bytes + disk.states_bytes +
-                      (disk.export_apart ? 0 : disk.export_bytes);
+                      (disk.has_separate_export_disk ? 0 : disk.export_bytes);
     return disk;
 }
 
@@ -177,20 +179,21 @@ static enum status check_demand(const struct disk_demand *demand, struct fault *
 enum status disk_fits(const struct session *session, struct fault *fault) {
     const struct settings *settings = &session->settings;
     struct disk_budget disk = disk_budget_of(session);
-    uint64_t export_bytes = disk.export_apart ? disk.export_bytes : 0;
+    uint64_t export_bytes = disk.has_separate_export_disk ? disk.export_bytes : 0;
     uint64_t limit = settings->limit_disk > 0 ? settings->limit_disk : UINT64_MAX;
     const struct disk_demand setting = {"limits.disk", "the snapshots and the export need",
                                         "lower snapshot.keep or raise limits.disk",
                                         disk.peak_bytes + export_bytes, limit};
     const struct disk_demand demands[] = {
         {settings->snapshot_folder,
-         disk.export_apart ? "the snapshots need" : "the snapshots and the export need",
+         disk.has_separate_export_disk ? "the snapshots need" : "the snapshots and the export need",
          "lower snapshot.keep or set snapshot.folder to a folder on a larger disk", disk.peak_bytes,
          disk.capacity_bytes},
         {settings->export_folder, "the export needs", "set export to a folder on a larger disk",
          export_bytes, disk.export_capacity_bytes}};
     if (disk.capacity_bytes == limit || disk.export_capacity_bytes == limit) {
-        TRY(check_demand(&setting, fault)); /* the limit is lower than the space of the disk */
+        /* limits.disk is lower than the free space of the disk */
+        TRY(check_demand(&setting, fault));
     }
     for (size_t i = 0; i < ARRAY_COUNT(demands) && disk.capacity_known; i++) {
         TRY(check_demand(&demands[i], fault));

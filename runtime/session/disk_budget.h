@@ -18,15 +18,18 @@ struct disk_budget {
      * there, or limits.disk if less */
     uint64_t capacity_bytes;
     bool capacity_known; /* false if the plan is for another machine, whose disk is unknown */
-    bool export_apart; /* the export has a separate file system and does not count in peak_bytes */
+    bool
+        /* the export is on another file system, and not part of peak_bytes */
+        has_separate_export_disk;
     /* the same for the file system of the export */
     uint64_t export_capacity_bytes;
 };
 
 /* disk_budget_of: reads the free space of the file systems of the snapshot folder and the export,
  * or, where a folder does not exist, of its nearest existing parent folder. Adds the space that the
- * run's own files already use, as far as the budget contains them: snapshots, the export, and the
- * results, states and ledger of a member. So a restart needs no more than the start did. */
+ * run's own files already use, at most as much as the budget contains for them: snapshots, the
+ * export, and the results, states and ledger of a member. A restart therefore needs no more space
+ * than the first start. */
 struct disk_budget disk_budget_of(const struct session *session);
 
 /* disk_fits: checks that the disk has space for snapshots and export. Returns STATUS_FIT with the

@@ -25,8 +25,8 @@ static enum status check_prompt(const struct session *session, const struct gene
     return OK;
 }
 
-/* Processes `count` tokens that follow `past` earlier ones. Afterwards the logits of the next token
- * are available. */
+/* Processes `count` tokens that follow `past` earlier ones, which computes the logits of the next
+ * token. */
 static void process_tokens(struct session *session, const int32_t *tokens, int64_t count,
                            int64_t past, enum segment_kind segment) {
     const struct schedule *schedule = &session->program.schedule;

@@ -123,7 +123,7 @@ static enum status load_pieces(struct session *session, const struct snapshot *s
                                const struct tensor_piece *pieces, int count, struct fault *fault) {
     struct safetensors file;
     char path[2 * PATH_BYTES];
-    file_join(snapshot->path, "weights.safetensors", path, sizeof path);
+    path_join(snapshot->path, "weights.safetensors", path, sizeof path);
     TRY(safetensors_open(path, &session->region, &file, fault));
     enum status status = OK;
     uint64_t bytes = 0;

@@ -76,7 +76,7 @@ bool rank_parts_piece(const struct session *session, int index, enum param_view 
     return true;
 }
 
-struct tensor_set rank_parts_of_copy(struct session *session, enum param_view view,
+struct tensor_set rank_parts_of_view(struct session *session, enum param_view view,
                                      enum part_kind kind) {
     size_t count = (size_t)session->blueprint.param_count;
     struct tensor_spec *tensors = region_alloc(&session->region, count, sizeof *tensors);

@@ -34,10 +34,10 @@ bool rank_parts_range(const struct session *session, int index, enum param_view 
 bool rank_parts_piece(const struct session *session, int index, enum param_view view,
                       enum part_kind kind, struct tensor_piece *piece);
 
-/* rank_parts_of_copy: returns the parts of one view of every parameter, as copied to a file.
+/* rank_parts_of_view: returns the parts of one view of every parameter, as copied to a file.
  * tensors  at most [param_count], pieces at most [param_count]
  * memory   arrays in the session's region */
-struct tensor_set rank_parts_of_copy(struct session *session, enum param_view view,
+struct tensor_set rank_parts_of_view(struct session *session, enum param_view view,
                                      enum part_kind kind);
 
 /* rank_parts_of_weights: lists the compute copies and masters that this rank stores; returns their

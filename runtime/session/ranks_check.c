@@ -6,24 +6,24 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { VERSION_BYTES = 32, HOST_BYTES = 64, SHOWN_BYTES = 200 }; /* text buffers */
+enum { VERSION_BYTES = 32, MACHINE_NAME_BYTES = 64, SHOWN_BYTES = 200 }; /* text buffers */
 
 /* The values of one rank that must be equal on all ranks. */
 struct rank_report {
-    char host[HOST_BYTES];          /* name of the machine */
-    char version[VERSION_BYTES];    /* version of the program */
-    struct hash data, plan;         /* hashes of the training data and of the plan */
-    struct hash keys[RUN_KEYS_MAX]; /* hash of the value of each setting */
+    char machine[MACHINE_NAME_BYTES]; /* name of the machine */
+    char version[VERSION_BYTES];      /* version of the program */
+    struct hash data, plan;           /* hashes of the training data and of the plan */
+    struct hash keys[RUN_KEYS_MAX];   /* hash of the value of each setting */
 };
 
 /* The first rank that differs from rank 0, and the item that differs. */
 struct rank_difference {
-    int rank;         /* 0: no rank differs */
-    int key;          /* index of the setting that differs, or -1: another item */
-    const char *what; /* text that names the item for the fault */
+    int rank;              /* 0: no rank differs */
+    int key;               /* index of the setting that differs, or -1: another item */
+    const char *item_name; /* text that names the item for the fault */
 };
 
-static bool may_differ(const struct setting_key *key) {
+static bool key_may_differ(const struct setting_key *key) {
     return strcmp(key->name, "target") == 0 || strcmp(key->name, "metrics") == 0 ||
            strncmp(key->name, "limits.", strlen("limits.")) == 0;
 }
@@ -36,13 +36,13 @@ static void fill_report(const struct session *session, const struct hash *data,
                         struct region *region, struct rank_report *report) {
     size_t bytes = settings_describe_bytes_max(&session->settings);
     char *buffer = region_alloc(region, bytes, 1);
-    (void)gethostname(report->host, sizeof report->host - 1);
+    (void)gethostname(report->machine, sizeof report->machine - 1);
     snprintf(report->version, sizeof report->version, "%s", SKEP_VERSION);
     report->data = *data;
     report->plan = session->program.hash;
     for (int i = 0; i < setting_key_count(); i++) {
         struct text text = text_over(buffer, bytes);
-        if (!may_differ(setting_key_at(i))) {
+        if (!key_may_differ(setting_key_at(i))) {
             describe_setting(session, i, &text);
         }
         report->keys[i] = hash_of(text.bytes, text.length);
@@ -63,18 +63,18 @@ static bool has_same_keys(const struct rank_report *a, const struct rank_report 
 static struct rank_difference find_difference(const struct rank_report *all, int ranks) {
     for (int rank = 1; rank < ranks; rank++) {
         struct rank_difference found = {.rank = rank, .key = -1};
-        if (strcmp(all[rank].host, all[0].host) != 0) {
-            found.what = "host";
+        if (strcmp(all[rank].machine, all[0].machine) != 0) {
+            found.item_name = "host";
         } else if (strcmp(all[rank].version, all[0].version) != 0) {
-            found.what = "version";
+            found.item_name = "version";
         } else if (!has_same_keys(&all[rank], &all[0], &found.key)) {
-            found.what = setting_key_at(found.key)->name;
+            found.item_name = setting_key_at(found.key)->name;
         } else if (!hash_equal(&all[rank].data, &all[0].data)) {
-            found.what = "data";
+            found.item_name = "data";
         } else if (!hash_equal(&all[rank].plan, &all[0].plan)) {
-            found.what = "plan";
+            found.item_name = "plan";
         }
-        if (found.what != NULL) {
+        if (found.item_name != NULL) {
             return found;
         }
     }
@@ -88,10 +88,11 @@ static void format_value(const struct session *session, const struct hash *data,
     struct text text = text_over(shown, SHOWN_BYTES);
     if (found->key >= 0) {
         describe_setting(session, found->key, &text);
-    } else if (strcmp(found->what, "version") == 0) {
+    } else if (strcmp(found->item_name, "version") == 0) {
         text_add(&text, "%s", SKEP_VERSION);
     } else {
-        const struct hash *hash = strcmp(found->what, "data") == 0 ? data : &session->program.hash;
+        const struct hash *hash =
+            strcmp(found->item_name, "data") == 0 ? data : &session->program.hash;
         text_add(&text, "%.16s", hash_hex(hash, hex));
     }
 }
@@ -103,7 +104,7 @@ static enum status reject_other_machine(const struct rank_report *all, int rank,
     return fault_set(
         fault, STATUS_INPUT, subject, "start all ranks on the same machine",
         "runs on the machine %s and rank 0 on %s, but all ranks must be on one machine",
-        all[rank].host, all[0].host);
+        all[rank].machine, all[0].machine);
 }
 
 static enum status report_difference(const struct session *session, const struct hash *data,
@@ -119,7 +120,7 @@ static enum status report_difference(const struct session *session, const struct
     snprintf(subject, sizeof subject, "rank %d", found->rank);
     return fault_set(fault, STATUS_INPUT, subject,
                      "give every rank the same program, run file, overrides and data",
-                     "%s is %s, but rank 0 has %s", found->what, all[found->rank], all[0]);
+                     "%s is %s, but rank 0 has %s", found->item_name, all[found->rank], all[0]);
 }
 
 static enum status compare_all(const struct session *session, const struct rank_report *all,
@@ -128,7 +129,7 @@ static enum status compare_all(const struct session *session, const struct rank_
     if (found.rank == 0) {
         return OK;
     }
-    if (strcmp(found.what, "host") == 0) {
+    if (strcmp(found.item_name, "host") == 0) {
         return reject_other_machine(all, found.rank, fault);
     }
     const struct rank_report *own = &all[site_launch_info(session->site)->rank];

@@ -252,8 +252,8 @@ static enum status plan_combination(const struct session *session, enum purpose 
     return status;
 }
 
-/* Removes reductions that are not needed in addition to the last one, which made the program
- * fit. */
+/* The last reduction made the program fit. Removes each earlier reduction without which it still
+ * fits. */
 static enum status remove_unneeded(const struct session *session, enum purpose purpose,
                                    struct combination *combination, struct remedy *remedy,
                                    struct fault *fault) {
@@ -312,8 +312,8 @@ static enum status try_combined_remedy(const struct session *session, enum purpo
                : status;
 }
 
-/* Applies every reduction as often as possible: if the program does not fit then, no combination
- * fits. */
+/* Plans the program with every reduction applied as often as possible. If that does not fit, no
+ * combination fits. */
 static enum status plan_minimum(const struct session *session, enum purpose purpose, bool *fits,
                                 struct fault *fault) {
     struct what_if trial;
@@ -328,7 +328,7 @@ static enum status plan_minimum(const struct session *session, enum purpose purp
     unsigned all = trial.session.settings.offload_kinds;
     unsigned set = session->settings.offload_kinds;
     for (unsigned excluded = 0; excluded <= all && status == OK && !outcome.fits; excluded++) {
-        unsigned kinds = all & ~excluded; /* host memory may be too small for some kinds */
+        unsigned kinds = all & ~excluded; /* kinds of offload that host memory has space for */
         bool possible = (kinds & OFFLOAD_PARAMS) == 0 || (kinds & OFFLOAD_OPTIMIZER) != 0;
         if (possible && (excluded & ~all) == 0 && (excluded & set) == 0) {
             trial.session.settings.offload_kinds = kinds;
@@ -346,8 +346,9 @@ struct found_remedies {
 };
 
 /* Appends the remedies that consist of a single reduction of [first, end). */
-static enum status find_singles(const struct session *session, enum purpose purpose, size_t first,
-                                size_t end, struct found_remedies *found, struct fault *fault) {
+static enum status find_single_remedies(const struct session *session, enum purpose purpose,
+                                        size_t first, size_t end, struct found_remedies *found,
+                                        struct fault *fault) {
     for (size_t i = first; i < end; i++) {
         bool fits = false;
         TRY(try_single_remedy(session, purpose, REDUCTIONS[i], &found->remedies[found->count],
@@ -366,12 +367,12 @@ static enum status find_remedies(const struct session *session, enum purpose pur
     if (!fits) {
         return OK;
     }
-    TRY(find_singles(session, purpose, 0, last, found, fault));
+    TRY(find_single_remedies(session, purpose, 0, last, found, fault));
     if (found->count == 0) {
         TRY(try_combined_remedy(session, purpose, &found->remedies[0], &fits, fault));
         found->count += fits;
     }
-    return find_singles(session, purpose, last, last + 1, found, fault);
+    return find_single_remedies(session, purpose, last, last + 1, found, fault);
 }
 
 enum status remedies_find(const struct session *session, enum purpose purpose,

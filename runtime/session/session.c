@@ -117,7 +117,7 @@ static enum status no_run_file_fault(const char *what, struct fault *fault) {
     if (strlen(what) < PATH_BYTES) {
         file_parent_folder(what, folder, sizeof folder);
         bool is_here = strcmp(folder, ".") == 0;
-        file_join(is_here ? "" : folder, "*.y*ml", pattern, sizeof pattern);
+        path_join(is_here ? "" : folder, "*.y*ml", pattern, sizeof pattern);
         if (glob(pattern, 0, NULL, &found) == 0) {
             text_add(&remedy, "there %s ", found.gl_pathc == 1 ? "is" : "are");
         }
@@ -151,14 +151,14 @@ enum status session_read(struct session *session, const char *what, const char *
     return session_build(session, fault);
 }
 
-/* Opens data if some are set. Returns whether they are open. */
+/* Opens the files if the settings list any. Returns whether they are open. */
 static bool open_data(const struct session *session, const struct path_list *files,
                       struct region *region, struct token_data *data, struct fault *problem) {
     return files->count > 0 && data_open_run(&session->settings, files, session->blueprint.vocab,
                                              region, data, problem) == OK;
 }
 
-double session_find_passes(struct session *session, struct fault *problem) {
+double session_count_data_passes(struct session *session, struct fault *problem) {
     struct token_data data = {0};
     struct settings *settings = &session->settings;
     double passes = 0;
@@ -226,7 +226,8 @@ enum status session_compile(struct session *session, enum purpose purpose, struc
                            &session->program, fault);
 }
 
-/* Makes the mesh that `skep mesh replicate=R,shard=S` prints: rank r is cell [r / S][r % S]. */
+/* Makes the mesh that `skep mesh replicate=R,shard=S` prints: rank r has the cell [r / S][r %
+ * S]. */
 static enum status make_mesh(struct session *session, struct fault *fault) {
     int ranks = session_rank_count(session);
     int shard = ranks > 1 ? session->sharding_settings.sharding.shard : 1;
@@ -248,7 +249,8 @@ static struct rank_indices indices_in_mesh(const struct session *session) {
                                           [AXIS_WORLD] = mesh->ranks}};
 }
 
-/* Mapping memory and preparing a GPU take long, and nothing reports how far they are. */
+/* Logs that the bind has begun if it will take long: mapping memory and preparing a GPU report no
+ * progress. */
 static enum status bind_program(struct session *session, const struct rank_indices *ranks,
                                 struct fault *fault) {
     uint64_t bytes = 0;

@@ -78,17 +78,17 @@ MUST_CHECK enum status session_read(struct session *session, const char *what,
                                     const char *const *overrides, int override_count,
                                     struct fault *fault);
 
-/* session_build: checks session->run and session->blueprint, both set by the caller, for
+/* session_build: checks session->settings and session->blueprint, both set by the caller, for
  * consistency, and opens the target. A target without space for an arena is not an error here:
  * session_bind reports it, so that `skep plan` can still show the need.
  * errors  STATUS_INPUT for an invalid setting or profile */
 MUST_CHECK enum status session_build(struct session *session, struct fault *fault);
 
-/* session_find_passes: open the data of a run that session_read has read, set its steps if the run
- * file has epochs, and return the passes over the data; 0 if the data cannot be opened, because a
- * plan can be made without them: *problem then says why. Its status is OK if the data of training
- * and validation can be read, or none are set. */
-double session_find_passes(struct session *session, struct fault *problem);
+/* session_count_data_passes: open the data of a run that session_read has read, set its steps if
+ * the run file has epochs, and return the passes over the data; 0 if the data cannot be opened,
+ * because a plan can be made without them: *problem then has the reason. Its status is OK if the
+ * training and validation data can be read, or no data are set. */
+double session_count_data_passes(struct session *session, struct fault *problem);
 
 /* session_read_config: returns the text of config.json: session->config_text, or the file of the
  * model.

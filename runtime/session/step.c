@@ -58,7 +58,7 @@ struct step_result step_finish(struct session *session, const struct step_schedu
 
 /* ---- limits ---- */
 
-/* Whether the remaining work can be done within stop_within_s of the request to stop. */
+/* Whether the remaining work is expected to end within stop_within_s of the request to stop. */
 static bool ends_in_time(const struct step_limits *limits, int64_t microbatches_left) {
     double used_s = clock_seconds_since(stop_requested_ns());
     double left_s = (double)microbatches_left * limits->microbatch_s + limits->final_s;
@@ -162,9 +162,9 @@ static enum status count_valid(struct session *session, struct step_rows rows, i
     return OK;
 }
 
-/* Counting rows of the stream reads files only if there is a separator token, and tests for a stop
- * only in many rows. In all other cases it cannot fail, and the ranks need not agree on its
- * outcome. */
+/* For rows of the shuffled stream, counting reads files only if there is a separator token, and
+ * tests for a stop request only if there are many rows. In all other cases it cannot fail, so the
+ * ranks skip the agreement on its outcome. */
 static enum status begin_step(struct session *session, const struct step_rows *rows,
                               const struct step_schedule *schedule, int64_t *valid,
                               struct fault *fault) {
@@ -190,7 +190,7 @@ static uint64_t received_bytes(const struct session *session) {
     return sum;
 }
 
-/* *The position of `rows` advances even when the step fails. */
+/* *Executes one step. rows->cursor advances even when the step fails. */
 static enum status execute_step(struct session *session, struct step_rows *rows,
                                 const struct step_schedule *schedule, struct step_limits *limits,
                                 struct step_result *result, struct fault *fault) {

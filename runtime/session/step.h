@@ -20,9 +20,10 @@ struct step_schedule {
     double learning_rate;     /* learning rate of the step */
     double weight_decay;      /* weight decay of the step */
     struct number_pair betas; /* decay rates of the moments in the step */
-    /* of the rates of all earlier updates of the moments, for their bias correction */
+    /* products of the decay rates of all earlier updates of the moments, for the bias correction */
     struct decay_products products;
-    int64_t updates; /* number of earlier updates of the moments, for the random bits */
+    /* number of earlier updates of the moments, which seeds the random bits of rounding */
+    int64_t updates;
 };
 
 /* step_schedule_at: the schedule of optimizer step `step`, counted from 0, of a run that trains

@@ -9,7 +9,7 @@
 /* A copy of a session with the same model and target, whose settings the caller changes. */
 struct what_if {
     struct session session;
-    enum purpose purpose;
+    enum purpose purpose; /* what the planned program is for */
 };
 
 struct what_if_outcome {
@@ -29,7 +29,8 @@ struct what_if_outcome what_if_outcome_of(const struct session *session);
  * memory  in a separate region until what_if_finish */
 void what_if_init(struct what_if *what_if, const struct session *session, enum purpose purpose);
 
-/* what_if_plan: compiles what_if->session.run with its present values. May be called repeatedly.
+/* what_if_plan: compiles the program with the present values of what_if->session.settings. May be
+ * called repeatedly.
  * memory  allocates scratch memory and frees it
  * errors  STATUS_INPUT when the settings contradict each other (sharding_settings_read);
  *         STATUS_FAILED when a proof of the plan fails; *outcome is then unchanged */

@@ -13,7 +13,7 @@ enum status model_config_read(const char *model, const char *folder, struct regi
     if (folder[0] == '\0') {
         snprintf(path, sizeof path, "%s", model);
     } else {
-        file_join(folder, "config.json", path, sizeof path);
+        path_join(folder, "config.json", path, sizeof path);
     }
     TRY(file_read_text(path, config, CONFIG_BYTES_MAX, &read, fault));
     *text = config;

@@ -157,14 +157,15 @@ static const struct {
     {"load_in_8bit", ADAPTERS},
 };
 
-static int comparable(char letter) {
+static int normalized_letter(char letter) {
     return letter == '-' ? '_' : tolower((unsigned char)letter);
 }
 
-/* `b` may be a path, whose first part is compared, as "lora" of "lora.r". */
+/* Whether the names are equal, ignoring case and "-" or "_". If `b` is a path such as "lora.r",
+ * only its part before the dot is compared. */
 static bool is_same_name(const char *a, const char *b) {
     size_t i = 0;
-    while (a[i] != '\0' && comparable(a[i]) == comparable(b[i])) {
+    while (a[i] != '\0' && normalized_letter(a[i]) == normalized_letter(b[i])) {
         i++;
     }
     return a[i] == '\0' && (b[i] == '\0' || b[i] == '.');

@@ -187,7 +187,7 @@ static enum status resolve_path(const struct setting_value *setting, const char 
                          "%s has a path that is empty or too long: \"%.80s\"", setting->key->name,
                          path);
     }
-    file_join(setting->folder, path, resolved, sizeof resolved);
+    path_join(setting->folder, path, resolved, sizeof resolved);
     *out = region_copy_text(setting->region, resolved);
     return OK;
 }

@@ -160,8 +160,9 @@ static bool can_be_list(const struct setting_key *key) {
     return key->type == SETTING_PAIR || key->type == SETTING_PATHS || key->type == SETTING_TEXT;
 }
 
-static enum status node_value(const struct yaml_document *document, const struct yaml_node *node,
-                              struct setting_value *setting, struct fault *fault) {
+static enum status read_node_text(const struct yaml_document *document,
+                                  const struct yaml_node *node, struct setting_value *setting,
+                                  struct fault *fault) {
     if (node->kind == YAML_LIST && !can_be_list(setting->key)) {
         return yaml_fault(document, node, fault, NULL, "is a list, not one value");
     }
@@ -207,14 +208,14 @@ static enum status read_node(struct settings *settings, const struct yaml_docume
                                         .location = location,
                                         .folder = settings->folder,
                                         .region = document->region};
-        TRY(node_value(document, node, &setting, fault));
+        TRY(read_node_text(document, node, &setting, fault));
         TRY(read_value(&setting, settings, fault));
     }
     return OK;
 }
 
-/* Returns the remedy for a key that only other trainers have, or NULL. A key as "optimiser.lr",
- * whose last part is one of ours, is a slip in the name of the group. */
+/* Returns the remedy for a key that exists only in other trainers, or NULL. A key such as
+ * "optimiser.lr" gets none here: its last part is one of our keys, so its group is misspelt. */
 static const char *find_other_remedy(const char *path) {
     const char *dot = strrchr(path, '.');
     const char *name = dot == NULL ? path : dot + 1;
@@ -224,9 +225,10 @@ static const char *find_other_remedy(const char *path) {
     return is_ours || remedy != NULL ? remedy : other_trainers_remedy(path);
 }
 
-/* A name that another trainer uses is often far from ours, so that the nearest name would
- * mislead. */
-static enum status check_other_names(const struct yaml_document *document, struct fault *fault) {
+/* Rejects names that other trainers use. Such a name often resembles none of ours, so that a
+ * suggestion of the nearest name would mislead. */
+static enum status reject_other_trainers_names(const struct yaml_document *document,
+                                               struct fault *fault) {
     for (const struct yaml_node *node = document->first; node != NULL; node = node->next) {
         const char *remedy = find_other_remedy(node->path);
         if (remedy != NULL) {
@@ -238,13 +240,13 @@ static enum status check_other_names(const struct yaml_document *document, struc
 
 static enum status read_document(struct settings *settings, const struct yaml_document *document,
                                  struct fault *fault) {
-    enum status status = check_other_names(document, fault);
+    enum status status = reject_other_trainers_names(document, fault);
     if (status == OK) {
         const char *names[RUN_KEYS_MAX + 1];
         const int count = setting_key_count();
         memcpy(names, setting_key_names(), (size_t)count * sizeof *names);
         names[count] = BOTH_TYPES_NAME;
-        status = yaml_expect_known(document, names, count + 1, fault);
+        status = yaml_reject_unknown_keys(document, names, count + 1, fault);
     }
     const struct yaml_node *node = status == OK ? document->first : NULL;
     for (; node != NULL && status == OK; node = node->next) {
@@ -320,7 +322,7 @@ static const char *later_location(const struct settings *settings, const char *f
     return settings_location(settings, second_is_later ? second : first);
 }
 
-/* One of the two types that is not given follows the other one. */
+/* If one of the two types is not given, it is set to the other one. */
 static enum status check_precision(struct settings *settings, struct fault *fault) {
     if (settings->params_dtype == DTYPE_AUTO) {
         settings->params_dtype = settings->compute_dtype;
@@ -343,7 +345,7 @@ static enum status check_precision(struct settings *settings, struct fault *faul
     return OK;
 }
 
-static enum status check_length(const struct settings *settings, struct fault *fault) {
+static enum status check_run_length(const struct settings *settings, struct fault *fault) {
     char remedy[2 * NAME_BYTES];
     if (settings->epochs == 0 || !settings_is_given(settings, "steps")) {
         return OK;
@@ -430,7 +432,7 @@ static const char *output_path(const char *configured, const char *stem, const c
         return configured;
     }
     char path[2 * PATH_BYTES];
-    file_join(stem, name, path, sizeof path);
+    path_join(stem, name, path, sizeof path);
     return region_copy_text(region, path);
 }
 
@@ -452,7 +454,7 @@ static enum status read_source(const struct settings_source *source,
         TRY(read_override(&read, source->overrides[i], region, fault));
     }
     TRY(check_precision(&read, fault));
-    TRY(check_length(&read, fault));
+    TRY(check_run_length(&read, fault));
     TRY(read_offload(&read, fault));
     read.snapshot_folder = output_path(read.snapshot_folder, read.stem, "snapshots", region);
     read.export_folder = output_path(read.export_folder, read.stem, "model", region);

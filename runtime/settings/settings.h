@@ -53,11 +53,11 @@ struct settings {
     int64_t microbatch;                    /* Rows of one forward and backward pass. */
     double learning_rate, epsilon, weight_decay, clip_norm;
     struct number_pair betas;   /* AdamW decay rates of the two moments. */
-    int64_t learning_rate_kind; /* enum learning_rate_kind */
+    int64_t learning_rate_kind; /* schedule of the learning rate: enum learning_rate_kind */
     int64_t warmup_steps;
     int64_t params_dtype, compute_dtype, master_dtype, moments_dtype, reduce_dtype; /* enum dtype */
     int64_t export_dtype;         /* enum dtype, of the exported weights */
-    int64_t rounding;             /* enum rounding */
+    int64_t rounding;             /* of bf16 moments; enum rounding */
     int64_t wire_sum;             /* Order of sums over ranks: exact or ring. */
     int64_t zero_stage, replicas; /* ZeRO stage 0 to 3; replicas inside a site */
     int64_t prefetch_units;       /* Number of units gathered in advance. */
@@ -73,15 +73,16 @@ struct settings {
     int64_t eval_every, eval_tokens;
     int64_t snapshot_every, snapshot_keep; /* Steps between snapshots; snapshots to keep. */
     const char *snapshot_folder, *export_folder, *metrics_path;
-    const char *trace_path, *trace_steps;                    /* trace_path NULL: no trace */
-    uint64_t limit_device, limit_disk, limit_up, limit_down; /* 0: none */
+    const char *trace_path, *trace_steps;  /* trace_path NULL: no trace */
+    uint64_t limit_device, limit_disk;     /* bytes; 0: no limit */
+    uint64_t limit_up, limit_down;         /* bytes per second to and from the swarm; 0: no limit */
     double stop_within_s;                  /* Time limit to save and exit after a signal to stop. */
     const char *swarm_name, *swarm_record; /* swarm_record: folder for the files of every round */
     int64_t swarm_inner_steps;             /* Inner steps of a round. */
-    int64_t swarm_members_max, swarm_members_min;
-    int64_t swarm_codec;                         /* Encoding of contributions. */
-    int64_t swarm_forks;                         /* 1: refused */
-    double swarm_outer_lr, swarm_outer_momentum; /* Outer optimizer. */
+    int64_t swarm_members_max, swarm_members_min; /* limit; number without which no round opens */
+    int64_t swarm_codec;                          /* Encoding of contributions. */
+    int64_t swarm_forks;                          /* 1: refused */
+    double swarm_outer_lr, swarm_outer_momentum;  /* Outer optimizer. */
     double swarm_quorum;         /* Share of the roster whose votes a commit must exceed. */
     double swarm_shrink_after_s; /* Time after which a round below quorum is reopened. */
     double swarm_patience;       /* Limit on training, as a multiple of the typical time. */
@@ -141,8 +142,8 @@ const char *settings_location(const struct settings *settings, const char *name)
 /* settings_is_given: whether the run file or an override has a value for the key `name`. */
 bool settings_is_given(const struct settings *settings, const char *name);
 
-/* settings_default_source: return in a few words where the value of a key comes from that was not
- * given, after settings_check_model; NULL if it was given. */
+/* settings_default_source: return in a few words how the default of a key was determined, such as
+ * "the model's type"; NULL if the key was given. Call it after settings_check_model. */
 const char *settings_default_source(const struct settings *settings, const struct setting_key *key);
 
 /* settings_key_location: return the source of a key's value with the key's name: "command line:

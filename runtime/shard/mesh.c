@@ -41,7 +41,8 @@ static enum status check_dims(const struct mesh_dim *dims, int dim_count, int *r
     return OK;
 }
 
-/* Set cell[rank] to the position of each rank in the table. Each rank must occur exactly once. */
+/* Set cell[rank] to the position of the rank in the table, for every rank. Each rank must occur
+ * exactly once. */
 static enum status invert_table(const int *table, int ranks, int *cell, struct fault *fault) {
     static const char REMEDY[] = "list every rank once, numbered from 0";
     int duplicate = -1;

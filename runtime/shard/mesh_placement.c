@@ -11,7 +11,7 @@ struct numbering {
     int tile[MESH_DIMS_MAX];  /* size of a tile along each dimension */
 };
 
-struct search {
+struct placement_search {
     const struct mesh_dim *dims;
     int dim_count, ranks, per_node; /* number of dimensions, of all ranks, and of ranks on a node */
     const double *traffic_bytes;    /* bytes that a rank receives along each dimension */
@@ -20,7 +20,8 @@ struct search {
     int ranks_on_node[RANKS_MAX];   /* scratch: number of ranks of a group on each node */
 };
 
-static void assign_ranks_to_cells(struct search *search, const struct numbering *numbering) {
+static void assign_ranks_to_cells(struct placement_search *search,
+                                  const struct numbering *numbering) {
     for (int cell = 0; cell < search->ranks; cell++) {
         int outer = 0;
         int inner = 0;
@@ -38,7 +39,7 @@ static void assign_ranks_to_cells(struct search *search, const struct numbering 
 
 /* The number of ordered pairs of ranks on different nodes, in the group along `dim` whose first
  * member is `cell`. */
-static int count_pairs_on_different_nodes(struct search *search, int cell, int dim) {
+static int count_pairs_on_different_nodes(struct placement_search *search, int cell, int dim) {
     int size = search->dims[dim].size;
     int together = 0;
     for (int i = 0; i < size; i++) {
@@ -55,7 +56,7 @@ static int count_pairs_on_different_nodes(struct search *search, int cell, int d
 
 /* The bytes that all ranks together receive from other nodes in a step. A rank receives the
  * traffic of a dimension in equal parts from the other ranks of its group. */
-static double bytes_between_nodes(struct search *search) {
+static double bytes_between_nodes(struct placement_search *search) {
     double sum = 0;
     for (int d = 0; d < search->dim_count; d++) {
         int64_t pairs = 0;
@@ -71,7 +72,7 @@ static double bytes_between_nodes(struct search *search) {
 
 /* Advance to the next tile whose sides divide those of the mesh. Returns false after the last
  * tile. */
-static bool next_tile(const struct search *search, int tile[MESH_DIMS_MAX]) {
+static bool next_tile(const struct placement_search *search, int tile[MESH_DIMS_MAX]) {
     for (int d = 0; d < search->dim_count; d++) {
         do {
             tile[d]++;
@@ -84,7 +85,7 @@ static bool next_tile(const struct search *search, int tile[MESH_DIMS_MAX]) {
     return false;
 }
 
-static int tile_cell_count(const struct search *search, const int tile[MESH_DIMS_MAX]) {
+static int tile_cell_count(const struct placement_search *search, const int tile[MESH_DIMS_MAX]) {
     int cells = 1;
     for (int d = 0; d < search->dim_count; d++) {
         cells *= tile[d];
@@ -112,7 +113,7 @@ static void make_permutation(int dim_count, int index, int order[MESH_DIMS_MAX])
     }
 }
 
-static void compute_strides(struct search *search) {
+static void compute_strides(struct placement_search *search) {
     ASSERT(search->dim_count >= 1 && search->dim_count <= MESH_DIMS_MAX && search->per_node >= 1);
     search->ranks = 1;
     for (int d = search->dim_count - 1; d >= 0; d--) {
@@ -126,7 +127,7 @@ static void compute_strides(struct search *search) {
 void mesh_place_ranks(const struct mesh_dim *dims, int dim_count, const double *traffic_bytes,
                       int per_node, int *table) {
     static const int ORDERS[MESH_DIMS_MAX + 1] = {1, 1, 2, 6, ORDERS_MAX};
-    struct search search = {
+    struct placement_search search = {
         .dims = dims, .dim_count = dim_count, .per_node = per_node, .traffic_bytes = traffic_bytes};
     compute_strides(&search);
     struct numbering numbering = {.tile = {1, 1, 1, 1}};

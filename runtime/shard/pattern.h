@@ -8,8 +8,9 @@ enum {
     PATTERNS_MAX = 4096 /* maximum number of patterns of one key; more than any model has modules */
 };
 
-/* A pattern matches its own name and all names that continue it after a dot: "model.layers.0"
- * does not match model.layers.01. A pattern that ends in * matches any name with that prefix. */
+/* The patterns of one key. A pattern such as "model.layers.0" matches that name and all names that
+ * continue it after a dot, as in model.layers.0.mlp, but not model.layers.01. A pattern that ends
+ * in * matches any name with that prefix. */
 struct name_patterns {
     const char *const *texts; /* [count]: the patterns */
     int count;

@@ -138,7 +138,9 @@ struct sharding {
     int replicate;                     /* number of shard groups */
     const struct unit_strategy *units; /* [unit_count] */
     int prefetch;                      /* number of gathers started in advance; 0: none */
-    int live; /* limit of units gathered at a time; 0: only the limit of bytes (spans.h) */
+    /* maximum number of units that are gathered at the same time; 0: only the limit of bytes
+     * (spans.h) */
+    int live;
     enum reduce_at reduce_at; /* REDUCE_AT_STEP is valid only for ZeRO 0 and 1 */
     enum dtype reduce;        /* type of gradients on the wire: f32 or bf16 */
     enum wire_sum wire_sum;   /* how sums between GPUs are computed; CPU sums are exact */

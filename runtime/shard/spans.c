@@ -1,7 +1,7 @@
 #include "runtime/shard/spans.h"
 
 /* The state of spans_find for one graph. */
-struct search {
+struct span_search {
     const struct graph *graph;
     const struct unit_table *units;
     const struct sharding *sharding;
@@ -13,21 +13,21 @@ struct search {
     int *last_use;       /* per unit: value of use_count at its newest use */
 };
 
-static int unit_of_param_tensor(const struct search *search, int tensor) {
+static int unit_of_param_tensor(const struct span_search *search, int tensor) {
     int param = search->graph->tensors[tensor].param;
     return search->units->params[search->units->position_of_param[param]].unit;
 }
 
-static bool is_operand_kind(const struct search *search, const struct op *op, int index,
+static bool is_operand_kind(const struct span_search *search, const struct op *op, int index,
                             enum tensor_kind kind) {
     return op_access(op, index) != 0 && search->graph->tensors[op->operands[index]].kind == kind;
 }
 
-static bool params_are_split(const struct search *search, int unit) {
+static bool params_are_split(const struct span_search *search, int unit) {
     return search->sharding->shard > 1 && zero_row(search->sharding->units[unit].zero)->params;
 }
 
-static void add_gather(struct search *search, struct gather_span span) {
+static void add_gather(struct span_search *search, struct gather_span span) {
     struct spans *spans = search->spans;
     if (spans->gather_count == search->gather_capacity) {
         int capacity = 2 * search->gather_capacity + search->units->unit_count;
@@ -41,7 +41,8 @@ static void add_gather(struct search *search, struct gather_span span) {
     spans->gathers[spans->gather_count++] = span;
 }
 
-static bool is_kept_gathered(const struct search *search, const struct gather_span *span, int op) {
+static bool is_kept_gathered(const struct span_search *search, const struct gather_span *span,
+                             int op) {
     int forward = search->graph->forward_count;
     return search->sharding->units[span->unit].keep_gathered && span->last < forward &&
            op >= forward;
@@ -49,7 +50,7 @@ static bool is_kept_gathered(const struct search *search, const struct gather_sp
 
 /* Extend the newest gather span of the unit to op `op`, or start a new span. is_adjacent: no op
  * has used other units' params since the last use. */
-static void record_param_use(struct search *search, int unit, int op, bool is_adjacent) {
+static void record_param_use(struct span_search *search, int unit, int op, bool is_adjacent) {
     int newest = search->span_of_unit[unit];
     struct gather_span *span = newest < 0 ? NULL : &search->spans->gathers[newest];
     if (span != NULL && (is_adjacent || span->last == op || is_kept_gathered(search, span, op))) {
@@ -62,7 +63,7 @@ static void record_param_use(struct search *search, int unit, int op, bool is_ad
 
 /* Find all uses of params. A use is adjacent if the previous op that used any params also used
  * this unit; otherwise ops that use other units may lie between. */
-static void find_param_uses(struct search *search) {
+static void find_param_uses(struct span_search *search) {
     const struct graph *graph = search->graph;
     for (int i = 0; i < graph->op_count; i++) {
         const struct op *op = &graph->ops[i];
@@ -85,14 +86,14 @@ static void find_param_uses(struct search *search) {
 
 /* The set of units that are gathered at the current position of the schedule. */
 struct gather_state {
-    const struct search *search;
+    const struct span_search *search;
     int *active; /* gather spans that are active at this position, unordered */
     int active_count;
     int64_t elements;     /* sum of the elements of the active spans */
     int64_t elements_max; /* upper limit of `elements` */
 };
 
-static int64_t gathered_elements(const struct search *search, int span) {
+static int64_t gathered_elements(const struct span_search *search, int span) {
     return search->units->units[search->spans->gathers[span].unit].elements;
 }
 
@@ -111,7 +112,7 @@ static void remove_ended_spans(struct gather_state *gather_state, int at) {
 }
 
 static bool can_gather(const struct gather_state *gather_state, int span) {
-    const struct search *search = gather_state->search;
+    const struct span_search *search = gather_state->search;
     const struct sharding *sharding = search->sharding;
     if (sharding->live > 0 && gather_state->active_count >= sharding->live) {
         return false;
@@ -135,7 +136,7 @@ static int find_next_span_end(const struct gather_state *gather_state) {
     return end;
 }
 
-static void set_gather_positions(const struct search *search) {
+static void set_gather_positions(const struct span_search *search) {
     struct spans *spans = search->spans;
     const struct sharding *sharding = search->sharding;
     struct gather_state gather_state = {
@@ -164,14 +165,14 @@ static void set_gather_positions(const struct search *search) {
 }
 
 /* Return the unit whose gradients operand `index` holds, or -1. */
-static int gradient_unit(const struct search *search, const struct op *op, int index) {
+static int gradient_unit(const struct span_search *search, const struct op *op, int index) {
     bool gradient = is_operand_kind(search, op, index, TENSOR_PARAM_GRADIENT);
     return gradient ? unit_of_param_tensor(search, op->operands[index]) : -1;
 }
 
 /* Find the first and last op that writes each unit's gradients; first is -1 if no op writes them
  * or the unit is frozen. */
-static struct reduce_span *find_gradient_writers(const struct search *search) {
+static struct reduce_span *find_gradient_writers(const struct span_search *search) {
     const struct graph *graph = search->graph;
     int units = search->units->unit_count;
     struct reduce_span *writers = region_alloc(search->region, (size_t)units, sizeof *writers);
@@ -190,7 +191,7 @@ static struct reduce_span *find_gradient_writers(const struct search *search) {
     return writers;
 }
 
-static void find_reduce_spans(const struct search *search) {
+static void find_reduce_spans(const struct span_search *search) {
     const struct graph *graph = search->graph;
     struct spans *spans = search->spans;
     struct reduce_span *writers = find_gradient_writers(search);
@@ -207,7 +208,7 @@ static void find_reduce_spans(const struct search *search) {
     }
 }
 
-static void set_accumulate_positions(const struct search *search) {
+static void set_accumulate_positions(const struct span_search *search) {
     struct spans *spans = search->spans;
     for (int i = 0; i < spans->reduce_count; i++) {
         struct reduce_span *span = &spans->reduces[i];
@@ -226,13 +227,13 @@ void spans_find(const struct graph *graph, const struct unit_table *units,
     ASSERT(sharding->shard >= 1 && sharding->prefetch >= 0 && sharding->live >= 0);
     *spans = (struct spans){0};
     size_t count = (size_t)units->unit_count;
-    struct search search = {.graph = graph,
-                            .units = units,
-                            .sharding = sharding,
-                            .region = region,
-                            .spans = spans,
-                            .span_of_unit = region_alloc(region, count, sizeof(int)),
-                            .last_use = region_alloc(region, count, sizeof(int))};
+    struct span_search search = {.graph = graph,
+                                 .units = units,
+                                 .sharding = sharding,
+                                 .region = region,
+                                 .spans = spans,
+                                 .span_of_unit = region_alloc(region, count, sizeof(int)),
+                                 .last_use = region_alloc(region, count, sizeof(int))};
     for (size_t unit = 0; unit < count; unit++) {
         search.span_of_unit[unit] = -1;
     }

@@ -15,7 +15,7 @@ const struct zero_row *zero_row(int stage) {
 }
 
 /* A substring of the run key's text, not NUL-terminated. */
-struct text_part {
+struct text_slice {
     const char *text; /* first character; not NUL-terminated */
     size_t length;    /* bytes of the part */
 };
@@ -29,14 +29,14 @@ struct override_parser {
 
 /* Remove the part before the first `separator` from *rest, and return it without surrounding
  * spaces. */
-static struct text_part take_next_part(struct text_part *rest, char separator) {
+static struct text_slice take_next_part(struct text_slice *rest, char separator) {
     const char *found = memchr(rest->text, separator, rest->length);
-    struct text_part text_part = *rest;
+    struct text_slice text_part = *rest;
     if (found == NULL) {
-        *rest = (struct text_part){rest->text + rest->length, 0};
+        *rest = (struct text_slice){rest->text + rest->length, 0};
     } else {
         text_part.length = (size_t)(found - rest->text);
-        *rest = (struct text_part){found + 1, rest->length - text_part.length - 1};
+        *rest = (struct text_slice){found + 1, rest->length - text_part.length - 1};
     }
     while (text_part.length > 0 && *text_part.text == ' ') {
         text_part.text++;
@@ -48,11 +48,11 @@ static struct text_part take_next_part(struct text_part *rest, char separator) {
     return text_part;
 }
 
-static bool part_equals(struct text_part text_part, const char *text) {
+static bool part_equals(struct text_slice text_part, const char *text) {
     return strlen(text) == text_part.length && memcmp(text, text_part.text, text_part.length) == 0;
 }
 
-static bool matches_unit(struct text_part pattern, const char *unit) {
+static bool matches_unit(struct text_slice pattern, const char *unit) {
     if (pattern.length > 0 && pattern.text[pattern.length - 1] == '*') {
         return strncmp(unit, pattern.text, pattern.length - 1) == 0;
     }
@@ -60,7 +60,7 @@ static bool matches_unit(struct text_part pattern, const char *unit) {
 }
 
 static enum status unknown_unit_fault(const struct override_parser *override_parser,
-                                      struct text_part name) {
+                                      struct text_slice name) {
     struct region scratch = {0};
     char unknown[NAME_BYTES] = "";
     struct text unknown_text = text_over(unknown, sizeof unknown);
@@ -81,16 +81,16 @@ static enum status unknown_unit_fault(const struct override_parser *override_par
 }
 
 static enum status setting_fault(const struct override_parser *override_parser,
-                                 struct text_part setting) {
+                                 struct text_slice setting) {
     return fault_set(override_parser->fault, STATUS_INPUT, override_parser->subject,
                      "write zero:0 to zero:3, keep_gathered:true or keep_gathered:false",
                      "\"%.*s\" is not a valid unit setting", (int)setting.length, setting.text);
 }
 
 static enum status read_setting(const struct override_parser *override_parser,
-                                struct text_part setting, struct unit_strategy *strategy) {
-    struct text_part value = setting;
-    struct text_part key = take_next_part(&value, ':');
+                                struct text_slice setting, struct unit_strategy *strategy) {
+    struct text_slice value = setting;
+    struct text_slice key = take_next_part(&value, ':');
     value = take_next_part(&value, '\0');
     if (part_equals(key, "zero") && value.length == 1 && *value.text >= '0' &&
         *value.text < '0' + ZERO_STAGE_COUNT) {
@@ -105,8 +105,8 @@ static enum status read_setting(const struct override_parser *override_parser,
 }
 
 static enum status read_override(const struct override_parser *override_parser,
-                                 struct text_part settings) {
-    struct text_part name = take_next_part(&settings, '=');
+                                 struct text_slice settings) {
+    struct text_slice name = take_next_part(&settings, '=');
     const struct unit_table *units = override_parser->units;
     bool found = false;
     for (int unit = 0; unit < units->unit_count; unit++) {
@@ -114,7 +114,7 @@ static enum status read_override(const struct override_parser *override_parser,
             continue;
         }
         found = true;
-        struct text_part rest = settings;
+        struct text_slice rest = settings;
         do {
             TRY(read_setting(override_parser, take_next_part(&rest, ';'),
                              &override_parser->strategies[unit]));
@@ -137,7 +137,7 @@ enum status strategy_read(const struct strategy_keys *keys, const struct unit_ta
             (struct unit_strategy){.zero = keys->zero, .keep_gathered = keys->keep_gathered};
     }
     const char *text = keys->overrides != NULL ? keys->overrides : "";
-    struct text_part rest = {text, strlen(text)};
+    struct text_slice rest = {text, strlen(text)};
     while (rest.length > 0) {
         TRY(read_override(&override_parser, take_next_part(&rest, ',')));
     }

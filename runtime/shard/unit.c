@@ -5,15 +5,15 @@
 #include "runtime/shard/pattern.h"
 #include "runtime/shard/wrap.h"
 
-struct layout {
+struct unit_layout {
     const struct blueprint *blueprint;
     struct wrapping wrapping;
     const bool *frozen; /* [param_count] true: the parameter is not trained */
     struct unit *units;
     int unit_count;
-    int *unit_of_param; /* [param_count] */
+    int *unit_of_param; /* [param_count] */ /* [param_count] */
     struct unit_param *params;
-    int *position_of_param; /* [param_count] */
+    int *position_of_param; /* [param_count] index in `params` */ /* [param_count] */
 };
 
 static enum status read_frozen(const struct blueprint *blueprint,
@@ -51,7 +51,7 @@ static enum param_kind first_kind_of_product(enum param_kind kind) {
 
 /* One matrix product may compute q, k and v (graph_param_span_tensor), so they must be in the same
  * unit and frozen together. */
-static enum status check_qkv_together(const struct layout *layout,
+static enum status check_qkv_together(const struct unit_layout *layout,
                                       const struct unit_options *options, struct fault *fault) {
     const struct blueprint *blueprint = layout->blueprint;
     for (int i = 0; i < blueprint->param_count; i++) {
@@ -93,7 +93,7 @@ static struct unit make_unit(const struct wrapping *wrapping, int group, bool fr
 }
 
 /* Number the units in the order of their first parameters. */
-static void number_units(struct layout *layout, struct region *region) {
+static void number_units(struct unit_layout *layout, struct region *region) {
     int kinds = 2 * layout->wrapping.group_count;
     int *numbers = region_alloc(region, (size_t)kinds, sizeof *numbers);
     memset(numbers, 0xff, (size_t)kinds * sizeof *numbers); /* -1: no number yet */
@@ -110,7 +110,7 @@ static void number_units(struct layout *layout, struct region *region) {
     }
 }
 
-static void add_unit_param(struct layout *layout, int param, int placed) {
+static void add_unit_param(struct unit_layout *layout, int param, int placed) {
     struct unit *unit = &layout->units[layout->unit_of_param[param]];
     int64_t elements = param_elements(&layout->blueprint->params[param]);
     layout->position_of_param[param] = placed;
@@ -123,7 +123,7 @@ static void add_unit_param(struct layout *layout, int param, int placed) {
 }
 
 /* Assign offsets in every unit: matrices in blueprint order, then vectors, then padding. */
-static void place_params(struct layout *layout, int64_t world, struct region *region) {
+static void place_params(struct unit_layout *layout, int64_t world, struct region *region) {
     const struct blueprint *blueprint = layout->blueprint;
     int *next = region_alloc(region, (size_t)layout->unit_count, sizeof *next);
     int placed = 0;
@@ -155,7 +155,7 @@ enum status unit_table_init(const struct blueprint *blueprint, const struct unit
     ASSERT(options->world >= 1);
     size_t params = (size_t)blueprint->param_count;
     const char *subject = options->wrap_subject != NULL ? options->wrap_subject : "strategy.units";
-    struct layout layout = {.blueprint = blueprint};
+    struct unit_layout layout = {.blueprint = blueprint};
     TRY(wrap_params(blueprint, options->wrap, subject, region, &layout.wrapping, fault));
     TRY(read_frozen(blueprint, options, region, &layout.frozen, fault));
     TRY(check_qkv_together(&layout, options, fault));

@@ -121,7 +121,7 @@ static enum status make_absolute(const char *path, char out[static PATH_BYTES],
         return fault_set(fault, STATUS_INPUT, "path", NULL, "is longer than %d characters",
                          PATH_BYTES / 2);
     }
-    file_join(folder, path, out, PATH_BYTES);
+    path_join(folder, path, out, PATH_BYTES);
     return OK;
 }
 
@@ -135,15 +135,15 @@ static enum status set_paths(struct tracker_setup *setup, const struct tracker_s
     if (strlen(setup->state_folder) + sizeof name + 2 > PATH_BYTES) {
         return fault_set(fault, STATUS_INPUT, "--state", NULL, "the path is too long");
     }
-    file_join(setup->state_folder, name, setup->manifest_path, PATH_BYTES);
-    file_join(setup->state_folder, "tracker.db", setup->store_path, PATH_BYTES);
-    file_join(setup->state_folder, "roster.yaml", setup->allow_list_path, PATH_BYTES);
-    file_join(setup->state_folder, "identity", setup->identity_path, PATH_BYTES);
-    file_join(setup->state_folder, "operator.key", setup->operator_key_path, PATH_BYTES);
-    file_join(setup->state_folder, "rollback.json", setup->order_path, PATH_BYTES);
-    file_join(setup->state_folder, "waiting.json", setup->waiting_path, PATH_BYTES);
-    file_join(setup->state_folder, "continue.json", setup->continue_path, PATH_BYTES);
-    file_join(setup->state_folder, DELEGATION_FILE_NAME, setup->delegation_path, PATH_BYTES);
+    path_join(setup->state_folder, name, setup->manifest_path, PATH_BYTES);
+    path_join(setup->state_folder, "tracker.db", setup->store_path, PATH_BYTES);
+    path_join(setup->state_folder, "roster.yaml", setup->allow_list_path, PATH_BYTES);
+    path_join(setup->state_folder, "identity", setup->identity_path, PATH_BYTES);
+    path_join(setup->state_folder, "operator.key", setup->operator_key_path, PATH_BYTES);
+    path_join(setup->state_folder, "rollback.json", setup->order_path, PATH_BYTES);
+    path_join(setup->state_folder, "waiting.json", setup->waiting_path, PATH_BYTES);
+    path_join(setup->state_folder, "continue.json", setup->continue_path, PATH_BYTES);
+    path_join(setup->state_folder, DELEGATION_FILE_NAME, setup->delegation_path, PATH_BYTES);
     if (args->allow_list_path != NULL) {
         TRY(make_absolute(args->allow_list_path, setup->allow_list_path, fault));
     }
@@ -175,7 +175,7 @@ static bool manifest_copy_path(const struct tracker_setup *setup, const char *ru
     char folder[PATH_BYTES];
     const char *name = strrchr(setup->manifest_path, '/');
     file_parent_folder(run_path, folder, sizeof folder);
-    file_join(folder, name == NULL ? setup->manifest_path : name + 1, path, PATH_BYTES);
+    path_join(folder, name == NULL ? setup->manifest_path : name + 1, path, PATH_BYTES);
     return access(folder, W_OK) == 0;
 }
 

@@ -11,8 +11,8 @@
 
 /* ---- snapshots ---- */
 
-/* Adds to the fault of a save what is lost with it. */
-static void name_unsaved_steps(const struct training *training, struct fault *fault) {
+/* Adds to the fault of a failed save how many steps are lost with it. */
+static void add_unsaved_steps(const struct training *training, struct fault *fault) {
     char valid[NAME_BYTES] = "";
     size_t length = strlen(fault->reason);
     if (training->saved_step >= 0) {
@@ -40,7 +40,7 @@ static enum status save_snapshot(void *owner, struct fault *fault) {
     enum status status =
         trainer_write_snapshot(trainer, training->step, values, ARRAY_COUNT(values), fault);
     if (status != OK) {
-        name_unsaved_steps(training, fault);
+        add_unsaved_steps(training, fault);
         return status;
     }
     training->saved_step = training->step;
@@ -50,7 +50,8 @@ static enum status save_snapshot(void *owner, struct fault *fault) {
     return OK;
 }
 
-/* Sets the remedy after a failure of the device. The state of a failed device is not saved. */
+/* Sets the remedy for a failure of the device: the state of a failed device is not saved, so the
+ * run resumes from the newest snapshot. */
 static enum status set_resume_remedy(const struct training *training, enum status status,
                                      struct fault *fault) {
     if (training->saved_step < 0) {
@@ -64,8 +65,9 @@ static enum status set_resume_remedy(const struct training *training, enum statu
     return status;
 }
 
-/* Data that became unreadable after the first step of this start are a failure, not invalid input,
- * because invalid input must change nothing. The last completed step is saved. */
+/* Handles data that became unreadable. After the first step of this start, this is STATUS_FAILED
+ * and not STATUS_INPUT, because after invalid input nothing may have changed. The last completed
+ * step is saved. */
 static enum status handle_data_failure(struct training *training, enum status status,
                                        struct fault *fault) {
     struct session *session = &training->trainer.session;
@@ -97,7 +99,7 @@ static enum status record_step(struct training *training, bool skipped, struct f
 }
 
 /* The steps after `step` and up to `last` that are multiples of `period`; 0 if it is 0. */
-static int64_t count_due(int64_t period, int64_t step, int64_t last) {
+static int64_t count_multiples(int64_t period, int64_t step, int64_t last) {
     return period > 0 ? last / period - step / period : 0;
 }
 
@@ -114,16 +116,17 @@ static double evaluation_seconds(const struct training *training) {
                                               (3 * (double)step_rows_at_once(session));
 }
 
-/* The expected seconds of everything but steps until this start ends. */
-static double other_seconds(const struct training *training) {
+/* The expected seconds of evaluations, saves and the export until this start ends. */
+static double expected_seconds_between_steps(const struct training *training) {
     const struct trainer *trainer = &training->trainer;
     const struct settings *settings = &trainer->session.settings;
-    const int64_t last = training->until - 1; /* the end has an evaluation and a save in any case */
+    /* the last step is always followed by an evaluation and a save */
+    const int64_t last = training->until - 1;
     double seconds = training->save_seconds *
-                     (double)(1 + count_due(settings->snapshot_every, training->step, last));
+                     (double)(1 + count_multiples(settings->snapshot_every, training->step, last));
     if (trainer->validation.file_count > 0) {
         seconds += evaluation_seconds(training) *
-                   (double)(1 + count_due(settings->eval_every, training->step, last));
+                   (double)(1 + count_multiples(settings->eval_every, training->step, last));
     }
     if (training->until == settings->steps) {
         seconds += training->save_seconds * (double)trainer->outputs.export.bytes /
@@ -154,10 +157,10 @@ static enum status execute_step(struct training *training, struct fault *fault) 
     training->microbatch_seconds = seconds / (double)microbatches;
     training->step++;
     metrics_write_step(&trainer->metrics, training->step, &result, seconds);
-    const struct progress_at at = {.step = training->step,
-                                   .until = training->until,
-                                   .steps = session->settings.steps,
-                                   .other_s = other_seconds(training)};
+    const struct progress_position at = {.step = training->step,
+                                         .until = training->until,
+                                         .steps = session->settings.steps,
+                                         .other_s = expected_seconds_between_steps(training)};
     progress_show_step(&trainer->progress, &at, &result, seconds);
     return record_step(training, result.skipped, fault);
 }
@@ -240,7 +243,8 @@ static void log_length(const struct training *training) {
     log_line(LOG_INFO, "%lld step%s of %lld tokens: %.3g passes over the data",
              (long long)settings->steps, settings->steps == 1 ? "" : "s",
              (long long)settings->batch_tokens, data_passes(settings, &trainer->train));
-    if (training->step < last && count_due(settings->snapshot_every, training->step, last) == 0) {
+    if (training->step < last &&
+        count_multiples(settings->snapshot_every, training->step, last) == 0) {
         log_line(
             LOG_INFO,
             "no snapshot is due before the end, so a crash loses all steps%s; set snapshot.every",

@@ -40,7 +40,7 @@ static enum status check_same_model(const struct trainer *trainer, const struct 
     struct region region = {0};
     size_t length;
     char *config = region_alloc(&region, CONFIG_BYTES_MAX, 1);
-    file_join(snapshot->path, "config.json", path, sizeof path);
+    path_join(snapshot->path, "config.json", path, sizeof path);
     enum status status = file_read_text(path, config, CONFIG_BYTES_MAX, &length, fault);
     if (status == OK && (length != trainer->outputs.config_length ||
                          memcmp(config, trainer->outputs.config_text, length) != 0)) {
@@ -130,7 +130,8 @@ static enum status check_first_rows(struct training *training, struct fault *fau
     return training->fresh ? step_check_data(session, &source, training->cursor, fault) : OK;
 }
 
-/* Renames the folder of an old run, when no later stage can reject the new run. */
+/* Renames the folder of an earlier run. This is done late, when no further stage can reject the new
+ * run. */
 static enum status set_aside_earlier_files(struct training *training, struct fault *fault) {
     struct session *session = &training->trainer.session;
     if (!session_is_rank0(session)) {
@@ -179,7 +180,7 @@ static void log_lost_steps(const struct training *training) {
 
 static enum status open_metrics(struct training *training, struct fault *fault) {
     struct trainer *trainer = &training->trainer;
-    trainer_plan_memories(trainer);
+    trainer_allocate_memory_reports(trainer);
     if (!session_is_rank0(&trainer->session)) {
         return OK;
     }
@@ -196,26 +197,26 @@ enum status training_prepare(struct training *training, bool fresh, struct fault
     trainer->stop_subject = "run";
     training->fresh = fresh;
     session->disk.keeps_earlier_files = fresh;
-    TRY(trainer_end_stage(trainer, OK, fault));
-    TRY(trainer_end_stage(
+    TRY(trainer_agree_on_stage(trainer, OK, fault));
+    TRY(trainer_agree_on_stage(
         trainer,
         locks ? resume_lock(&session->settings, &training->lock_fd, &training->made_folder, fault)
               : OK,
         fault));
-    TRY(trainer_end_stage(trainer, open_data(training, fault), fault));
-    TRY(trainer_end_stage(trainer, build_program(session, fault), fault));
-    TRY(trainer_end_stage(trainer, trainer_compare_ranks(trainer, &training->data_hash, fault),
-                          fault));
-    TRY(trainer_end_stage(trainer, session_bind(session, fault), fault));
-    TRY(trainer_end_stage(trainer, session_connect(session, fault), fault));
-    TRY(trainer_end_stage(trainer, describe_training(trainer, fault), fault));
-    TRY(trainer_end_stage(trainer, load_state(training, fault), fault));
-    TRY(trainer_end_stage(trainer, step_trace_plan(session, &training->trace, fault), fault));
-    TRY(trainer_end_stage(trainer, trainer_plan_export(trainer, fault), fault));
-    TRY(trainer_end_stage(trainer, check_first_rows(training, fault), fault));
-    TRY(trainer_end_stage(trainer, set_aside_earlier_files(training, fault), fault));
-    TRY(trainer_end_stage(trainer, make_writer(training, fault), fault));
-    return trainer_end_stage(trainer, open_metrics(training, fault), fault);
+    TRY(trainer_agree_on_stage(trainer, open_data(training, fault), fault));
+    TRY(trainer_agree_on_stage(trainer, build_program(session, fault), fault));
+    TRY(trainer_agree_on_stage(trainer, trainer_compare_ranks(trainer, &training->data_hash, fault),
+                               fault));
+    TRY(trainer_agree_on_stage(trainer, session_bind(session, fault), fault));
+    TRY(trainer_agree_on_stage(trainer, session_connect(session, fault), fault));
+    TRY(trainer_agree_on_stage(trainer, describe_training(trainer, fault), fault));
+    TRY(trainer_agree_on_stage(trainer, load_state(training, fault), fault));
+    TRY(trainer_agree_on_stage(trainer, step_trace_plan(session, &training->trace, fault), fault));
+    TRY(trainer_agree_on_stage(trainer, trainer_plan_export(trainer, fault), fault));
+    TRY(trainer_agree_on_stage(trainer, check_first_rows(training, fault), fault));
+    TRY(trainer_agree_on_stage(trainer, set_aside_earlier_files(training, fault), fault));
+    TRY(trainer_agree_on_stage(trainer, make_writer(training, fault), fault));
+    return trainer_agree_on_stage(trainer, open_metrics(training, fault), fault);
 }
 
 void training_finish(struct training *training) {

@@ -99,8 +99,8 @@ int64_t metrics_find_interrupted(const char *path, struct region *region) {
     return step;
 }
 
-/* Finds the incomplete line at the end of the file: *tail, in `buffer`, is its text, and the result
- * its length in bytes; 0 if there is none, or the path is no regular file. */
+/* Finds an incomplete line at the end of the file. Sets *tail to its text, in `buffer`, and returns
+ * its length in bytes; 0 if there is none, or if the path is not a regular file. */
 static size_t read_incomplete_line(const char *path, char *buffer, const char **tail) {
     const size_t count = read_tail(path, buffer);
     if (count == 0) {
@@ -111,8 +111,8 @@ static size_t read_incomplete_line(const char *path, char *buffer, const char **
     return count - (size_t)(*tail - buffer);
 }
 
-/* A process or machine that crashed during a write may leave part of a line, or zeros. They are
- * removed, so that every line of the file is complete; a line of any other text is ended. */
+/* Makes every line of the file complete: removes part of a metrics line or zeros at the end, which
+ * a crash during a write may leave, and ends a line of any other text with a line break. */
 static void repair_end(int fd, const char *path, struct region *region) {
     static const char START[] = "{\"kind\": \"";
     char *buffer = region_alloc(region, TAIL_BYTES, 1);
@@ -170,14 +170,14 @@ static void add_number(struct text *line, const char *name, double value) {
     }
 }
 
-static struct text begin_line_in(char *buffer, size_t capacity, const char *kind) {
+static struct text begin_line_in_buffer(char *buffer, size_t capacity, const char *kind) {
     struct text line = text_over(buffer, capacity);
     text_add(&line, "{\"kind\": \"%s\", \"time\": %.3f", kind, clock_unix_s());
     return line;
 }
 
 static struct text begin_line(const struct metrics *metrics, const char *kind) {
-    return begin_line_in(metrics->line, metrics->line_bytes, kind);
+    return begin_line_in_buffer(metrics->line, metrics->line_bytes, kind);
 }
 
 /* Writes the whole line or nothing. */
@@ -232,7 +232,7 @@ void metrics_write_start(struct metrics *metrics, const struct session *session,
     char *buffer = region_alloc(metrics->region, room, 1);
     char host[256] = "unknown";
     char hash[HASH_HEX_BYTES];
-    struct text line = begin_line_in(buffer, room, "start");
+    struct text line = begin_line_in_buffer(buffer, room, "start");
     gethostname(host, sizeof host - 1);
     text_add(&line, ", \"format\": 1, \"version\": \"%s\", \"host\": ", version);
     text_add_json(&line, host);

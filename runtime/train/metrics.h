@@ -13,7 +13,8 @@ struct metrics {
     char *line;            /* [line_bytes]: buffer for the text of one line */
     size_t line_bytes;     /* capacity of `line` */
     int ranks;             /* number of ranks of the site */
-    int64_t lost_lines;    /* lines that could not be written, since the last line that was */
+    /* number of lines that could not be written since the last line that was written */
+    int64_t lost_lines;
 };
 
 /* The memory use of one rank. */
@@ -47,7 +48,8 @@ struct metrics_round {
 };
 
 /* Each of these functions writes one line of metrics, completely or not at all. Failed writes never
- * end the run: the first one is logged, and the number of missing lines once writing works. */
+ * end the run: the first one is logged, and later, when writing works again, the number of missing
+ * lines. */
 void metrics_write_start(struct metrics *metrics, const struct session *session,
                          const char *version);
 void metrics_write_step(struct metrics *metrics, int64_t step, const struct step_result *result,

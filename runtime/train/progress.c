@@ -36,7 +36,7 @@ static void add_memory(struct text *line, const struct progress *progress) {
     }
 }
 
-void progress_show_step(struct progress *progress, const struct progress_at *at,
+void progress_show_step(struct progress *progress, const struct progress_position *at,
                         const struct step_result *result, double seconds) {
     double weight = progress->smooth_s == 0 ? 1 : SMOOTHING;
     progress->smooth_s += weight * (seconds - progress->smooth_s);

@@ -16,14 +16,14 @@ void progress_init(struct progress *progress, const struct session *session);
 
 /* Progress of a run: `step` is the number of completed steps, `until` the step after which this
  * process ends, and `steps` the number of steps of the run. */
-struct progress_at {
+struct progress_position {
     int64_t step, until, steps; /* completed steps; last step of this process; steps of the run */
     double other_s; /* expected seconds of evaluations, snapshots and the export until the end */
 };
 
 /* progress_show_step: shows the result of a step that took `seconds`, and the estimated time until
  * step at->until is complete. */
-void progress_show_step(struct progress *progress, const struct progress_at *at,
+void progress_show_step(struct progress *progress, const struct progress_position *at,
                         const struct step_result *result, double seconds);
 
 /* progress_show_line: writes a permanent line, for example about an evaluation or a snapshot. */

@@ -19,7 +19,7 @@ enum status resume_lock(const struct settings *settings, int *fd, bool *made, st
     const bool is_new = !file_exists(settings->stem);
     enum status status = file_make_folders(settings->stem, fault);
     if (status == OK) {
-        file_join(settings->stem, "lock", path, sizeof path);
+        path_join(settings->stem, "lock", path, sizeof path);
         status = file_lock(path, &opened, holder, fault);
     }
     if (status == STATUS_FAILED) { /* nothing has changed */
@@ -40,9 +40,9 @@ enum status resume_lock(const struct settings *settings, int *fd, bool *made, st
 
 void resume_remove_folder(const struct settings *settings) {
     char path[2 * PATH_BYTES];
-    file_join(settings->stem, "lock", path, sizeof path);
+    path_join(settings->stem, "lock", path, sizeof path);
     (void)unlink(path);
-    (void)rmdir(settings->stem); /* fails if there are other files, which is intended */
+    (void)rmdir(settings->stem); /* rmdir fails if the folder contains files, which must stay */
 }
 
 enum status resume_set_aside_files(const struct settings *settings, struct fault *fault) {
@@ -124,7 +124,8 @@ enum status resume_check(const struct settings *settings, const struct snapshot 
             continue;
         }
         if (strcmp(key->name, "eval.every") == 0) {
-            continue; /* it is shared so that the members of a swarm evaluate the same rounds */
+            /* the key is shared only so that the members of a swarm evaluate the same rounds */
+            continue;
         }
         if (strcmp(key->name, "steps") == 0) { /* a finished run can be extended */
             TRY(log_new_length(settings, snapshot, old_value, fault));

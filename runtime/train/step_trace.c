@@ -64,7 +64,7 @@ enum status step_trace_plan(struct session *session, struct step_trace *trace,
 void step_trace_before(struct session *session, struct step_trace *trace, int64_t step) {
     bool wanted = trace->last > 0 && step >= trace->first && step <= trace->last;
     session->bound.trace = wanted ? &trace->trace : NULL;
-    trace->begun = trace->begun || wanted;
+    trace->has_begun = trace->has_begun || wanted;
 }
 
 /* All ranks append to one file, in the order of their rank numbers. */
@@ -106,10 +106,10 @@ static void log_overlaps(const struct session *session, const struct step_trace 
 void step_trace_after(struct session *session, struct step_trace *trace, int64_t step, bool ends) {
     struct fault fault;
     session->bound.trace = NULL;
-    if (!trace->begun || (step < trace->last && !ends)) {
+    if (!trace->has_begun || (step < trace->last && !ends)) {
         return;
     }
-    trace->begun = false;
+    trace->has_begun = false;
     trace->last = 0;
     const struct trace_overlap mine = trace_compute_overlap(&trace->trace);
     enum status status = write_in_turn(session, trace, &fault);

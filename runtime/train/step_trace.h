@@ -8,7 +8,7 @@
 
 struct step_trace {
     int64_t first, last; /* first and last step to record, counted from 1; last 0: none */
-    bool begun;          /* whether at least one step was recorded */
+    bool has_begun;      /* whether at least one step was recorded */
     struct trace trace;  /* times of the instructions of one step */
     /* [ranks]: overlap of communication and compute on each rank */
     struct trace_overlap *overlaps;

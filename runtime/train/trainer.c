@@ -11,8 +11,8 @@
 
 /* ---- before seal ---- */
 
-enum status trainer_end_stage(const struct trainer *trainer, enum status mine,
-                              struct fault *fault) {
+enum status trainer_agree_on_stage(const struct trainer *trainer, enum status mine,
+                                   struct fault *fault) {
     if (mine == OK && stop_requested()) {
         mine = fault_set(fault, STATUS_STOPPED, trainer->stop_subject, NULL,
                          "stopped, as requested by a signal");
@@ -57,8 +57,8 @@ void trainer_add_copy(struct trainer *trainer, const char *file, const char *pre
                       enum param_view view) {
     struct session *session = &trainer->session;
     const struct snapshot_group saved = {
-        .file = file, .prefix = prefix, .set = rank_parts_of_copy(session, view, PART_SAVED)};
-    const struct tensor_set resident = rank_parts_of_copy(session, view, PART_STORED);
+        .file = file, .prefix = prefix, .set = rank_parts_of_view(session, view, PART_SAVED)};
+    const struct tensor_set resident = rank_parts_of_view(session, view, PART_STORED);
     trainer_add_group(trainer, &saved, &resident);
 }
 
@@ -109,7 +109,7 @@ enum status trainer_make_writer(struct trainer *trainer, struct fault *fault) {
     return snapshot_writer_init(&args, &session->region, &outputs->writer, fault);
 }
 
-void trainer_plan_memories(struct trainer *trainer) {
+void trainer_allocate_memory_reports(struct trainer *trainer) {
     struct session *session = &trainer->session;
     size_t ranks = (size_t)session_rank_count(session);
     trainer->memories = region_alloc(&session->region, ranks, sizeof *trainer->memories);
@@ -195,14 +195,14 @@ enum status trainer_exchange_memory(struct trainer *trainer, struct fault *fault
 
 /* ---- end ---- */
 
-enum status trainer_conclude(struct trainer *trainer, const struct trainer_callbacks *acts,
+enum status trainer_conclude(struct trainer *trainer, const struct trainer_callbacks *callbacks,
                              void *owner, bool finished, bool evaluates, struct fault *fault) {
-    TRY(acts->save(owner, fault));
+    TRY(callbacks->save(owner, fault));
     if (evaluates) {
-        TRY(acts->evaluate(owner, fault));
+        TRY(callbacks->evaluate(owner, fault));
     }
     if (finished) {
-        TRY(acts->export_model(owner, fault));
+        TRY(callbacks->export_model(owner, fault));
         progress_show_line(&trainer->progress, "model written to %s",
                            trainer->outputs.export.folder);
     }

@@ -45,13 +45,13 @@ struct trainer {
 
 /* ---- functions to call before the seal ---- */
 
-/* trainer_end_stage: returns the outcome of a stage, which is the same on all ranks; `mine` is the
- * outcome of this rank. Ranks may communicate only in a stage that does nothing else, so that every
- * rank executes it.
+/* trainer_agree_on_stage: returns the outcome of a stage, which is the same on all ranks; `mine` is
+ * the outcome of this rank. Ranks may communicate only in a stage that does nothing else, so that
+ * every rank executes it.
  * errors  the status `mine` if it is not OK on this rank; STATUS_STOPPED when the process was asked
  *         to stop */
-MUST_CHECK enum status trainer_end_stage(const struct trainer *trainer, enum status mine,
-                                         struct fault *fault);
+MUST_CHECK enum status trainer_agree_on_stage(const struct trainer *trainer, enum status mine,
+                                              struct fault *fault);
 
 /* trainer_open_data: opens the token files of data.train and data.validation.
  * errors  those of data_open_run */
@@ -84,8 +84,8 @@ MUST_CHECK enum status trainer_plan_export(struct trainer *trainer, struct fault
  * errors  those of snapshot_writer_init */
 MUST_CHECK enum status trainer_make_writer(struct trainer *trainer, struct fault *fault);
 
-/* trainer_plan_memories: allocates memory for the reports of all ranks. */
-void trainer_plan_memories(struct trainer *trainer);
+/* trainer_allocate_memory_reports: allocates memory for the reports of all ranks. */
+void trainer_allocate_memory_reports(struct trainer *trainer);
 
 /* ---- functions to call from the seal on ---- */
 
@@ -140,7 +140,7 @@ struct trainer_callbacks {
  * errors    those of the callbacks; STATUS_STOPPED when the process was asked to stop during the
  *           evaluation or the export, after the state was saved */
 MUST_CHECK enum status trainer_conclude(struct trainer *trainer,
-                                        const struct trainer_callbacks *acts, void *owner,
+                                        const struct trainer_callbacks *callbacks, void *owner,
                                         bool finished, bool evaluates, struct fault *fault);
 
 /* trainer_end_metrics: writes the last lines of the metrics: the memory use of every rank, as in

@@ -79,7 +79,8 @@ static bool find_line_value(const char *text, const char *name, uint64_t *value)
 
 /* Find the cgroup folder of this process: the path in the controller's line, as in
  * "4:memory:/a/b". */
-static bool cgroup_folder(const char *text, const char *controller, char *folder, size_t capacity) {
+static bool find_cgroup_folder(const char *text, const char *controller, char *folder,
+                               size_t capacity) {
     const char *line = text;
     while (line != NULL && *line != '\0') {
         const char *names = strchr(line, ':');
@@ -188,7 +189,7 @@ static void apply_cgroup_limits(const char *root, struct machine *machine) {
     for (size_t i = 0; i < ARRAY_COUNT(CGROUPS); i++) {
         char below[SYSTEM_PATH_BYTES - 64];
         char folder[SYSTEM_PATH_BYTES];
-        if (!cgroup_folder(groups, CGROUPS[i].controller, below, sizeof below)) {
+        if (!find_cgroup_folder(groups, CGROUPS[i].controller, below, sizeof below)) {
             continue;
         }
         for (int level = 0; level < CGROUP_LEVELS_MAX; level++) {
@@ -205,7 +206,7 @@ static void apply_cgroup_limits(const char *root, struct machine *machine) {
     }
 }
 
-static int count_affinity_cpus(void) {
+static int count_allowed_cpus(void) {
     cpu_set_t set;
     CPU_ZERO(&set);
     if (sched_getaffinity(0, sizeof set, &set) != 0) {
@@ -256,7 +257,7 @@ void machine_read(const char *root, struct machine *machine) {
     char text[STAT_TEXT_BYTES];
     uint64_t total_kib = 0;
     uint64_t available_kib = 0;
-    *machine = (struct machine){.cpu_count = count_affinity_cpus(), .isa = best_supported_isa()};
+    *machine = (struct machine){.cpu_count = count_allowed_cpus(), .isa = best_supported_isa()};
     if (read_text(root, "/proc/meminfo", text, sizeof text) &&
         find_line_value(text, "MemTotal:", &total_kib)) {
         (void)find_line_value(text, "MemAvailable:", &available_kib);

@@ -15,7 +15,8 @@ struct machine {
     uint64_t memory_total_bytes;     /* memory of the machine, or its lowest cgroup limit */
     uint64_t memory_available_bytes; /* memory that a process could use now without swapping */
     bool is_memory_limited;          /* memory_total_bytes is a cgroup limit */
-    int cpu_count;   /* CPUs that affinity and cgroup quota let this process use; at least 1 */
+    /* number of CPUs that this process may use by its affinity and cgroup quota; at least 1 */
+    int cpu_count;
     double clock_hz; /* the highest known clock rate; 0: unknown */
     char cpu_name[MACHINE_NAME_BYTES];
     /* the best instruction set that kernels support: "scalar" ... "avx512_bf16" */

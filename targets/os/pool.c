@@ -5,10 +5,10 @@
 
 #include <string.h>
 
-/* Spinning covers the gap between two kernels of one step, tens of microseconds (a pause takes
- * 15 to 50 ns). Where threads share cores, a longer spin takes time from the threads it waits
- * for: with four threads on two busy cores an empty pool_run takes 0.4 ms at 2000 spins, 4 ms at
- * 20000. */
+/* A waiting thread first polls ("spins"), because the next kernel usually starts within tens of
+ * microseconds and one poll takes 15 to 50 ns. Where threads share cores, a longer spin takes time
+ * from the threads that it waits for: with four threads on two busy cores an empty pool_run takes
+ * 0.4 ms at 2000 spins, 4 ms at 20000. */
 enum { SPINS_BEFORE_SLEEP = 2000, WORKER_STACK_BYTES = 512 * 1024 };
 
 struct worker_start {
@@ -17,7 +17,7 @@ struct worker_start {
     _Atomic int is_copied; /* set when the worker has copied `pool` and `thread` */
 };
 
-static void run_items(struct pool *pool, int thread) {
+static void execute_items(struct pool *pool, int thread) {
     for (;;) {
         int64_t item = atomic_fetch_add_explicit(&pool->next_item, 1, memory_order_relaxed);
         if (item >= pool->item_count) {
@@ -72,7 +72,7 @@ static void *worker_main(void *argument) {
         if (atomic_load_explicit(&pool->stopping, memory_order_relaxed)) {
             return NULL;
         }
-        run_items(pool, thread);
+        execute_items(pool, thread);
         if (atomic_fetch_sub(&pool->busy, 1) == 1 && atomic_load(&pool->caller_sleeps)) {
             futex_wake(&pool->busy);
         }
@@ -125,7 +125,7 @@ void pool_run(struct pool *pool, pool_task *task, void *context, int64_t item_co
         pool->context = context;
         pool->item_count = item_count;
         post_work(pool);
-        run_items(pool, 0);
+        execute_items(pool, 0);
         wait_for_workers(pool);
     }
     pool->running = 0;

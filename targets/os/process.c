@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STATUS_TEXT_BYTES = 4096 };
+enum { STATUS_TEXT_BYTES = 4096 /* size of the text of /proc/self/status */ };
 
 /* Convert a line such as "RssAnon: 112 kB" to bytes; false when the line is missing. */
 static bool read_line_bytes(const char *text, const char *name, uint64_t *bytes) {

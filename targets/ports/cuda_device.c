@@ -33,7 +33,8 @@ enum status cuda_device_choose(const struct cuda_launcher *launcher, int count, 
         if (variables[i].value == NULL || !text_parse_i64(variables[i].value, &rank)) {
             continue;
         }
-        if (count == 1) { /* each rank sees one device, or all ranks share it */
+        /* the local rank does not matter: each rank sees its own device, or all ranks share one */
+        if (count == 1) {
             break;
         }
         if (rank < 0 || rank >= count) {
@@ -99,7 +100,8 @@ static CUresult read_properties(struct cuda_device *device) {
         read_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
                        &result) != 0;
     device->integrated = read_attribute(device, CU_DEVICE_ATTRIBUTE_INTEGRATED, &result) != 0;
-    CUresult ignored = CUDA_SUCCESS; /* only estimates use the clocks, so ignore errors */
+    /* an error is ignored, because only time estimates use the clock rates */
+    CUresult ignored = CUDA_SUCCESS;
     device->clock_khz = read_attribute(device, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, &ignored);
     device->memory_clock_khz =
         read_attribute(device, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, &ignored);

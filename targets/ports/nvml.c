@@ -8,10 +8,12 @@
 #include <unistd.h>
 
 enum {
-    SENSOR_GPU = 0,            /* NVML_TEMPERATURE_GPU */
+    SENSOR_GPU = 0,
+    /* NVML_TEMPERATURE_GPU */ /* NVML_TEMPERATURE_GPU */
     ECC_UNCORRECTED = 1,       /* NVML_MEMORY_ERROR_TYPE_UNCORRECTED */
-    ECC_SINCE_DRIVER_LOAD = 0, /* NVML_VOLATILE_ECC */
-    PROCESSES_MAX = 64,        /* maximum number of processes read from one device */
+    ECC_SINCE_DRIVER_LOAD = 0,
+    /* NVML_VOLATILE_ECC */ /* NVML_VOLATILE_ECC */
+    PROCESSES_MAX = 64,     /* maximum number of processes read from one device */
 };
 
 static const struct {
@@ -119,26 +121,27 @@ static unsigned read_process_list(list_processes *list, void *device,
     return count < PROCESSES_MAX ? count : PROCESSES_MAX;
 }
 
-/* Adds the processes of a list that are not known yet: a process with compute and graphics is in
- * both lists. */
-static int add_processes(list_processes *list, void *device, struct nvml_process *found, int held) {
+/* Adds the processes of one of NVML's lists to `found`, without those that are in it already: a
+ * process with compute and graphics is in two lists. */
+static int add_processes(list_processes *list, void *device, struct nvml_process *found,
+                         int found_count) {
     struct nvml_process listed[PROCESSES_MAX];
     unsigned count = read_process_list(list, device, listed);
-    for (unsigned i = 0; i < count && held < 2 * PROCESSES_MAX; i++) {
+    for (unsigned i = 0; i < count && found_count < 2 * PROCESSES_MAX; i++) {
         bool known = listed[i].pid == (unsigned)getpid() || listed[i].bytes == ~0ull;
-        for (int k = 0; k < held; k++) {
+        for (int k = 0; k < found_count; k++) {
             known = known || found[k].pid == listed[i].pid;
         }
         if (!known) {
-            found[held++] = listed[i];
+            found[found_count++] = listed[i];
         }
     }
-    return held;
+    return found_count;
 }
 
-static int find_largest_process(struct nvml_process *found, int held) {
+static int find_largest_process(struct nvml_process *found, int found_count) {
     int largest = 0;
-    for (int i = 1; i < held; i++) {
+    for (int i = 1; i < found_count; i++) {
         largest = found[i].bytes > found[largest].bytes ? i : largest;
     }
     return largest;
@@ -151,16 +154,16 @@ void nvml_largest_processes(const struct nvml *nvml, const char *bus, int count,
     if (nvml->device_by_bus(bus, &device) != 0) {
         return;
     }
-    int held = add_processes(nvml->compute_processes, device, found, 0);
-    held = add_processes(nvml->graphics_processes, device, found, held);
-    for (int i = 0; i < count && held > 0; i++) {
+    int found_count = add_processes(nvml->compute_processes, device, found, 0);
+    found_count = add_processes(nvml->graphics_processes, device, found, found_count);
+    for (int i = 0; i < count && found_count > 0; i++) {
         char name[MACHINE_NAME_BYTES];
         char bytes[24];
-        int largest = find_largest_process(found, held);
+        int largest = find_largest_process(found, found_count);
         machine_process_name("", (int)found[largest].pid, name);
         text_add(text, "%s%s (pid %u) %s", i > 0 ? ", " : "", name, found[largest].pid,
                  text_format_bytes(found[largest].bytes, bytes));
-        found[largest] = found[--held];
+        found[largest] = found[--found_count];
     }
 }
 

@@ -38,7 +38,7 @@ struct nvml {
  * is installed; *nvml is then unchanged. */
 bool nvml_open(struct nvml *nvml);
 
-/* The health of a device. An unknown number is -1. */
+/* The health of a device. A number that NVML does not report is -1. */
 struct nvml_health {
     int64_t memory_total_bytes, memory_used_bytes;
     int temperature_c, power_w;

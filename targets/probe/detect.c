@@ -32,8 +32,8 @@ static enum status open_path(const char *path, struct region *region, struct tar
     return profile_read(text, length, path, region, target, fault);
 }
 
-/* Returns the distance of a built-in profile from the name that was asked for, without case. A name
- * may omit parts: "4090" and "rtx4090" have the distance 0 from rtx4090-24g. */
+/* Returns how much the name of a built-in profile differs from the requested name, ignoring case.
+ * The requested name may omit parts: "4090" and "rtx4090" have the distance 0 from rtx4090-24g. */
 static int distance_to_profile(const char *wanted, const char *name) {
     char start[NAME_BYTES];
     char lower[NAME_BYTES];
@@ -109,7 +109,7 @@ enum status target_open(const char *wanted, struct region *region, const struct 
 }
 
 #if !SKEP_CUDA
-/* A GPU that this build cannot use is reported once. */
+/* Without CUDA in the build, only logs once that the GPU of this machine is not used. */
 const struct target *target_detect_cuda(struct region *region) {
     static bool is_reported;
     (void)region;
@@ -122,9 +122,9 @@ const struct target *target_detect_cuda(struct region *region) {
 }
 #endif
 
-/* Floating-point operations per clock of one core: lanes of the level, two FMA units, 2 operations
- * per FMA. The figures are those of the slowest common cores of each level, so that estimates are
- * pessimistic. */
+/* Floating-point operations per clock of one core: vector lanes of the instruction set, times two
+ * FMA units, times 2 operations per FMA. The slowest common cores with each instruction set count,
+ * so that estimates are pessimistic. */
 static double flops_per_clock(const char *isa) {
     static const struct {
         const char *isa;

@@ -12,9 +12,9 @@ enum { MIB = 1 << 20, DECLARED_USES_MAX = 4 };
 static const char ESTIMATE[] = "estimate until skep probe measures it";
 static const char ASSUMED[] = "estimated from clock and multiprocessors; skep probe measures it";
 
-/* Operations per clock of one multiprocessor, an FMA counted as two. A device uses the newest row
- * that is not newer than itself. Where one architecture has several variants, the slower one
- * counts, so that estimates are pessimistic.
+/* Operations per clock of one multiprocessor; an FMA counts as two. A device uses the row with the
+ * highest compute capability that is not above its own. Where one architecture has several
+ * variants, the slower one counts, so that estimates are pessimistic.
  * source  NVIDIA's architecture white papers and CUDA Programming Guide, arithmetic throughput */
 struct throughput {
     int capability;   /* 10 x major + minor of the compute capability */

@@ -12,14 +12,14 @@
 enum {
     /* number of short tries; the best one counts, because other programs use the CPU too */
     FLOPS_TRY_COUNT = 200,
-    MEMORY_TRY_COUNT = 12,       /* each takes about 50 ms */
+    MEMORY_TRY_COUNT = 12,       /* number of tries for memory, of about 50 ms each */
     ARRAY_BYTES_MAX = 128 << 20, /* larger than the last-level cache of most machines */
     ARRAY_BYTES_MIN = 4 << 20,   /* size to try last when memory is short */
     /* pieces of work per thread, so that one slow thread does not delay the others */
     PIECES_PER_THREAD = 4,
     VECTOR_FLOATS = 4, /* floats in one SIMD vector */
-    /* later tries derive the number from the best rate so far */
-    FIRST_ROUNDS = 4096, /* rounds of the first try, which takes about 20 us */
+    /* rounds of the first try, which takes about 20 us; the best rate so far sets later ones */
+    FIRST_ROUNDS = 4096,
 };
 
 /* Sixteen bytes at a time: enough for any machine to reach its memory bandwidth. */
@@ -28,7 +28,7 @@ typedef float vector __attribute__((vector_size(VECTOR_FLOATS * sizeof(float))))
 static const int64_t FLOPS_TRY_NS = NS_PER_MS;
 static const double SPEED_TOLERANCE = 0.9;
 
-struct flops_work {
+struct flops_task {
     struct probe_loop loop;  /* instructions to time */
     int64_t rounds;          /* rounds of the loop in one try */
     float sums[THREADS_MAX]; /* result of each thread, stored so that the loop is not removed */
@@ -36,7 +36,7 @@ struct flops_work {
 
 static void run_flops(void *context, int64_t item, int thread) {
     (void)thread;
-    struct flops_work *work = context;
+    struct flops_task *work = context;
     work->sums[item] = work->loop.run(work->rounds);
 }
 
@@ -48,7 +48,7 @@ static double time_task(struct pool *pool, pool_task *task, void *context, int64
 
 /* Operations per second when the pool's threads run `items` copies of the loop. */
 static double measure_flops(struct pool *pool, struct probe_loop loop, int items) {
-    struct flops_work work = {.loop = loop, .rounds = FIRST_ROUNDS};
+    struct flops_task work = {.loop = loop, .rounds = FIRST_ROUNDS};
     double seconds_per_round = 1;
     for (int i = 0; i < FLOPS_TRY_COUNT; i++) {
         double seconds = time_task(pool, run_flops, &work, items) / (double)work.rounds;
@@ -59,7 +59,7 @@ static double measure_flops(struct pool *pool, struct probe_loop loop, int items
     return loop.operations_per_round * items / seconds_per_round;
 }
 
-struct memory_work {
+struct bandwidth_task {
     vector *a; /* destination; b and c are the sources */
     const vector *b, *c;
     int64_t vectors_per_piece; /* size of the piece that one item processes */
@@ -67,7 +67,7 @@ struct memory_work {
 
 static void run_triad(void *context, int64_t item, int thread) {
     (void)thread;
-    const struct memory_work *work = context;
+    const struct bandwidth_task *work = context;
     vector *a = work->a + item * work->vectors_per_piece;
     const vector *b = work->b + item * work->vectors_per_piece;
     const vector *c = work->c + item * work->vectors_per_piece;
@@ -78,12 +78,12 @@ static void run_triad(void *context, int64_t item, int thread) {
 
 static void run_copy(void *context, int64_t item, int thread) {
     (void)thread;
-    const struct memory_work *work = context;
+    const struct bandwidth_task *work = context;
     int64_t begin = item * work->vectors_per_piece;
     memcpy(work->a + begin, work->b + begin, (size_t)work->vectors_per_piece * sizeof(vector));
 }
 
-static double measure_memory(struct pool *pool, pool_task *task, struct memory_work *work,
+static double measure_memory(struct pool *pool, pool_task *task, struct bandwidth_task *work,
                              double bytes) {
     int items = pool->thread_count * PIECES_PER_THREAD;
     double best = 0;
@@ -100,7 +100,7 @@ static void measure_array_bandwidth(struct pool *pool, void *block, uint64_t byt
     int pieces = pool->thread_count * PIECES_PER_THREAD;
     int64_t vectors = (int64_t)(bytes / sizeof(vector));
     vector *a = block;
-    struct memory_work work = {a, a + vectors, a + 2 * vectors, vectors / pieces};
+    struct bandwidth_task work = {a, a + vectors, a + 2 * vectors, vectors / pieces};
     double moved = (double)work.vectors_per_piece * pieces * (double)sizeof(vector);
     result->memory_bandwidth = measure_memory(pool, run_triad, &work, 3 * moved);
     result->copy_bandwidth = measure_memory(pool, run_copy, &work, moved);
@@ -141,38 +141,39 @@ enum status probe_measure(int threads, struct probe_result *result, struct fault
     return status;
 }
 
-struct probe_line probe_make_line(const struct target *target, const char *name,
-                                  enum probe_unit unit, double promised, double found) {
+struct probe_comparison probe_compare_figure(const struct target *target, const char *name,
+                                             enum probe_unit unit, double promised, double found) {
     bool speed = unit == PROBE_FLOPS || unit == PROBE_BANDWIDTH;
     bool assumed = strcmp(target->origin, "detected") == 0;
     bool enough = found >= (speed ? SPEED_TOLERANCE * promised : promised);
-    return (struct probe_line){name, unit, promised, found,
-                               assumed  ? PROBE_ASSUMED
-                               : enough ? PROBE_OK
-                                        : PROBE_LOWER};
+    return (struct probe_comparison){name, unit, promised, found,
+                                     assumed  ? PROBE_ASSUMED
+                                     : enough ? PROBE_OK
+                                              : PROBE_LOWER};
 }
 
 int probe_compare(const struct target *target, const struct probe_result *result,
-                  struct probe_line lines[static PROBE_LINES]) {
+                  struct probe_comparison lines[static PROBE_COMPARISONS_MAX]) {
     const struct machine *machine = &result->machine;
     int count = 0;
-    lines[count++] = probe_make_line(target, "memory", PROBE_BYTES,
-                                     (double)target->spaces[SPACE_DEVICE].capacity_bytes,
-                                     (double)machine->memory_total_bytes);
-    lines[count++] = probe_make_line(target, "memory free for the arena", PROBE_BYTES,
-                                     (double)target_available_bytes(target, SPACE_DEVICE),
-                                     (double)machine->memory_available_bytes);
+    lines[count++] = probe_compare_figure(target, "memory", PROBE_BYTES,
+                                          (double)target->spaces[SPACE_DEVICE].capacity_bytes,
+                                          (double)machine->memory_total_bytes);
+    lines[count++] = probe_compare_figure(target, "memory free for the arena", PROBE_BYTES,
+                                          (double)target_available_bytes(target, SPACE_DEVICE),
+                                          (double)machine->memory_available_bytes);
+    lines[count++] = probe_compare_figure(target, "threads", PROBE_PLAIN_NUMBER, target->threads,
+                                          machine->cpu_count);
+    lines[count++] = probe_compare_figure(target, "f32 peak", PROBE_FLOPS, target->f32_flops.value,
+                                          result->f32_flops);
+    lines[count++] = probe_compare_figure(target, "bf16 peak", PROBE_FLOPS,
+                                          target->bf16_flops.value, result->bf16_flops);
+    lines[count++] = probe_compare_figure(target, "memory bandwidth", PROBE_BANDWIDTH,
+                                          target->memory_bandwidth.value, result->memory_bandwidth);
     lines[count++] =
-        probe_make_line(target, "threads", PROBE_PLAIN_NUMBER, target->threads, machine->cpu_count);
-    lines[count++] = probe_make_line(target, "f32 peak", PROBE_FLOPS, target->f32_flops.value,
-                                     result->f32_flops);
-    lines[count++] = probe_make_line(target, "bf16 peak", PROBE_FLOPS, target->bf16_flops.value,
-                                     result->bf16_flops);
-    lines[count++] = probe_make_line(target, "memory bandwidth", PROBE_BANDWIDTH,
-                                     target->memory_bandwidth.value, result->memory_bandwidth);
-    lines[count++] = probe_make_line(target, "copy bandwidth", PROBE_BANDWIDTH,
-                                     target->host_link_bandwidth.value, result->copy_bandwidth);
-    ASSERT(count == PROBE_LINES);
+        probe_compare_figure(target, "copy bandwidth", PROBE_BANDWIDTH,
+                             target->host_link_bandwidth.value, result->copy_bandwidth);
+    ASSERT(count == PROBE_COMPARISONS_MAX);
     int lower = 0;
     for (int i = 0; i < count; i++) {
         lower += lines[i].verdict == PROBE_LOWER;

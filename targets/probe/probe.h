@@ -29,29 +29,34 @@ MUST_CHECK enum status probe_measure(int threads, struct probe_result *result, s
 enum probe_unit { PROBE_BYTES, PROBE_FLOPS, PROBE_BANDWIDTH, PROBE_PLAIN_NUMBER };
 
 enum probe_verdict {
-    PROBE_OK,      /* at least the profile's figure, or nine tenths of it for a speed */
-    PROBE_LOWER,   /* below the profile's figure; above it for used memory */
-    PROBE_ASSUMED, /* the profile's figure was itself detected on this machine */
+    /* the measured value is at least the profile's, or nine tenths of it for a speed */
+    PROBE_OK,
+    PROBE_LOWER, /* the measured value is too low; for used memory, too high */
+    /* the profile itself was detected on this machine, so there is nothing to compare */
+    PROBE_ASSUMED,
 };
 
-struct probe_line {
+struct probe_comparison {
     const char *name;                     /* "memory", "f32 peak" */
     enum probe_unit unit;                 /* unit of both values */
     double profile_value, measured_value; /* both in `unit` */
     enum probe_verdict verdict;
 };
 
-enum { PROBE_LINES = 7, PROBE_GPU_LINES = 11 }; /* maximum number of lines of a comparison */
+enum {
+    PROBE_COMPARISONS_MAX = 7,
+    PROBE_GPU_COMPARISONS_MAX = 11
+}; /* maximum number of lines of a comparison */
 
-/* probe_make_line: one line of the comparison with its verdict. For a speed, nine tenths of the
- * profile's figure suffice. */
-struct probe_line probe_make_line(const struct target *target, const char *name,
-                                  enum probe_unit unit, double promised, double found);
+/* probe_compare_figure: one line of the comparison with its verdict. For a speed, nine tenths of
+ * the profile's figure suffice. */
+struct probe_comparison probe_compare_figure(const struct target *target, const char *name,
+                                             enum probe_unit unit, double promised, double found);
 
 /* probe_compare: compare the profile's figures with the measured ones, one line for each. returns
  * the number of PROBE_LOWER lines */
 int probe_compare(const struct target *target, const struct probe_result *result,
-                  struct probe_line lines[static PROBE_LINES]);
+                  struct probe_comparison lines[static PROBE_COMPARISONS_MAX]);
 
 /* probe_isa_is_lower: whether the machine lacks the instruction set of the profile's figures. */
 bool probe_isa_is_lower(const struct target *target, const struct probe_result *result);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    COPY_TRIES = 8,              /* number of copies to time; the fastest one counts */
+    COPY_TRIES = 8,              /* number of timed copies, of which the fastest one counts */
     ARRAY_BYTES_MAX = 256 << 20, /* larger than the last-level cache */
     ARRAY_BYTES_MIN = 1 << 20,   /* size to try last when memory is short */
 };
@@ -85,8 +85,8 @@ static CUresult time_best_copy(const struct copy_bench *bench, void *to, const v
     return CUDA_SUCCESS;
 }
 
-static CUresult copy_all(const struct copy_bench *bench, char *blocks[static 2], size_t bytes,
-                         struct probe_gpu *result) {
+static CUresult time_each_direction(const struct copy_bench *bench, char *blocks[static 2],
+                                    size_t bytes, struct probe_gpu *result) {
     char *device_block = blocks[0];
     char *pinned_block = blocks[1];
     double copied = 0;
@@ -96,19 +96,20 @@ static CUresult copy_all(const struct copy_bench *bench, char *blocks[static 2],
     return time_best_copy(bench, pinned_block, device_block, bytes, &result->device_to_host);
 }
 
-static enum status time_in_stream(const struct cuda_device *device, struct copy_bench *bench,
-                                  char *blocks[static 2], size_t bytes, struct probe_gpu *result,
-                                  struct fault *fault) {
+static enum status time_with_events(const struct cuda_device *device, struct copy_bench *bench,
+                                    char *blocks[static 2], size_t bytes, struct probe_gpu *result,
+                                    struct fault *fault) {
     TRY(cuda_device_create_event(device, true, &bench->begin, fault));
     TRY(cuda_device_create_event(device, true, &bench->end, fault));
-    return cuda_device_check(device, copy_all(bench, blocks, bytes, result), "time copies", fault);
+    return cuda_device_check(device, time_each_direction(bench, blocks, bytes, result),
+                             "time copies", fault);
 }
 
 static enum status time_copies(const struct cuda_device *device, char *blocks[static 2],
                                size_t bytes, struct probe_gpu *result, struct fault *fault) {
     struct copy_bench bench = {.driver = &device->driver};
     TRY(cuda_device_create_stream(device, false, &bench.stream, fault));
-    enum status status = time_in_stream(device, &bench, blocks, bytes, result, fault);
+    enum status status = time_with_events(device, &bench, blocks, bytes, result, fault);
     CUevent events[] = {bench.begin, bench.end};
     for (size_t i = 0; i < ARRAY_COUNT(events) && events[i] != NULL; i++) {
         (void)device->driver.cuEventDestroy(events[i]);
@@ -117,8 +118,9 @@ static enum status time_copies(const struct cuda_device *device, char *blocks[st
     return status;
 }
 
-static enum status copy_in_port(const struct cuda_device *device, struct port *port, size_t bytes,
-                                struct probe_gpu *result, struct fault *fault) {
+static enum status reserve_and_time_copies(const struct cuda_device *device, struct port *port,
+                                           size_t bytes, struct probe_gpu *result,
+                                           struct fault *fault) {
     void *blocks[2];
     TRY(port_reserve(port, SPACE_DEVICE, 2 * bytes, &blocks[0], fault));
     TRY(port_reserve(port, SPACE_PINNED, bytes, &blocks[1], fault));
@@ -134,7 +136,7 @@ enum status probe_gpu_copies(const struct cuda_device *device, struct probe_gpu 
         bytes /= 2;
     }
     TRY(port_init(&port, &here, fault));
-    enum status status = copy_in_port(device, &port, bytes, result, fault);
+    enum status status = reserve_and_time_copies(device, &port, bytes, result, fault);
     port_finish(&port);
     return status;
 }
@@ -156,11 +158,11 @@ static uint64_t sum_declared_bytes(const struct target *target, enum target_per 
 }
 
 /* For memory used outside the arena, less is better. */
-static struct probe_line make_memory_use_line(const struct target *target, const char *name,
-                                              enum target_per per, uint64_t found) {
+static struct probe_comparison make_memory_use_line(const struct target *target, const char *name,
+                                                    enum target_per per, uint64_t found) {
     uint64_t promised = sum_declared_bytes(target, per);
-    struct probe_line line =
-        probe_make_line(target, name, PROBE_BYTES, (double)promised, (double)found);
+    struct probe_comparison line =
+        probe_compare_figure(target, name, PROBE_BYTES, (double)promised, (double)found);
     if (line.verdict != PROBE_ASSUMED) {
         line.verdict = found <= promised ? PROBE_OK : PROBE_LOWER;
     }
@@ -168,7 +170,7 @@ static struct probe_line make_memory_use_line(const struct target *target, const
 }
 
 static int add_memory_use_lines(const struct target *target, const struct probe_gpu *result,
-                                struct probe_line *lines) {
+                                struct probe_comparison *lines) {
     lines[0] = make_memory_use_line(target, "device memory used outside the arena", PER_PROCESS,
                                     result->context_bytes + result->kernels_bytes +
                                         result->products_bytes);
@@ -183,7 +185,7 @@ static int add_memory_use_lines(const struct target *target, const struct probe_
 }
 
 int probe_gpu_compare(const struct target *target, const struct probe_gpu *result,
-                      struct probe_line lines[static PROBE_GPU_LINES], int *lower) {
+                      struct probe_comparison lines[static PROBE_GPU_COMPARISONS_MAX], int *lower) {
     const struct {
         const char *name;
         enum probe_unit unit;
@@ -210,8 +212,8 @@ int probe_gpu_compare(const struct target *target, const struct probe_gpu *resul
     int count = 0;
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         if (rows[i].measured_value > 0) {
-            lines[count++] = probe_make_line(target, rows[i].name, rows[i].unit,
-                                             rows[i].profile_value, rows[i].measured_value);
+            lines[count++] = probe_compare_figure(target, rows[i].name, rows[i].unit,
+                                                  rows[i].profile_value, rows[i].measured_value);
         }
     }
     count += add_memory_use_lines(target, result, &lines[count]);
@@ -265,8 +267,7 @@ static void set_declared_uses(const struct probe_gpu *result, const char *measur
 /* A profile cannot state a lower rate, and no GPU has one. */
 static const double RATE_MIN = 1e6;
 
-/* A profile states a rate and an efficiency. They are set so that their product is the measured
- * rate. */
+/* A profile states a rate and an efficiency. Their product must be the measured rate. */
 static void set_figure(double measured, double share, const char *source,
                        struct target_figure *figure) {
     if (measured >= RATE_MIN) {

@@ -59,7 +59,7 @@ void probe_gpu_end(const struct cuda_device *device, struct probe_gpu *result);
 /* probe_gpu_compare: compare the profile's figures with the measured ones, one line for each that
  * was measured. returns  the number of lines, and in *lower the number of PROBE_LOWER lines */
 int probe_gpu_compare(const struct target *target, const struct probe_gpu *result,
-                      struct probe_line lines[static PROBE_GPU_LINES], int *lower);
+                      struct probe_comparison lines[static PROBE_GPU_COMPARISONS_MAX], int *lower);
 
 /* probe_gpu_target: a target for this device named `name`: the measured figures, and for the rest
  * those that target_detect_cuda assumes.

@@ -40,7 +40,7 @@ ALLOWED = {
     "messages_read.c": {"region_alloc": BEFORE + "messenger_open"},
     "messages_table.c": {"region_alloc": BEFORE + "messenger_open"},
     "metrics.c": {"region_alloc": BEFORE + "metrics_write_start"},
-    "file.c": {"region_alloc": BEFORE + "file_read_region"},
+    "file.c": {"region_alloc": BEFORE + "file_read_into_region"},
     "lanes.c": {name: BEFORE + "lanes_init" for name in ("thread_start", "region_alloc")},
     "nvml.c": {"dlopen": BEFORE + "nvml_open"},
     "pool.c": {"thread_start": BEFORE + "pool_init"},

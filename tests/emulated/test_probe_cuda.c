@@ -154,7 +154,7 @@ static struct target promises(void) {
 
 static int lower_of(const struct probe_gpu *result) {
     struct target target = promises();
-    struct probe_line lines[PROBE_GPU_LINES];
+    struct probe_comparison lines[PROBE_GPU_COMPARISONS_MAX];
     int lower;
     (void)probe_gpu_compare(&target, result, lines, &lower);
     return lower;

@@ -140,7 +140,7 @@ static enum status write_draft(const char *draft, const struct key_pairs *keys,
     line[FILE_BYTES - 1] = '\n';
     enum status status = file_write_at(fd, draft, line, FILE_BYTES, 0, fault);
     explicit_bzero(line, sizeof line);
-    return file_end_write(fd, draft, status, fault);
+    return file_close_written(fd, draft, status, fault);
 }
 
 /* Unlike rename(), link() fails if `path` exists. The second of two processes then uses the file of

@@ -15,7 +15,8 @@ static double remote_bytes(const struct mesh_report *report, const struct mesh *
             int remote_count = 0;
             int count = mesh_group(mesh, 1u << d, rank, members, &index);
             for (int i = 0; i < count; i++) {
-                remote_count += members[i] / report->per_node != rank / report->per_node;
+                remote_count +=
+                    members[i] / report->ranks_per_node != rank / report->ranks_per_node;
             }
             sum += count > 1 ? report->bytes[d] * remote_count / (count - 1) : 0;
         }
@@ -42,7 +43,7 @@ static bool is_first_in_group(const struct mesh *mesh, unsigned mask, int rank, 
     return index == 0;
 }
 
-static void print_projection(const struct mesh *mesh, unsigned mask) {
+static void print_groups_along(const struct mesh *mesh, unsigned mask) {
     int members[RANKS_MAX];
     int count;
     printf("groups of ");
@@ -73,7 +74,8 @@ static void print_placement(const struct mesh_report *report) {
         report->has_bytes ? "bytes" : "(1 along each dimension; pass the volumes with --bytes)";
     double current = remote_bytes(report, &report->mesh);
     double suggested = remote_bytes(report, &report->placed);
-    printf("\nwith %d ranks per node, each rank receives from other nodes:\n", report->per_node);
+    printf("\nwith %d ranks per node, each rank receives from other nodes:\n",
+           report->ranks_per_node);
     printf("  %.6g %s with this table\n", current, unit);
     if (!(suggested < current)) {
         printf("  no order of the dimensions lowers this number\n");
@@ -94,10 +96,10 @@ void mesh_report_text(const struct mesh_report *report) {
     unsigned all = (1u << mesh->dim_count) - 1;
     for (unsigned mask = 1; mask < all; mask++) {
         if (!has_one_dimension(mask)) {
-            print_projection(mesh, mask);
+            print_groups_along(mesh, mask);
         }
     }
-    if (report->per_node > 0) {
+    if (report->ranks_per_node > 0) {
         print_placement(report);
     }
 }
@@ -121,7 +123,7 @@ static void add_coordinates(struct json_writer *json, const struct mesh *mesh) {
     json_end(json);
 }
 
-static void add_projection(struct json_writer *json, const struct mesh *mesh, unsigned mask) {
+static void add_groups_along(struct json_writer *json, const struct mesh *mesh, unsigned mask) {
     int members[RANKS_MAX];
     int count;
     json_begin_object(json_newline(json, 0), NULL);
@@ -146,14 +148,14 @@ static void add_groups(struct json_writer *json, const struct mesh *mesh) {
     unsigned all = (1u << mesh->dim_count) - 1;
     json_begin_array(json_newline(json, 0), "groups");
     for (unsigned mask = 1; mask <= all; mask++) {
-        add_projection(json, mesh, mask);
+        add_groups_along(json, mesh, mask);
     }
     json_end(json);
 }
 
 static void add_placement(struct json_writer *json, const struct mesh_report *report) {
     json_begin_object(json_newline(json, 0), "placement");
-    json_add_i64(json, "per_node", report->per_node);
+    json_add_i64(json, "per_node", report->ranks_per_node);
     json_add_f64(json, "far_bytes", remote_bytes(report, &report->mesh), 17);
     json_begin_object(json, "suggested");
     add_numbers(json, "table", report->placed.table, report->mesh.ranks);
@@ -177,7 +179,7 @@ void mesh_report_json(const struct mesh_report *report) {
     json_end(json);
     add_coordinates(json, mesh);
     add_groups(json, mesh);
-    if (report->per_node > 0) {
+    if (report->ranks_per_node > 0) {
         add_placement(json, report);
     }
     json_stdout_end(&out);

@@ -36,7 +36,7 @@ static void end_disk(struct json_writer *json, uint64_t peak_bytes) {
  * object. */
 static void add_disk(struct json_writer *json, const struct disk_budget *disk) {
     begin_disk(json, "disk", disk->capacity_known, disk->capacity_bytes);
-    if (!disk->export_apart) {
+    if (!disk->has_separate_export_disk) {
         add_named_bytes(json, "export", disk->export_bytes);
     }
     add_named_bytes(json, "snapshots", disk->snapshot_bytes * disk->snapshot_count);
@@ -46,7 +46,7 @@ static void add_disk(struct json_writer *json, const struct disk_budget *disk) {
         add_named_bytes(json, "states", disk->states_bytes);
     }
     end_disk(json, disk->peak_bytes);
-    if (disk->export_apart) {
+    if (disk->has_separate_export_disk) {
         begin_disk(json, "export_disk", disk->capacity_known, disk->export_capacity_bytes);
         add_named_bytes(json, "export", disk->export_bytes);
         end_disk(json, disk->export_bytes);
@@ -194,7 +194,7 @@ static void add_site(struct json_writer *json, const struct site_report *report)
 }
 
 /* Adds the extents that are alive at the peak. Called when the plan does not fit. */
-static void add_blame(struct json_writer *json, struct session *session) {
+static void add_peak_extents(struct json_writer *json, struct session *session) {
     const struct plan *plan = &session->program.plan;
     struct tenant_list list = report_tenant_list(plan, SPACE_DEVICE, &session->region);
     json_begin_object(json_newline(json, 0), "blame");
@@ -249,7 +249,7 @@ static void add_data(struct json_writer *json, const struct fault *problem) {
 static void add_settings(struct json_writer *json, struct session *session) {
     const struct settings *settings = &session->settings;
     struct fault problem;
-    const double passes = session_find_passes(session, &problem);
+    const double passes = session_count_data_passes(session, &problem);
     if (settings->epochs == 0) {
         json_add_i64(json, "steps", settings->steps);
     }
@@ -288,7 +288,7 @@ enum status plan_print_json(struct session *session, const struct site_report *s
         add_site(json, site);
     }
     if (!fits) {
-        add_blame(json, session);
+        add_peak_extents(json, session);
         status = add_remedies(json, session, remedy_count, fault);
     }
     json_stdout_end(&out);

@@ -32,16 +32,16 @@ static void add_disk(const struct disk_budget *disk, struct json_writer *json) {
 }
 
 /* 0 stands for an unknown time, which becomes null. */
-static double or_null(double seconds) {
+static double seconds_or_null(double seconds) {
     return seconds > 0 ? seconds : (double)NAN;
 }
 
 static void add_times(const struct fit_report *report, struct json_writer *json) {
     json_add_f64(json, "step_s", report->step_s, 6);
     json_add_f64(json, "train_s", report->train_s, 6);
-    json_add_f64(json, "exchange_s", or_null(report->exchange_s), 6);
-    json_add_f64(json, "round_s", or_null(report->exchange_s > 0 ? report->round_s : 0), 6);
-    json_add_f64(json, "round_trip_s", or_null(report->link.round_trip_s), 6);
+    json_add_f64(json, "exchange_s", seconds_or_null(report->exchange_s), 6);
+    json_add_f64(json, "round_s", seconds_or_null(report->exchange_s > 0 ? report->round_s : 0), 6);
+    json_add_f64(json, "round_trip_s", seconds_or_null(report->link.round_trip_s), 6);
 }
 
 static void add_traffic(const struct fit_report *report, struct json_writer *json) {

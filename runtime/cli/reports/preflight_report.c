@@ -122,7 +122,7 @@ static bool memory_fits(const struct fit_report *report) {
     return session->misfit.status == OK && program_fits(&session->program, &ignored) == OK;
 }
 
-void fit_report_text(const struct fit_report *report, struct text *text) {
+void fit_report_append(const struct fit_report *report, struct text *text) {
     add_heading(report, text);
     for (int i = 0; i < report->space_count; i++) {
         add_space(&report->spaces[i], text);
@@ -146,7 +146,7 @@ enum status fit_report_write(struct session *session, const struct fit_report_re
                              struct text *text, struct fault *fault) {
     struct fit_report *report = region_alloc(&session->region, 1, sizeof *report);
     TRY(fit_report_make(session, request->terms, &request->link, request->members, report, fault));
-    fit_report_text(report, text);
+    fit_report_append(report, text);
     if (report->misfit.status != OK) {
         *fault = report->misfit;
     }

@@ -60,7 +60,7 @@ MUST_CHECK enum status plan_draw(struct session *session, const char *path, stru
 
 struct mesh_report {
     struct mesh mesh;
-    int per_node;                /* ranks per node; 0: no placement is printed */
+    int ranks_per_node;          /* ranks per node; 0: no placement is printed */
     double bytes[MESH_DIMS_MAX]; /* bytes that a rank receives along each dimension */
     bool has_bytes;     /* whether --bytes was given; if not, every entry of `bytes` is 1 */
     struct mesh placed; /* `mesh` with the suggested order of ranks */
@@ -103,21 +103,22 @@ void snapshot_print_export_json(const struct snapshot *snapshot, const char *out
 
 enum { FIT_REPORT_BYTES = 32 * 1024 }; /* maximum size of the text of a report */
 
-/* fit_report_text: appends the report of a member's needs to `text`. */
-void fit_report_text(const struct fit_report *report, struct text *text);
+/* fit_report_append: appends the report of a member's needs to `text`. */
+void fit_report_append(const struct fit_report *report, struct text *text);
 
 /* What a member needs besides memory and disk. */
 struct fit_check {
-    const char *name;          /* "data", "tracker", "access" or "peers" */
-    const struct fault *fault; /* what is missing, or why it is not known; NULL: nothing */
-    bool is_unknown;           /* `fault` says why this was not checked */
+    const char *name; /* "data", "tracker", "access" or "peers" */
+    /* what is missing, or why it is not known; NULL: nothing is missing */
+    const struct fault *fault;
+    bool is_unknown; /* `fault` says why this was not checked */
 };
 
 struct fit_report_request {
-    const struct swarm_terms *terms;
-    struct fit_link link;           /* link to the swarm, if it was measured */
-    int members;                    /* number of members, as for fit_report_make */
-    const struct fit_check *checks; /* [check_count]: only printed as JSON */
+    const struct swarm_terms *terms; /* settings of the swarm that determine the needs */
+    struct fit_link link;            /* link to the swarm, if it was measured */
+    int members;                     /* number of members, as for fit_report_make */
+    const struct fit_check *checks;  /* [check_count]: only printed as JSON */
     int check_count;
 };
 

@@ -99,7 +99,7 @@ static enum status no_model_fault(const char *path, struct fault *fault) {
 static enum status no_config_fault(const char *folder, struct fault *fault) {
     char path[PATH_BYTES + NAME_BYTES];
     char remedy[sizeof fault->remedy] = "give a run file or the folder of a model";
-    file_join(folder, "model/config.json", path, sizeof path);
+    path_join(folder, "model/config.json", path, sizeof path);
     if (file_exists(path)) {
         snprintf(remedy, sizeof remedy, "did you mean %.200s/model?", folder);
     }
@@ -125,7 +125,7 @@ static enum status find_config_file(const char *path, char *file, char *folder,
     } else {
         return no_model_fault(path, fault);
     }
-    file_join(folder, "config.json", file, PATH_BYTES);
+    path_join(folder, "config.json", file, PATH_BYTES);
     return file_exists(file) ? OK : no_config_fault(folder, fault);
 }
 
@@ -134,7 +134,7 @@ static bool folder_has_tokenizer(const char *folder) {
     char path[PATH_BYTES + NAME_BYTES];
     bool found = false;
     for (size_t i = 0; i < ARRAY_COUNT(NAMES) && folder[0] != '\0'; i++) {
-        file_join(folder, NAMES[i], path, sizeof path);
+        path_join(folder, NAMES[i], path, sizeof path);
         found = found || file_exists(path);
     }
     return found;

@@ -23,7 +23,8 @@ MUST_CHECK enum status blueprint_read(const char *json, size_t length, const cha
                                       struct fault *fault);
 
 /* blueprint_open: make a blueprint from `path`: a folder with a config.json, a config.json file, or
- * the org/name of a model in the Hub cache ($HF_HUB_CACHE, $HF_HOME/hub, ~/.cache/huggingface/hub).
+ * the org/name of a model in the Hub cache (in $HF_HUB_CACHE, $HF_HOME/hub,
+ * $XDG_CACHE_HOME/huggingface/hub or ~/.cache/huggingface/hub).
  * folder  receives the model folder's path (capacity PATH_BYTES), or "" when `path` is a file */
 MUST_CHECK enum status blueprint_open(const char *path, struct region *region,
                                       struct blueprint *blueprint, char *folder,

@@ -52,7 +52,7 @@ static enum status read_field(const struct json_node *root, const struct hf_fiel
     case HF_FLAG:
         *flag = field->default_value != 0;
         return json_get_bool(root, field->name, flag, NULL, fault);
-    case HF_OTHER:
+    case HF_READ_ELSEWHERE:
         return OK;
     case HF_TEXT:
         break;

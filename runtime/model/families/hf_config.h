@@ -9,8 +9,8 @@
 
 /* The type of a field. An absent or null field gets the default of the family's class in
  * transformers, except that null in a *_OR_NULL field is read as 0. Dedicated functions read
- * HF_OTHER fields, which are in the table only to mark them as known. */
-enum hf_field_kind { HF_INTEGER, HF_INTEGER_OR_NULL, HF_REAL, HF_FLAG, HF_TEXT, HF_OTHER };
+ * HF_READ_ELSEWHERE fields, which are in the table only to mark them as known. */
+enum hf_field_kind { HF_INTEGER, HF_INTEGER_OR_NULL, HF_REAL, HF_FLAG, HF_TEXT, HF_READ_ELSEWHERE };
 
 struct hf_field {
     const char *name;
@@ -37,7 +37,8 @@ struct hf_config {
     struct special_tokens tokens; /* ids of special tokens */
 };
 
-enum { WINDOW_LAYERS_MAX = 1 << 20 }; /* max_window_layers may exceed num_hidden_layers */
+/* maximum of max_window_layers, which may exceed num_hidden_layers */
+enum { WINDOW_LAYERS_MAX = 1 << 20 };
 
 /* Rows of a family's field table. The defaults are those of the family's class in transformers, and
  * the limits those of base/limits.h. */
@@ -55,7 +56,7 @@ enum { WINDOW_LAYERS_MAX = 1 << 20 }; /* max_window_layers may exceed num_hidden
     { name, HF_TEXT, offsetof(struct hf_config, member), 0, 0, 0 }
 
 #define HF_OTHER_FIELD(name)                                                                       \
-    { name, HF_OTHER, 0, 0, 0, 0 }
+    { name, HF_READ_ELSEWHERE, 0, 0, 0, 0 }
 
 /* Fields that hf_config_read and hf_rope_read handle without the table. */
 #define HF_SHARED_FIELDS                                                                           \

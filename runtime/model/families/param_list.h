@@ -8,8 +8,8 @@
 struct param_list {
     struct region *region;
     struct param *params; /* [capacity] */
-    int count;
-    int capacity;
+    int count;            /* number of parameters in `params` */
+    int capacity;         /* number of parameters that fit in `params` */
     int layer; /* layer of the parameters appended next; PARAM_NO_LAYER outside the blocks */
     const char *prefix; /* first part of their names, for example "model.layers."; may be NULL */
 };

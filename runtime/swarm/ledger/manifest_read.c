@@ -193,7 +193,8 @@ static enum status check_keys(struct manifest_reader *reader) {
     if (reader->manifest->protocol < SWARM_PROTOCOL_VERSION) {
         return old_protocol_fault(reader->fault, reader->document.source_name);
     }
-    return yaml_expect_known(&reader->document, NAMES, (int)ARRAY_COUNT(NAMES), reader->fault);
+    return yaml_reject_unknown_keys(&reader->document, NAMES, (int)ARRAY_COUNT(NAMES),
+                                    reader->fault);
 }
 
 static enum status check_operator(struct manifest_reader *reader, const struct yaml_node *key,

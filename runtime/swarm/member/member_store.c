@@ -17,7 +17,7 @@ enum { RESULTS_PREFIX_LENGTH = sizeof RESULTS_PREFIX - 1 };
 /* ---- the lock ---- */
 
 static enum status acquire_lock(struct member_store *store, struct fault *fault) {
-    file_join(store->folder, "lock", store->path, PATH_BYTES);
+    path_join(store->folder, "lock", store->path, PATH_BYTES);
     char holder[FILE_HOLDER_BYTES];
     int fd;
     TRY(file_lock(store->path, &fd, holder, fault));
@@ -36,7 +36,7 @@ static const char USE_OTHER_FOLDER[] =
 
 static enum status write_swarm_hash(struct member_store *store, const char *recorded_hash,
                                     struct fault *fault) {
-    file_join(store->folder, "swarm.new", store->temporary, PATH_BYTES);
+    path_join(store->folder, "swarm.new", store->temporary, PATH_BYTES);
     return file_replace(store->path, store->temporary, recorded_hash, strlen(recorded_hash), fault);
 }
 
@@ -61,7 +61,7 @@ static enum status read_swarm_hash(const struct member_store *store,
 enum status member_store_claim_folder(struct member_store *store, const struct hash *manifest,
                                       const struct hash *ledger_swarm, struct fault *fault) {
     char recorded_hash[HASH_HEX_BYTES], expected[HASH_HEX_BYTES];
-    file_join(store->folder, "swarm", store->path, PATH_BYTES);
+    path_join(store->folder, "swarm", store->path, PATH_BYTES);
     hash_hex(manifest, expected);
     hash_hex(manifest, recorded_hash);
     TRY(read_swarm_hash(store, ledger_swarm, recorded_hash, fault));
@@ -79,7 +79,7 @@ static void build_results_path(const struct member_store *store, uint32_t round,
     char name[RESULTS_PREFIX_LENGTH + 16];
     struct text text = text_over(name, sizeof name);
     text_add(&text, "%s%u", RESULTS_PREFIX, round);
-    file_join(store->folder, name, path, PATH_BYTES);
+    path_join(store->folder, name, path, PATH_BYTES);
 }
 
 static void set_results_path(const struct member_store *store, uint32_t round) {
@@ -87,7 +87,7 @@ static void set_results_path(const struct member_store *store, uint32_t round) {
 }
 
 static void set_temporary_path(const struct member_store *store) {
-    file_join(store->folder, "results.new", store->temporary, PATH_BYTES);
+    path_join(store->folder, "results.new", store->temporary, PATH_BYTES);
 }
 
 static void record_round(struct member_store *store, uint32_t round) {
@@ -143,13 +143,13 @@ enum status member_store_write_lease(const struct member_store *store, const str
     if (hash_is_zero(&lease->state)) {
         return OK;
     }
-    file_join(store->folder, "lease", store->path, PATH_BYTES);
+    path_join(store->folder, "lease", store->path, PATH_BYTES);
     return lease_file_write(store->path, manifest, lease, fault);
 }
 
 enum status member_store_read_lease(const struct member_store *store, const struct hash *manifest,
                                     struct lease *lease, struct fault *fault) {
-    file_join(store->folder, "lease", store->path, PATH_BYTES);
+    path_join(store->folder, "lease", store->path, PATH_BYTES);
     return lease_file_read(store->path, manifest, lease, fault);
 }
 
@@ -184,7 +184,7 @@ enum status member_store_open(const char *folder, const struct slices *slices,
     TRY(acquire_lock(&opened, fault));
     enum status status = find_stored_rounds(&opened, fault);
     if (status == OK) {
-        file_join(folder, "journal", opened.path, PATH_BYTES);
+        path_join(folder, "journal", opened.path, PATH_BYTES);
         status = entry_journal_open(region_copy_text(region, opened.path), slices->count, region,
                                     &opened.journal, fault);
     }

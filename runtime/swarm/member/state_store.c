@@ -18,7 +18,7 @@ static void build_path(const struct state_store *store, const struct hash *root,
     char name[PREFIX_LENGTH + NAME_DIGITS + 1];
     struct text text = text_over(name, sizeof name);
     text_add(&text, "%s%.*s", PREFIX, NAME_DIGITS, hash_hex(root, hex));
-    file_join(store->folder, name, path, PATH_BYTES);
+    path_join(store->folder, name, path, PATH_BYTES);
 }
 
 static void remove_file(const char *path) {
@@ -66,7 +66,7 @@ static void inspect_file(struct state_store *store, const char *name) {
     struct fault fault;
     char path[PATH_BYTES];
     char expected[PATH_BYTES];
-    file_join(store->folder, name, path, sizeof path);
+    path_join(store->folder, name, path, sizeof path);
     if (state_file_read_header(path, store->parameter_count, &header, &fault) != OK) {
         log_line(LOG_WARNING, "%s: %s; removing it", fault.subject, fault.reason);
         remove_file(path);
@@ -95,7 +95,7 @@ enum status state_store_open(const char *folder, int64_t parameter_count, struct
         }
     }
     closedir(listing);
-    file_join(folder, TEMPORARY, path, sizeof path);
+    path_join(folder, TEMPORARY, path, sizeof path);
     (void)unlink(path);
     return OK;
 }
@@ -131,7 +131,7 @@ enum status state_store_add(struct state_store *store, uint32_t round, uint32_t 
     }
     ASSERT(store->count < STORED_STATES_MAX);
     build_path(store, &header.root, path);
-    file_join(store->folder, TEMPORARY, temporary, sizeof temporary);
+    path_join(store->folder, TEMPORARY, temporary, sizeof temporary);
     TRY(state_file_write(replica, &header, path, temporary, fault));
     store->states[store->count++] = header;
     return OK;

@@ -68,7 +68,7 @@ static enum status write_file(const struct result_files *files, const uint8_t *r
         status = file_write_at(fd, path, results, files->slices.bytes, (int64_t)files->header_bytes,
                                fault);
     }
-    return file_end_write(fd, path, status, fault);
+    return file_close_written(fd, path, status, fault);
 }
 
 enum status result_file_write(const struct result_files *files, const struct entry *entry,

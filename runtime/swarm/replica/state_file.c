@@ -67,7 +67,7 @@ enum status state_file_write(const struct replica *replica, const struct state_f
     ASSERT(hash_equal(&replica->root, &header->root));
     TRY(file_open_write(temporary_path, &fd, fault));
     enum status status = write_state(replica, header, fd, temporary_path, fault);
-    status = file_end_write(fd, temporary_path, status, fault);
+    status = file_close_written(fd, temporary_path, status, fault);
     if (status == OK) {
         status = file_publish(temporary_path, path, fault);
     }

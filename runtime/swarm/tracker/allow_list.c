@@ -110,7 +110,7 @@ enum status allow_list_parse_rows(const struct yaml_document *document, struct a
     const struct yaml_node *members = yaml_find(document, "members");
     list->is_open = false;
     list->count = 0;
-    TRY(yaml_expect_known(document, NAMES, ARRAY_COUNT(NAMES), fault));
+    TRY(yaml_reject_unknown_keys(document, NAMES, ARRAY_COUNT(NAMES), fault));
     if (open != NULL) {
         TRY(yaml_read_bool(document, open, &list->is_open, fault));
     }

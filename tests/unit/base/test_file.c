@@ -19,7 +19,7 @@ static char path[PATH_MAX_HERE];
 static struct fault fault;
 
 static const char *in_folder(const char *name) {
-    file_join(folder, name, path, sizeof path);
+    path_join(folder, name, path, sizeof path);
     return path;
 }
 
@@ -128,8 +128,8 @@ static void publish_replaces_the_old_file_whole(void **state) {
     char to[PATH_MAX_HERE];
     put("new.part", "new");
     put("final", "old");
-    file_join(folder, "new.part", from, sizeof from);
-    file_join(folder, "final", to, sizeof to);
+    path_join(folder, "new.part", from, sizeof from);
+    path_join(folder, "final", to, sizeof to);
     assert_int_equal(file_publish(from, to, &fault), OK);
     assert_holds("final", "new");
     assert_false(file_exists(from));
@@ -143,12 +143,12 @@ static void replace_writes_the_new_bytes_and_removes_the_temporary_file_on_an_er
     char temporary[PATH_MAX_HERE];
     char to[PATH_MAX_HERE];
     put("final", "old");
-    file_join(folder, "final.new", temporary, sizeof temporary);
-    file_join(folder, "final", to, sizeof to);
+    path_join(folder, "final.new", temporary, sizeof temporary);
+    path_join(folder, "final", to, sizeof to);
     assert_int_equal(file_replace(to, temporary, "new", 3, &fault), OK);
     assert_holds("final", "new");
     assert_false(file_exists(temporary));
-    file_join(folder, "none/final", to, sizeof to);
+    path_join(folder, "none/final", to, sizeof to);
     assert_int_equal(file_replace(to, temporary, "new", 3, &fault), STATUS_FAILED);
     assert_false(file_exists(temporary));
 }
@@ -159,11 +159,11 @@ static void read_region_has_a_limit(void **state) {
     char *text = NULL;
     size_t length = 99;
     put("a", "12345");
-    assert_int_equal(file_read_region(in_folder("a"), 4, &region, &text, &length, &fault),
+    assert_int_equal(file_read_into_region(in_folder("a"), 4, &region, &text, &length, &fault),
                      STATUS_INPUT);
     assert_null(text);
     assert_int_equal(length, 99);
-    assert_int_equal(file_read_region(in_folder("a"), 5, &region, &text, &length, &fault), OK);
+    assert_int_equal(file_read_into_region(in_folder("a"), 5, &region, &text, &length, &fault), OK);
     assert_string_equal(text, "12345");
     assert_int_equal(length, 5);
     region_finish(&region);
@@ -192,7 +192,7 @@ static void join_and_folder_of_take_paths_apart_and_together(void **state) {
     } FOLDERS[] = {{"a/b", "a"}, {"/b", "/"}, {"b", "."}, {"a/b/c", "a/b"}, {"./b", "."}};
     char out[32];
     for (size_t i = 0; i < ARRAY_COUNT(JOINED); i++) {
-        file_join(JOINED[i].folder, JOINED[i].name, out, sizeof out);
+        path_join(JOINED[i].folder, JOINED[i].name, out, sizeof out);
         assert_string_equal(out, JOINED[i].joined);
     }
     for (size_t i = 0; i < ARRAY_COUNT(FOLDERS); i++) {

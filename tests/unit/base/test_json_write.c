@@ -34,9 +34,9 @@ static void add_everything(struct json_writer *json) {
     json_end(json);
     json_begin_array(json, NULL);
     json_end(json);
-    json_add_text_part(json, NULL, "abc", 2);
+    json_add_counted_text(json, NULL, "abc", 2);
     json_end(json);
-    text_add(json_add_raw(json, "raw"), "[1]");
+    text_add(json_add_name(json, "raw"), "[1]");
     json_end(json);
 }
 

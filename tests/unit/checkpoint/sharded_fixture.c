@@ -98,7 +98,7 @@ void sharded_finish(struct sharded_fixture *sharded) {
     assert_int_equal(folder_walk_begin(sharded->folder, &walk, &sharded->fault), OK);
     while (folder_walk_next(&walk)) {
         char path[PATH_BYTES];
-        file_join(sharded->folder, walk.name, path, sizeof path);
+        path_join(sharded->folder, walk.name, path, sizeof path);
         assert_int_equal(folder_remove(path, &sharded->fault), OK);
     }
     folder_walk_end(&walk);

@@ -96,7 +96,7 @@ static size_t read_file(const char *folder, const char *name, char bytes[static 
     char path[PATH_BYTES];
     size_t length = 0;
     struct fault fault;
-    file_join(folder, name, path, sizeof path);
+    path_join(folder, name, path, sizeof path);
     assert_int_equal(file_read_text(path, bytes, FILE_BYTES_MAX, &length, &fault), OK);
     return length;
 }
@@ -113,7 +113,7 @@ static int64_t head_bytes(const char *folder, const char *name) {
     struct region region = {0};
     struct safetensors file;
     struct fault fault;
-    file_join(folder, name, path, sizeof path);
+    path_join(folder, name, path, sizeof path);
     assert_int_equal(safetensors_open(path, &region, &file, &fault), OK);
     int64_t bytes = file.data_at;
     safetensors_close(&file);
@@ -270,7 +270,7 @@ static int64_t write_hole(const char *folder, const struct blueprint *blueprint,
     char *text = region_alloc(region, bytes + 1, 1);
     safetensors_render_header(&header, text, bytes + 1);
     assert_int_equal(folder_write_file(folder, "model.safetensors", text, bytes, &fault), OK);
-    file_join(folder, "model.safetensors", path, sizeof path);
+    path_join(folder, "model.safetensors", path, sizeof path);
     assert_int_equal(truncate(path, (off_t)bytes + data_bytes), 0);
     return (int64_t)bytes;
 }

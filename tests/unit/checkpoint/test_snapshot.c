@@ -20,7 +20,7 @@ static void file_of(const struct run_fixture *run, int64_t step, const char *nam
                     char path[static PATH_BYTES]) {
     static char folder[PATH_BYTES];
     snapshot_path(run->folder, SNAPSHOT_COMPLETE, step, folder);
-    file_join(folder, name, path, PATH_BYTES);
+    path_join(folder, name, path, PATH_BYTES);
 }
 
 static void flip_byte(const struct run_fixture *run, int64_t step, const char *name, off_t at) {
@@ -190,8 +190,8 @@ static void a_link_in_the_place_of_a_save_is_removed_not_followed(void **state) 
     static char text[PATH_BYTES];
     static char link[PATH_BYTES];
     run_fixture_open(run, &writer);
-    file_join(run->folder, "thesis", thesis, sizeof thesis);
-    file_join(thesis, "text", text, sizeof text);
+    path_join(run->folder, "thesis", thesis, sizeof thesis);
+    path_join(thesis, "text", text, sizeof text);
     assert_int_equal(mkdir(thesis, 0755), 0);
     assert_int_equal(folder_write_file(thesis, "text", "of years", 8, &run->fault), OK);
     snapshot_path(run->folder, SNAPSHOT_INCOMPLETE, 1, link);
@@ -290,7 +290,7 @@ static void export_is_a_model_folder(void **state) {
         snapshot_find_newest(run->folder, &run->region, &snapshot, &found, &run->fault), OK);
     snprintf(target, sizeof target, "%s-model", snapshot.path);
     assert_int_equal(snapshot_export(&snapshot, target, DTYPE_BF16, &run->fault), OK);
-    file_join(target, "model.safetensors", path, sizeof path);
+    path_join(target, "model.safetensors", path, sizeof path);
     assert_int_equal(safetensors_open(path, &run->region, &file, &run->fault), OK);
     assert_int_equal(file.header.count, RUN_TENSORS);
     const struct safetensors_entry *entry = safetensors_find(&file, "model.norm.weight");
@@ -299,7 +299,7 @@ static void export_is_a_model_folder(void **state) {
     assert_int_equal(safetensors_read(&file, entry, 0, halves, sizeof halves, &run->fault), OK);
     assert_true(bf16_to_f32(halves[2]) == 0x1.04p0f && halves[1] == 0 && halves[3] == 0);
     safetensors_close(&file);
-    file_join(target, "config.json", path, sizeof path);
+    path_join(target, "config.json", path, sizeof path);
     assert_int_equal(file_read_text(path, config, sizeof config, &length, &run->fault), OK);
     assert_string_equal(config, run->args.config_text);
     assert_int_equal(snapshot_export(&snapshot, target, DTYPE_F32, &run->fault), OK);

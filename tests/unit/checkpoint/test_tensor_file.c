@@ -77,7 +77,7 @@ static int version_found(void) {
 
 static bool has_unfinished_file(void) {
     char path[PATH_BYTES];
-    file_join(folder, "x.safetensors.new", path, sizeof path);
+    path_join(folder, "x.safetensors.new", path, sizeof path);
     return file_exists(path);
 }
 

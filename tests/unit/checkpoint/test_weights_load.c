@@ -183,7 +183,7 @@ static void load_accepts_a_tied_head_only_when_it_is_the_embedding(void **state)
     struct safetensors file;
     struct region region = {0};
     char path[PATH_BYTES];
-    file_join(fixture->folder, "model.safetensors", path, sizeof path);
+    path_join(fixture->folder, "model.safetensors", path, sizeof path);
     assert_int_equal(safetensors_open(path, &region, &file, &fixture->fault), OK);
     const struct safetensors_entry *embedding =
         safetensors_find(&file, "model.embed_tokens.weight");

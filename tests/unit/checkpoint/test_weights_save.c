@@ -37,14 +37,14 @@ static size_t read_target(const struct fixture *fixture, const char *name, char 
     static char path[PATH_BYTES];
     size_t length = 0;
     struct fault fault;
-    file_join(fixture->target, name, path, sizeof path);
+    path_join(fixture->target, name, path, sizeof path);
     assert_int_equal(file_read_text(path, buffer, capacity, &length, &fault), OK);
     return length;
 }
 
 static bool target_has(const struct fixture *fixture, const char *name) {
     static char path[PATH_BYTES];
-    file_join(fixture->target, name, path, sizeof path);
+    path_join(fixture->target, name, path, sizeof path);
     return file_exists(path);
 }
 

@@ -113,7 +113,7 @@ static void damage(const struct run_fixture *run, int64_t step) {
     static char folder[PATH_BYTES];
     static char path[PATH_BYTES];
     snapshot_path(run->folder, SNAPSHOT_COMPLETE, step, folder);
-    file_join(folder, "weights.safetensors", path, sizeof path);
+    path_join(folder, "weights.safetensors", path, sizeof path);
     int fd = open(path, O_WRONLY);
     assert_int_equal(pwrite(fd, "x", 1, 700), 1);
     close(fd);
@@ -178,7 +178,7 @@ static void export_writes_the_type_of_the_config_or_the_one_asked_for(void **sta
         enum safetensors_dtype stored;
     } CASES[] = {{NULL, ST_BF16}, {"f32", ST_F32}};
     snprintf(out, sizeof out, "%s/step-000000002-model", run->folder);
-    file_join(out, "model.safetensors", path, sizeof path);
+    path_join(out, "model.safetensors", path, sizeof path);
     for (size_t i = 0; i < ARRAY_COUNT(CASES); i++) {
         int code = CASES[i].dtype == NULL
                        ? RUN("export", run->folder, "--json")

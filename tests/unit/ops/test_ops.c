@@ -34,7 +34,7 @@ static void products_and_only_products_choose_algorithms(void **state) {
     for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
         bool product = kind == OP_LINEAR || kind == OP_LINEAR_DX || kind == OP_LINEAR_DW ||
                        kind == OP_HEAD_LOSS || kind == OP_HEAD_LOSS_GRADIENT;
-        assert_int_equal(OPERATIONS[kind]->choose != NULL, product && SKEP_CUDA);
+        assert_int_equal(OPERATIONS[kind]->choose_algorithms != NULL, product && SKEP_CUDA);
     }
 }
 

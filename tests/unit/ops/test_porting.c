@@ -60,11 +60,11 @@ static void the_listing_and_the_plan_know_the_operation(void **state) {
     instruction.args.elementwise = (struct elementwise_args){.count = 7, .dtype = DTYPE_BF16};
     char buffer[64];
     struct text line = text_over(buffer, sizeof buffer);
-    op_text(&instruction, &line);
+    op_append_text(&instruction, &line);
     assert_string_equal(buffer, " 7 bf16");
     assert_string_equal(op_row(OP_SQUARED_RELU)->name, "squared_relu");
     assert_int_equal(op_work(OP_SQUARED_RELU_BACKWARD), OP_WORK_KERNEL);
-    struct op_machine machine = {.threads = 2};
+    struct op_hardware machine = {.threads = 2};
     assert_int_equal(op_workspace_bytes(&instruction, &machine), 0);
 }
 

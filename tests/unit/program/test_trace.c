@@ -34,14 +34,14 @@ static void overlap_counts_what_compute_covers(void **state) {
     for (int lane = 0; lane < LANE_COUNT; lane++) {
         trace.lanes[lane] = (struct trace_lane){.records = records[lane], .capacity = 8};
     }
-    add(&trace, LANE_COMPUTE, TRACE_RUN, 0, 10);
+    add(&trace, LANE_COMPUTE, TRACE_EXECUTE, 0, 10);
     add(&trace, LANE_COMPUTE, TRACE_WAIT, 10, 14);
-    add(&trace, LANE_COMPUTE, TRACE_RUN, 14, 20);
+    add(&trace, LANE_COMPUTE, TRACE_EXECUTE, 14, 20);
     add(&trace, LANE_COMPUTE, TRACE_JOIN, 20, 30);
-    add(&trace, LANE_COLLECTIVE, TRACE_RUN, 5, 12);
+    add(&trace, LANE_COLLECTIVE, TRACE_EXECUTE, 5, 12);
     add(&trace, LANE_COLLECTIVE, TRACE_WAIT, 12, 13);
-    add(&trace, LANE_COLLECTIVE, TRACE_RUN, 13, 16);
-    add(&trace, LANE_COLLECTIVE, TRACE_RUN, 18, 25);
+    add(&trace, LANE_COLLECTIVE, TRACE_EXECUTE, 13, 16);
+    add(&trace, LANE_COLLECTIVE, TRACE_EXECUTE, 18, 25);
     struct trace_overlap overlap = trace_compute_overlap(&trace);
     assert_int_equal(overlap.collective_ns, 7 + 3 + 7);
     assert_int_equal(overlap.hidden_ns, 5 + 2 + 2);
@@ -54,7 +54,7 @@ static const struct trace_record *record_of(const struct trace *trace, enum lane
                                             uint32_t instruction) {
     const struct trace_lane *of = &trace->lanes[lane];
     for (uint32_t i = 0; i < of->count; i++) {
-        if (of->records[i].kind == TRACE_RUN && of->records[i].instruction == instruction) {
+        if (of->records[i].kind == TRACE_EXECUTE && of->records[i].instruction == instruction) {
             return &of->records[i];
         }
     }

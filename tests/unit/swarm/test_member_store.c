@@ -55,7 +55,7 @@ static int tidy_up(void **state) {
 }
 
 static const char *path_of(const char *name) {
-    file_join(folder, name, path, sizeof path);
+    path_join(folder, name, path, sizeof path);
     return path;
 }
 

@@ -14,7 +14,7 @@ enum { SECONDS = 600, STRANGERS = 96, MANIFEST_BYTES = 20000 };
 
 static void strangers_together_get_one_mbit_a_second(void **state) {
     (void)state;
-    struct serving serving = {.strangers = {.used = 0}};
+    struct serving serving = {.strangers = {.missing_tokens = 0}};
     uint64_t bytes = 0, listed_bytes = 0;
     for (int64_t ms = 0; ms < SECONDS * 1000; ms += 1000) {
         for (int i = 0; i < STRANGERS; i++) {
@@ -34,7 +34,7 @@ static void strangers_together_get_one_mbit_a_second(void **state) {
 
 static void a_long_answer_is_followed_by_a_pause(void **state) {
     (void)state;
-    struct serving serving = {.strangers = {.used = 0}};
+    struct serving serving = {.strangers = {.missing_tokens = 0}};
     serving_charge_bytes(&serving, REQUESTER_STRANGER, 1 << 20, 0);
     assert_false(serving_has_bytes(&serving, REQUESTER_STRANGER, 6000));
     assert_true(serving_has_bytes(&serving, REQUESTER_STRANGER, 7000));
@@ -42,7 +42,7 @@ static void a_long_answer_is_followed_by_a_pause(void **state) {
 
 static void a_connection_asks_once_a_second(void **state) {
     (void)state;
-    struct guest_usage usage = {.queries = {.used = 0}};
+    struct guest_usage usage = {.queries = {.missing_tokens = 0}};
     uint32_t queries = 0, pings = 0;
     for (int64_t ms = 0; ms < 60000; ms++) {
         queries += serving_take_query(&usage, ms);
@@ -55,7 +55,7 @@ static void a_connection_asks_once_a_second(void **state) {
 /* An identity costs nothing to make, so all of them have one limit. */
 static void new_guests_are_limited(void **state) {
     (void)state;
-    struct serving serving = {.new_guests = {.used = 0}};
+    struct serving serving = {.new_guests = {.missing_tokens = 0}};
     uint32_t at_once = 0, in_a_day = 0;
     for (int i = 0; i < 10000; i++) {
         at_once += serving_take_guest(&serving, 0);

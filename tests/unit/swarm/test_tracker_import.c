@@ -32,9 +32,9 @@ static int make_folder(void **state) {
     (void)state;
     strcpy(folder, "/tmp/skep-import-XXXXXX");
     assert_non_null(mkdtemp(folder));
-    file_join(folder, "ledger.jsonl", copy, sizeof copy);
-    file_join(folder, "tracker.db", store_path, sizeof store_path);
-    file_join(folder, "tracker.db.new", beside, sizeof beside);
+    path_join(folder, "ledger.jsonl", copy, sizeof copy);
+    path_join(folder, "tracker.db", store_path, sizeof store_path);
+    path_join(folder, "tracker.db.new", beside, sizeof beside);
     entry_fixture_init(&fixture, MEMBERS, lines, SLICES);
     entry_fixture_enroll(&fixture, 1, MEMBERS, false);
     text = text_over(bytes, sizeof bytes);

@@ -42,8 +42,9 @@ static struct probe_result exactly_enough(void) {
                                  .copy_bandwidth = 18};
 }
 
-static const struct probe_line *line_named(const struct probe_line *lines, const char *name) {
-    for (int i = 0; i < PROBE_LINES; i++) {
+static const struct probe_comparison *line_named(const struct probe_comparison *lines,
+                                                 const char *name) {
+    for (int i = 0; i < PROBE_COMPARISONS_MAX; i++) {
         if (strcmp(lines[i].name, name) == 0) {
             return &lines[i];
         }
@@ -56,7 +57,7 @@ static void compare_accepts_full_memory_and_nine_tenths_of_a_speed(void **state)
     (void)state;
     struct target target = promises();
     struct probe_result result = exactly_enough();
-    struct probe_line lines[PROBE_LINES];
+    struct probe_comparison lines[PROBE_COMPARISONS_MAX];
     assert_int_equal(probe_compare(&target, &result, lines), 0);
     assert_true(line_named(lines, "memory free for the arena")->profile_value == 700.0);
     assert_false(probe_isa_is_lower(&target, &result));
@@ -80,7 +81,7 @@ static void compare_names_each_line_that_is_lower(void **state) {
     struct target target = promises();
     for (size_t i = 0; i < ARRAY_COUNT(FIELDS); i++) {
         struct probe_result result = exactly_enough();
-        struct probe_line lines[PROBE_LINES];
+        struct probe_comparison lines[PROBE_COMPARISONS_MAX];
         char *field = (char *)&result + FIELDS[i].offset;
         if (FIELDS[i].counted) {
             (*(uint64_t *)(void *)field)--;
@@ -91,7 +92,7 @@ static void compare_names_each_line_that_is_lower(void **state) {
         assert_int_equal(line_named(lines, FIELDS[i].name)->verdict, PROBE_LOWER);
     }
     struct probe_result fewer = exactly_enough();
-    struct probe_line lines[PROBE_LINES];
+    struct probe_comparison lines[PROBE_COMPARISONS_MAX];
     fewer.machine.cpu_count = 3;
     assert_int_equal(probe_compare(&target, &fewer, lines), 1);
     assert_int_equal(line_named(lines, "threads")->verdict, PROBE_LOWER);
@@ -101,7 +102,7 @@ static void compare_expects_nothing_of_a_detected_target(void **state) {
     (void)state;
     struct target target = promises();
     struct probe_result nothing = {.machine = {.isa = "scalar"}};
-    struct probe_line lines[PROBE_LINES];
+    struct probe_comparison lines[PROBE_COMPARISONS_MAX];
     target.origin = "detected";
     assert_int_equal(probe_compare(&target, &nothing, lines), 0);
     assert_int_equal(lines[0].verdict, PROBE_ASSUMED);

@@ -130,7 +130,7 @@ static void a_site_takes_what_rank_0_keeps_once(void **state) {
         together = (space->declared_bytes - zeromq) * (uint64_t)ranks + zeromq;
         assert_in_range(together, others, others + (uint64_t)(2 * ranks)); /* and up */
         assert_true(space->swarm_bytes > 4 * (uint64_t)blueprint_elements(&offer.blueprint) * 5);
-        fit_report_text(report, &text);
+        fit_report_append(report, &text);
         assert_non_null(
             strstr(buffer, ranks == 2 ? "arena of the other rank" : "arena of each other rank"));
         session_finish(&session);

@@ -75,8 +75,8 @@ static int64_t begin_of(const struct session *session, const char *name) {
 
 /* Own masters; what is another rank's to tell has other values here. */
 static void fill_masters(struct session *session, uint32_t salt) {
-    struct tensor_set held = rank_parts_of_copy(session, VIEW_MASTER, PART_STORED);
-    struct tensor_set own = rank_parts_of_copy(session, VIEW_MASTER, PART_SAVED);
+    struct tensor_set held = rank_parts_of_view(session, VIEW_MASTER, PART_STORED);
+    struct tensor_set own = rank_parts_of_view(session, VIEW_MASTER, PART_SAVED);
     for (int i = 0; i < held.piece_count; i++) {
         float *values = held.pieces[i].memory;
         for (int64_t k = 0; k < held.pieces[i].count; k++) {

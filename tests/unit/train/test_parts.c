@@ -183,7 +183,7 @@ static void random_weights_are_the_same_on_every_rank(void **state) {
 
 static int64_t held_elements(enum param_view view) {
     int64_t sum = 0;
-    struct tensor_set set = rank_parts_of_copy(&session, view, PART_STORED);
+    struct tensor_set set = rank_parts_of_view(&session, view, PART_STORED);
     for (int i = 0; i < set.piece_count; i++) {
         sum += set.pieces[i].count;
     }

@@ -301,7 +301,7 @@ static void a_plan_for_a_device_keeps_the_outer_state_pinned(void **state) {
 
 /* What a member computes its first root over: the inner weights, in blueprint order. */
 static struct hash root_of_weights(struct session *session) {
-    struct tensor_set set = rank_parts_of_copy(session, VIEW_MASTER, PART_STORED);
+    struct tensor_set set = rank_parts_of_view(session, VIEW_MASTER, PART_STORED);
     int64_t elements = blueprint_elements(&session->blueprint);
     float *values = region_alloc(&session->region, (size_t)elements, sizeof *values);
     static const float ZEROS[LEAF_ELEMENTS];
