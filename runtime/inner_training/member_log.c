@@ -371,7 +371,8 @@ static void show_state_fetch(const struct member_loop_view *view, double elapsed
     struct text line = text_over(buffer, sizeof buffer);
     char received[24];
     char total[24];
-    const uint64_t missing = (uint64_t)view->behind * LEAF_BYTES; /* the last leaf may be shorter */
+    /* An upper bound, because the last leaf may be shorter. */
+    const uint64_t missing = (uint64_t)view->outdated_leaves * LEAF_BYTES;
     text_add(&line, "receiving the state: %s of about %s",
              text_format_bytes(view->fetched_bytes, received),
              text_format_bytes(view->fetched_bytes + missing, total));

@@ -171,7 +171,7 @@ const struct message *chain_receive(struct world *world, uint32_t index, struct 
                         (message->kind == MESSAGE_GOODBYE &&
                          !ledger_follower_may_resign(&chain->follower, message)) ||
                         (message->kind == MESSAGE_PROPOSE &&
-                         !ledger_follower_has_state(&chain->follower, message->entry));
+                         !ledger_follower_extends_chain(&chain->follower, message->entry));
     return is_untrusted || is_held_back ? NULL : deliver(chain, message);
 }
 

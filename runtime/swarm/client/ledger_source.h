@@ -13,9 +13,8 @@ struct ledger_source {
     struct ledger_file *file;      /* a file of JSON lines */
     struct ledger_store *store;    /* a tracker's store; else NULL */
     struct tracker_client *client; /* connection to a tracker; else NULL */
-    /* entries of the last answer that were not returned yet */
-    struct wire_ledger_page page;
-    uint64_t index;                       /* index of the next entry */
+    struct wire_ledger_page page;  /* entries of the last answer that were not returned yet */
+    uint64_t index;                /* index of the next entry */
     char location[LEDGER_LOCATION_BYTES]; /* "PATH:LINE" of the entry read last */
     struct entry *entry;                  /* the entry that ledger_source_next read last */
     const struct ledger_chain

@@ -21,8 +21,7 @@ struct delegation_search_state {
     const struct join_string *join;
     const struct delegation_search_args *args;
     char numeric[MESSAGE_ADDRESS_BYTES]; /* address of the tracker, with its host name resolved */
-    /* path of the file with the newest known delegation; "": no such file */
-    char path[PATH_BYTES];
+    char path[PATH_BYTES]; /* path of the file with the newest known delegation; "": no such file */
     struct known_delegation known;    /* content of that file; serial 0: none */
     struct known_delegation received; /* valid delegation of the tracker; serial 0: none */
     const char *error; /* why the received delegation is invalid; NULL: it is valid */

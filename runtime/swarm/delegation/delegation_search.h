@@ -17,8 +17,7 @@ struct tracker_contact {
 
 struct delegation_search_args {
     int timeout_ms; /* time to wait for an answer */
-    /* if a newer delegation arrives, store it in the user's file */
-    bool is_kept;
+    bool is_kept;   /* if a newer delegation arrives, store it in the user's file */
     bool (*should_continue)(void *context); /* called several times a second; NULL: always true */
     void *context;
 };

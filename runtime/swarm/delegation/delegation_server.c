@@ -24,8 +24,7 @@ struct delegation_server {
     size_t count;                              /* size of the frame; 0: none yet */
     uint8_t frame[DELEGATION_FRAME_BYTES_MAX]; /* frame to send */
     struct accept_policy policy;               /* counts the connections of each host */
-    /* policy.blocked_version when the kernel's filter was last updated */
-    uint32_t filter_version;
+    uint32_t filter_version; /* policy.blocked_version when the kernel's filter was last updated */
 };
 
 uint64_t delegation_server_bytes(void) {

@@ -68,8 +68,7 @@ enum suspension_reason {
     SUSPENSION_CONTRIBUTIONS, /* The member did not send its contributions, or their sketches. */
     SUSPENSION_RESULTS,       /* No result of the slices that the member owned was received. */
     SUSPENSION_LARGE_NORM,    /* The norm of the member's contribution was above the bound. */
-    /* The norm of the member's contribution was below the effect bound. */
-    SUSPENSION_NO_EFFECT,
+    SUSPENSION_NO_EFFECT,  /* The norm of the member's contribution was below the effect bound. */
     SUSPENSION_REPETITION, /* The member's contribution was already part of an earlier commit. */
     /* The member signed a result that is not the mean of its contributions. */
     SUSPENSION_WRONG_SUM,
@@ -123,8 +122,7 @@ struct data_cursor {
 struct entry_seat {
     struct identity id; /* Identity of the member. */
     uint32_t session;   /* Member session: the number that the tracker gives to one admission. */
-    /* 1: a guest, which contributes, but does not own slices or vote; else 0 */
-    uint32_t is_guest;
+    uint32_t is_guest;  /* 1: a guest, which contributes, but does not own slices or vote; else 0 */
     uint32_t range_count;                              /* Number of sample ranges. */
     struct sample_range ranges[SWARM_SEAT_RANGES_MAX]; /* Samples to train on. */
 };

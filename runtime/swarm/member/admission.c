@@ -8,8 +8,9 @@
 
 enum {
     INTRODUCTION_RETRY_MS = 1000, /* time between two introductions */
-    INITIAL_HEARTBEAT_MS = 200,   /* used until the address book states the tracker's interval */
-    REACHED_WITHIN_MS = 8000,     /* the tracker tries for 5 s to connect to a new address */
+    INITIAL_HEARTBEAT_MS = 200, /* heartbeat interval until the address book states the tracker's */
+    /* longer than the 5 s in which the tracker tries to connect to a new address */
+    CONNECTION_TEST_MAX_MS = 8000,
 };
 
 void admission_init(struct admission *admission, const struct member_loop_options *options,
@@ -36,12 +37,13 @@ void admission_on_connect(struct admission *admission) {
 }
 
 void admission_on_disconnect(struct admission *admission) {
-    /* A replaced member closed the connection itself, so the tracker must not be reported as
+    /* A replaced member closed the connection itself, so it does not report the tracker as
      * disconnected. */
     admission->is_connected = admission->is_replaced;
 }
 
-/* Where the address has no host, the tracker inserts the IP address that it sees. */
+/* Writes the address for the introduction. If it has no host, the tracker inserts the IP address
+ * that it sees. */
 static void write_advertised_address(const struct admission *admission, char *address) {
     const struct member_loop_options *options = admission->options;
     struct text text = text_over(address, MESSAGE_ADDRESS_BYTES);
@@ -102,7 +104,7 @@ bool admission_is_self(const struct admission *admission, const struct public_ke
 }
 
 void admission_on_address_book(struct admission *admission, const struct wire_address_book *book) {
-    ASSERT(book->timing.heartbeat_ms > 0); /* wire_read_address_book has checked it */
+    ASSERT(book->timing.heartbeat_ms > 0); /* wire_read_address_book has checked the interval */
     bool is_listed = false;
     for (uint32_t i = 0; i < book->count; i++) {
         if (admission_is_self(admission, &book->members[i].keys)) {
@@ -127,7 +129,7 @@ void admission_find_unreachable(const struct admission *admission, int64_t now_n
                                 char address[static MESSAGE_ADDRESS_BYTES]) {
     address[0] = '\0';
     if (admission->is_connected && admission->unreachable_ns != 0 &&
-        now_ns - admission->unreachable_ns >= REACHED_WITHIN_MS * NS_PER_MS) {
+        now_ns - admission->unreachable_ns >= CONNECTION_TEST_MAX_MS * NS_PER_MS) {
         write_advertised_address(admission, address);
     }
 }

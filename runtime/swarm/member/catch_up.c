@@ -22,11 +22,12 @@ void catch_up_add_entry(struct catch_up *catch_up, const struct entry *entry,
     ASSERT(entry_sets_state(entry->kind));
     const struct hash *tip = catch_up->count > 0 ? &newest_entry(catch_up)->root : current;
     if (entry->kind != ENTRY_COMMIT || entry->slice_count == 0) {
-        catch_up->count = 0; /* a rollback, or a commit whose rows are not known */
+        catch_up->count = 0; /* a rollback, or a commit without its rows, cannot be replayed */
     } else if (catch_up->count == REPLAY_ROUNDS_MAX) {
-        catch_up->count = 0; /* the later commits cannot be applied without the oldest one */
+        /* the list is full, and without the oldest commit the later ones cannot be applied */
+        catch_up->count = 0;
     } else if (catch_up->count == 0 && hash_equal(base, &entry->root)) {
-        return; /* a round without effect: nothing is missed, and no state would remove it */
+        return; /* the commit does not change the state, so the member has not missed anything */
     } else if (hash_equal(base, tip)) {
         ASSERT(catch_up->count == 0 || entry->round > newest_entry(catch_up)->round);
         catch_up->base = catch_up->count == 0 ? *base : catch_up->base;

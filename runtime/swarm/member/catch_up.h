@@ -1,6 +1,6 @@
 /* catch_up: the commits that a member has missed, oldest first, from its state to the newest one.
- * Where their results are smaller than the state, the state machine gets the oldest commit instead
- * of the newest. Once that is applied, it gets the next one:
+ * If their results together are smaller than the state, the state machine gets the oldest commit
+ * instead of the newest, and the next one once that has been applied:
  *
  *     state after round 4     missed: 5, 7, 8     the tracker sends 8: the state machine gets 5
  *
@@ -16,10 +16,11 @@ struct catch_up {                            /* the commits that this member has
     const struct slices *slices;             /* division of the parameters into slices */
     uint32_t count;                          /* number of entries in use */
     struct entry entries[REPLAY_ROUNDS_MAX]; /* the missed commits, oldest first */
-    struct hash base;           /* root of the state that the oldest commit applies to */
-    bool has_message;           /* `message` holds the newest commit as the tracker sent it */
-    struct message message;     /* the message as received; `entry` is replaced before delivery */
-    const struct message *next; /* next message to deliver; NULL: none */
+    struct hash base; /* root of the state to which the oldest commit is applied */
+    bool has_message; /* `message` holds the newest commit as the tracker sent it */
+    /* the message as received; its `entry` is replaced before it goes to the state machine */
+    struct message message;
+    const struct message *next; /* next message for the state machine; NULL: none */
 };
 
 /* catch_up_memory_bytes: size of the tables for the slices of the entries. catch_up_init:
@@ -38,12 +39,12 @@ void catch_up_add_entry(struct catch_up *catch_up, const struct entry *entry,
 const struct message *catch_up_substitute_message(struct catch_up *catch_up,
                                                   const struct message *message);
 
-/* catch_up_on_applied: the member's state now has the root `current`. Returns the next message for
- * the state machine, or NULL. */
+/* catch_up_on_applied: to be called when the member's state has got the root `current`. Returns
+ * the next message for the state machine, or NULL. */
 const struct message *catch_up_on_applied(struct catch_up *catch_up, const struct hash *current);
 
-/* catch_up_on_fetch: the state machine requested a fetch of the state after `target`. If a newer
- * commit is known, catch_up_next_message returns it once. */
+/* catch_up_on_fetch: to be called when the state machine requests a fetch of the state after
+ * `target`. If a newer commit is known, catch_up_next_message then returns it once. */
 void catch_up_on_fetch(struct catch_up *catch_up, const struct entry *target);
 const struct message *catch_up_next_message(struct catch_up *catch_up);
 

@@ -9,22 +9,22 @@ enum {
 };
 
 /* Whether the replica has the state with this root and the compute thread is not changing it. */
-static bool has_state(const struct leaf_server *server, const struct hash *root) {
+static bool replica_has_state(const struct leaf_server *server, const struct hash *root) {
     const struct member_job *job = mailbox_current_job(server->mailbox);
     bool is_changing =
         (job != NULL && job->kind == ACTION_APPLY) || state_fetcher_is_active(server->fetcher);
     return !is_changing && hash_equal(root, &server->replica->root);
 }
 
-/* Whether the replica will have the state with this root soon: the compute thread has been given
- * the commit that leads to it. */
+/* Whether the replica will have the state with this root soon, because the compute thread has
+ * the job to apply the commit that leads to it. */
 static bool will_have_state_soon(const struct leaf_server *server, const struct hash *root) {
     const struct member_job *job = mailbox_current_job(server->mailbox);
     return job != NULL && (job->kind == ACTION_ROOT || job->kind == ACTION_APPLY) &&
            hash_equal(root, &job->entry->root);
 }
 
-static bool is_stored(const struct leaf_server *server, const struct hash *root) {
+static bool is_state_stored(const struct leaf_server *server, const struct hash *root) {
     return server->states != NULL && state_store_has(server->states, root);
 }
 
@@ -47,8 +47,9 @@ void leaf_server_on_request(const struct leaf_server *server, uint32_t peer,
                                .round = request->round,
                                .index = request->offset,
                                .hash = root};
-    bool is_available = has_state(server, &item.hash) || will_have_state_soon(server, &item.hash) ||
-                        is_stored(server, &item.hash);
+    bool is_available = replica_has_state(server, &item.hash) ||
+                        will_have_state_soon(server, &item.hash) ||
+                        is_state_stored(server, &item.hash);
     if (!is_available || !uplink_push_item(server->uplink, peer, &item)) {
         uint8_t empty[WIRE_DOCUMENT_OFFSET];
         struct frame rejection = {
@@ -58,10 +59,11 @@ void leaf_server_on_request(const struct leaf_server *server, uint32_t peer,
     }
 }
 
-/* Copies hashes of the current state, or of a stored one. Returns false if there is neither. */
+/* Copies leaf hashes of the state with the requested root: the current state, or a stored one.
+ * Returns false if this member has no such state. */
 static bool copy_hashes(const struct leaf_server *server, const struct outbox_item *item,
                         uint64_t count, struct hash *hashes) {
-    if (has_state(server, &item->hash)) {
+    if (replica_has_state(server, &item->hash)) {
         memcpy(hashes, &server->replica->leaves[item->index], count * sizeof *hashes);
         return true;
     }
@@ -82,7 +84,7 @@ static size_t write_leaf_hashes(const struct leaf_server *server, const struct o
 
 /* Returns the length of the leaf, or 0 if this member does not have the state. */
 static size_t write_leaf(const struct leaf_server *server, const struct outbox_item *item) {
-    if (has_state(server, &item->hash)) {
+    if (replica_has_state(server, &item->hash)) {
         return replica_read_leaf(server->replica, item->index, server->payload);
     }
     return server->states != NULL
@@ -90,12 +92,12 @@ static size_t write_leaf(const struct leaf_server *server, const struct outbox_i
                : 0;
 }
 
-/* The state may have changed since the request, or the peer may have used up its budget. An answer
- * without content reports that to the peer. */
+/* Sends an answer without content if the state has changed since the request, or if the peer has
+ * used up its budget. */
 enum send_result leaf_server_send(void *context, uint32_t peer, const struct outbox_item *item,
                                   uint64_t *bytes) {
     const struct leaf_server *server = context;
-    if (!has_state(server, &item->hash) && will_have_state_soon(server, &item->hash)) {
+    if (!replica_has_state(server, &item->hash) && will_have_state_soon(server, &item->hash)) {
         return SEND_WOULD_BLOCK;
     }
     const bool may_send = uplink_may_send(server->uplink, peer, SERVED_LEAVES);

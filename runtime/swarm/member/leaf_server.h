@@ -14,7 +14,7 @@
 
 struct leaf_server { /* sends parts of the state to other members */
     const struct replica *replica;
-    const struct state_fetcher *fetcher; /* fetches this member's own missing state */
+    const struct state_fetcher *fetcher; /* shows whether this member is itself fetching a state */
     const struct mailbox *mailbox;
     const struct peers *peers;
     struct messenger *messenger;

@@ -38,7 +38,7 @@ static void reject_entry(struct ledger_follower *follower, const char *error) {
     follower->is_rejected = true;
 }
 
-/* Forgets a checkpoint of the tracker, and reads the whole ledger instead. */
+/* Discards a checkpoint of the tracker, so that the whole ledger is read instead. */
 static void reject_checkpoint(struct ledger_follower *follower, const char *subject,
                               const char *error) {
     log_line(LOG_WARNING,
@@ -70,7 +70,7 @@ static void reject_ledger(struct ledger_follower *follower) {
     follower->has_deferred = false;
 }
 
-static void accept_ledger(struct ledger_follower *follower) {
+static void clear_ledger_rejection(struct ledger_follower *follower) {
     follower->tracker_has_head = true;
     if (follower->is_rejected) {
         idle_reason_clear(follower->reason);
@@ -78,7 +78,8 @@ static void accept_ledger(struct ledger_follower *follower) {
     follower->is_rejected = false;
 }
 
-/* Verifies `entry` and appends it to the chain. Returns what is wrong with it, else NULL. */
+/* Verifies `entry` and appends it to the chain. Returns NULL, or a text that describes the
+ * error. */
 static const char *append_verified_entry(struct ledger_follower *follower,
                                          const struct entry *entry) {
     const struct hash base = follower->chain.root;
@@ -141,7 +142,7 @@ void ledger_follower_on_connect(struct ledger_follower *follower) {
     }
     follower->wants_checkpoint = follower->chain.entry_count == 0;
     follower->tracker_has_head = follower->chain.entry_count == 0;
-    follower->has_gap = false; /* a different tracker may have sent that entry */
+    follower->has_gap = false; /* the entry that showed the gap may be from a different tracker */
     follower->has_deferred = false;
     follower->needs_entries = true;
     follower->requested_ns = 0;
@@ -194,7 +195,7 @@ static bool append_entry(struct ledger_follower *follower, const struct entry *e
         reject_entry(follower, error);
         return false;
     }
-    accept_ledger(follower);
+    clear_ledger_rejection(follower);
     follower->has_gap = follower->has_gap && !hash_equal(&follower->gap_entry_hash, &entry->hash);
     follower->is_deferred_in_chain |=
         follower->has_deferred && hash_equal(&follower->deferred_entry.hash, &entry->hash);
@@ -209,8 +210,9 @@ static bool append_entry(struct ledger_follower *follower, const struct entry *e
     return true;
 }
 
-/* The tracker repeats a message only after a silence, and may send a newer one by then. So a
- * message that arrives early is stored until the entries before it have been appended. */
+/* The tracker repeats a message only after some time, and may have a newer one by then. So a
+ * message whose entry does not follow the chain yet is stored until the entries before it have
+ * been appended. */
 static void defer_message(struct ledger_follower *follower, const struct message *message) {
     follower->has_deferred = true;
     follower->is_deferred_in_chain = false;
@@ -256,7 +258,7 @@ static bool check_entry_is_head(struct ledger_follower *follower, const struct e
     struct hash hash = entry_hash(entry);
     bool is_head = hash_equal(&hash, &follower->chain.head);
     if (is_head) {
-        accept_ledger(follower);
+        clear_ledger_rejection(follower);
     } else {
         reject_ledger(follower);
     }
@@ -270,8 +272,8 @@ static uint64_t next_requested_index(const struct ledger_follower *follower) {
     return follower->chain.entry_count - (follower->tracker_has_head ? 0U : 1U);
 }
 
-/* Handles the end of the tracker's ledger. Returns true if it must have more entries; its ledger is
- * then rejected. */
+/* Called at the end of the tracker's ledger. If the tracker must have more entries, rejects its
+ * ledger and returns true. */
 static bool reject_early_end(struct ledger_follower *follower) {
     if (ledger_chain_is_unconfirmed(&follower->chain)) {
         reject_checkpoint(follower, "the entry after the checkpoint", "is missing");
@@ -290,7 +292,8 @@ static bool reject_early_end(struct ledger_follower *follower) {
 }
 
 /* Reads and appends the next entry of a page. */
-static bool read_entry(struct ledger_follower *follower, struct wire_ledger_page *page) {
+static bool append_next_entry_of_page(struct ledger_follower *follower,
+                                      struct wire_ledger_page *page) {
     struct entry *entry = &follower->entry;
     const char *error = wire_next_ledger_entry(page, entry->slices, follower->slice_count, entry);
     if (error != NULL) {
@@ -301,10 +304,10 @@ static bool read_entry(struct ledger_follower *follower, struct wire_ledger_page
                                       : check_entry_is_head(follower, entry);
 }
 
-/* Reads the entries of a page. Returns false if the page is invalid, or ends where the tracker must
- * have more entries. Sets *is_end if the ledger has no entry after the page. */
-static bool read_page(struct ledger_follower *follower, struct wire_ledger_page *page,
-                      bool *is_end) {
+/* Reads and appends the entries of a page. Returns false if the page is invalid, or has fewer
+ * entries than the tracker must have. Sets *is_end if the ledger has no entry after the page. */
+static bool append_page(struct ledger_follower *follower, struct wire_ledger_page *page,
+                        bool *is_end) {
     bool is_valid = true;
     *is_end = page->entry_count <= page->first + page->count;
     if (page->count == 0 && !*is_end) {
@@ -312,7 +315,7 @@ static bool read_page(struct ledger_follower *follower, struct wire_ledger_page 
         return false;
     }
     while (is_valid && page->count > 0) {
-        is_valid = read_entry(follower, page);
+        is_valid = append_next_entry_of_page(follower, page);
     }
     return is_valid && !(*is_end && reject_early_end(follower));
 }
@@ -329,7 +332,7 @@ struct message *ledger_follower_on_page(struct ledger_follower *follower, const 
     if (page.first != next_requested_index(follower)) {
         return NULL; /* a late answer to an earlier request */
     }
-    const bool is_valid = read_page(follower, &page, &is_end);
+    const bool is_valid = append_page(follower, &page, &is_end);
     const bool starts_over = !is_valid && follower->chain.entry_count == 0;
     follower->needs_entries = !is_end || starts_over || !ledger_follower_is_synced(follower) ||
                               is_copy_outdated(follower);
@@ -355,7 +358,7 @@ void ledger_follower_on_checkpoint(struct ledger_follower *follower, const uint8
     follower->requested_ns = 0;
     const char *error = wire_read_document(WIRE_CHECKPOINT, payload, count, &bytes, &byte_count);
     if (error == NULL && byte_count == 0) {
-        return; /* the tracker has none */
+        return; /* the tracker has no checkpoint */
     }
     error = error == NULL ? ledger_chain_read(bytes, byte_count, chain) : error;
     error = error == NULL ? ledger_chain_begin(chain, &follower->options->manifest) : error;
@@ -384,7 +387,8 @@ void ledger_follower_on_requested(struct ledger_follower *follower, int64_t now_
     follower->requested_ns = now_ns;
 }
 
-bool ledger_follower_has_state(const struct ledger_follower *follower, const struct entry *entry) {
+bool ledger_follower_extends_chain(const struct ledger_follower *follower,
+                                   const struct entry *entry) {
     const struct hash state = ledger_chain_hash(&follower->chain);
     ASSERT(entry->kind == ENTRY_COMMIT);
     return hash_equal(&entry->prev, &follower->chain.head) && hash_equal(&entry->chain, &state);

@@ -3,9 +3,9 @@
  * two histories to a member.
  *
  * After connecting, the tracker must first send the newest entry that this member knows. Until then
- * the member neither sends state machine messages to it nor handles those it sends: session and
- * incarnation numbers from a tracker with a different ledger would make the state machine ignore
- * the right tracker later.
+ * the member exchanges no state machine messages with the tracker: session and incarnation numbers
+ * from a tracker with a different ledger would make the state machine ignore the right tracker
+ * later.
  *
  * A member without a copy begins at the tracker's newest checkpoint. If that is invalid, or the
  * tracker has none, it reads the whole ledger. */
@@ -26,10 +26,11 @@ struct ledger_follower { /* checks the tracker's ledger entries in order */
 
     struct ledger_chain chain;
     struct ledger_chain
-        checkpoint;              /* state that the chain began with, if it did not with genesis */
-    bool wants_checkpoint;       /* the chain is empty, and the tracker has not been asked */
+        checkpoint; /* checkpoint that the chain began with, if it did not begin with the genesis */
+    /* the chain is empty, and no checkpoint was requested from the tracker yet */
+    bool wants_checkpoint;
     struct hash commit;          /* hash of the newest genesis, commit or rollback */
-    struct hash base;            /* root of the state that the entry `commit` applies to */
+    struct hash base;            /* root of the state to which the entry `commit` is applied */
     uint32_t round;              /* newest round in the chain */
     bool tracker_has_head;       /* the tracker sent the chain's head, or the chain is empty */
     bool needs_entries;          /* more entries must be requested from the tracker */
@@ -39,7 +40,7 @@ struct ledger_follower { /* checks the tracker's ledger entries in order */
     bool is_rejected;            /* the tracker's ledger was rejected */
     bool has_deferred;           /* an ENTRY message waits for earlier entries */
     bool is_deferred_in_chain;   /* the chain contains the entry of the deferred message */
-    struct message deferred;     /* the ENTRY message that waits */
+    struct message deferred;     /* the ENTRY message that waits for earlier entries */
     struct entry deferred_entry; /* copy of the entry of `deferred` */
     struct entry entry;          /* entry that is being read */
 };
@@ -63,17 +64,17 @@ void ledger_follower_init(struct ledger_follower *follower, const struct ledger_
 MUST_CHECK enum status ledger_follower_restore(struct ledger_follower *follower,
                                                struct fault *fault);
 
-/* ledger_follower_on_connect: a tracker connected. It must send the chain's head before anything
- * else is accepted. */
+/* ledger_follower_on_connect: to be called when a tracker connects. It must send the head of the
+ * chain before other messages are accepted. */
 void ledger_follower_on_connect(struct ledger_follower *follower);
 
 /* ledger_follower_is_synced: whether the tracker has sent the chain's head, and the chain includes
  * the round of this member's state. */
 bool ledger_follower_is_synced(const struct ledger_follower *follower);
 
-/* ledger_follower_may_deliver: whether the state machine may get this ENTRY now. An entry that
- * follows the chain is appended. A message whose earlier entries are missing is copied, and
- * ledger_follower_on_page returns it once they have been appended. For the newest commit,
+/* ledger_follower_may_deliver: whether the state machine may get this ENTRY now. If the entry
+ * follows the chain, it is appended. If earlier entries are missing, the message is copied, and
+ * ledger_follower_on_page returns the copy once they have been appended. For the newest commit,
  * message->root is set to the root of the state that the commit applies to. */
 bool ledger_follower_may_deliver(struct ledger_follower *follower, struct message *message);
 
@@ -83,7 +84,7 @@ struct message *ledger_follower_on_page(struct ledger_follower *follower, const 
                                         size_t count);
 
 /* ledger_follower_on_checkpoint: begin at the checkpoint of a CHECKPOINT payload, given without its
- * length field. It is not trusted before its commit has been appended. */
+ * length field. The checkpoint is not trusted before its commit has been appended. */
 void ledger_follower_on_checkpoint(struct ledger_follower *follower, const uint8_t *payload,
                                    size_t count);
 
@@ -94,12 +95,13 @@ bool ledger_follower_request(const struct ledger_follower *follower, int64_t now
                              struct frame *frame);
 void ledger_follower_on_requested(struct ledger_follower *follower, int64_t now_ns);
 
-/* ledger_follower_has_state: whether a proposed COMMIT follows the chain and has the hash of its
- * state. A vote for another one would let a tracker show a wrong state to joiners. */
-bool ledger_follower_has_state(const struct ledger_follower *follower, const struct entry *entry);
+/* ledger_follower_extends_chain: whether a proposed COMMIT follows the chain and has the hash of
+ * the chain's state. Voting for any other would let a tracker show joiners a false state. */
+bool ledger_follower_extends_chain(const struct ledger_follower *follower,
+                                   const struct entry *entry);
 
-/* ledger_follower_may_resign: whether the state machine may get this GOODBYE: it names no state
- * entry, or the newest one of the chain. A member resigns from no other. */
+/* ledger_follower_may_resign: whether the state machine may get this GOODBYE, which must name no
+ * state entry or the newest one of the chain, because a member resigns only from the newest. */
 bool ledger_follower_may_resign(const struct ledger_follower *follower,
                                 const struct message *goodbye);
 

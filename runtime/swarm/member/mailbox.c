@@ -12,7 +12,7 @@ static size_t entry_slices_bytes(uint32_t slice_count) {
 }
 
 size_t mailbox_memory_bytes(uint32_t slice_count) {
-    return MAILBOX_ENTRY_COUNT * entry_slices_bytes(slice_count);
+    return MAILBOX_ENTRIES * entry_slices_bytes(slice_count);
 }
 
 enum status mailbox_open(struct mailbox *mailbox, void *memory, uint32_t slice_count,
@@ -26,7 +26,7 @@ enum status mailbox_open(struct mailbox *mailbox, void *memory, uint32_t slice_c
     mailbox->wake_fd = wake_fd;
     mailbox->slice_count = slice_count;
     char *at = memory;
-    for (int i = 0; i < MAILBOX_ENTRY_COUNT; i++) {
+    for (int i = 0; i < MAILBOX_ENTRIES; i++) {
         mailbox->entries[i].slices = (struct entry_slice *)at;
         at += entry_slices_bytes(slice_count);
     }
@@ -57,7 +57,7 @@ void mailbox_wake(struct mailbox *mailbox) {
     (void)written;
 }
 
-static void set_job(struct mailbox *mailbox, const struct member_job *job) {
+static void copy_job(struct mailbox *mailbox, const struct member_job *job) {
     ASSERT(!mailbox->has_job || mailbox->job.kind == ACTION_ADOPT); /* one at a time */
     mailbox->job = *job;
     mailbox->job.entry = NULL;
@@ -79,7 +79,7 @@ void mailbox_post_job(struct mailbox *mailbox, const struct member_job *job) {
     } else if (job->kind == ACTION_LEFT) {
         mailbox->has_left_job = true;
     } else {
-        set_job(mailbox, job);
+        copy_job(mailbox, job);
     }
     atomic_fetch_add(&mailbox->generation, 1);
     pthread_cond_signal(&mailbox->work_posted);
@@ -120,7 +120,7 @@ const struct member_job *mailbox_current_job(const struct mailbox *mailbox) {
 void mailbox_collect_updates(struct mailbox *mailbox, struct mailbox_updates *updates) {
     uint64_t count;
     ssize_t got = read(mailbox->wake_fd, &count, sizeof count);
-    (void)got; /* the network thread needs no count of the wake-ups */
+    (void)got; /* the number of wake-ups is not needed */
     pthread_mutex_lock(&mailbox->lock);
     updates->has_event = mailbox->has_answer;
     updates->event = mailbox->answer;
@@ -155,7 +155,7 @@ static struct timespec time_after_ms(int timeout_ms) {
     return (struct timespec){.tv_sec = at_ns / NS_PER_SECOND, .tv_nsec = at_ns % NS_PER_SECOND};
 }
 
-/* The caller holds the lock. */
+/* Waits until work is posted or the timeout has passed. The caller holds the lock. */
 static void wait_for_work(struct mailbox *mailbox, int timeout_ms) {
     struct timespec until = time_after_ms(timeout_ms < 0 ? 0 : timeout_ms);
     int result = 0;
@@ -166,7 +166,7 @@ static void wait_for_work(struct mailbox *mailbox, int timeout_ms) {
     }
 }
 
-/* The deadline counts from when the job was posted, so the time that it waited is subtracted. */
+/* The deadline counts from when the job was posted, so the time since then is subtracted. */
 static void begin_training(struct mailbox *mailbox, struct member_job *job) {
     *job = mailbox->training;
     mailbox->has_training = false;
@@ -180,7 +180,7 @@ static void begin_job(struct mailbox *mailbox, struct member_job *job) {
     if (mailbox->has_job) {
         *job = mailbox->job;
         mailbox->has_job = false;
-        mailbox->next_entry = (mailbox->next_entry + 1) % MAILBOX_ENTRY_COUNT;
+        mailbox->next_entry = (mailbox->next_entry + 1) % MAILBOX_ENTRIES;
     } else if (mailbox->has_left_job) {
         *job = (struct member_job){.kind = ACTION_LEFT, .seat = -1};
         mailbox->has_left_job = false;

@@ -15,7 +15,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { MAILBOX_ENTRY_COUNT = 2 }; /* one entry for the running job, one for the posted job */
+enum { MAILBOX_ENTRIES = 2 }; /* one entry for the running job, one for the posted job */
 
 struct mailbox {                    /* exchange of jobs and answers between the two threads */
     pthread_mutex_t lock;           /* protects the fields that both threads use */
@@ -25,15 +25,16 @@ struct mailbox {                    /* exchange of jobs and answers between the 
     bool is_shut_down;              /* the compute thread must end */
     uint32_t slice_count;
 
-    bool has_job, has_training, has_left_job; /* what is posted and not started yet */
-    bool is_running;                          /* a job has started and is not answered yet */
+    /* posted and not started yet: a job, training, a LEFT job */
+    bool has_job, has_training, has_left_job;
+    bool is_running;            /* the compute thread executes a job that it has not answered yet */
     bool is_job_unanswered;     /* `job` is the current job; for the network thread only */
     struct member_job job;      /* the job posted last; written by the network thread only */
     struct member_job training; /* the training job posted last */
-    struct entry entries[MAILBOX_ENTRY_COUNT]; /* copies of the jobs' entries */
-    uint32_t next_entry;                       /* index in `entries` for the next job */
-    int64_t training_posted_ns;        /* when training was posted; its deadline counts from then */
-    uint64_t running_generation;       /* generation at the start of the running job */
+    struct entry entries[MAILBOX_ENTRIES]; /* copies of the entries of the jobs */
+    uint32_t next_entry;                   /* index in `entries` for the next job */
+    int64_t training_posted_ns;  /* when `training` was posted, from which its deadline counts */
+    uint64_t running_generation; /* generation at the start of the running job */
     atomic_uint_least64_t generation;  /* number of events so far that made training stale */
     atomic_uint_least32_t ended_round; /* training of this round ends after its current step */
 
@@ -66,8 +67,8 @@ void mailbox_post_job(struct mailbox *mailbox, const struct member_job *job);
  * stale. */
 void mailbox_cancel_job(struct mailbox *mailbox);
 
-/* mailbox_end_training: let training of this round end after its current step, and declare what it
- * has, whether it has started or not. */
+/* mailbox_end_training: end training of this round after its current step, so that the member
+ * declares the steps done so far. Training that has not started yet then does no step. */
 void mailbox_end_training(struct mailbox *mailbox, uint32_t round);
 
 /* mailbox_is_busy: whether a job or training is posted or running. */
@@ -77,7 +78,7 @@ bool mailbox_is_busy(struct mailbox *mailbox);
  * The pointer is valid until the next mailbox_post_job. */
 const struct member_job *mailbox_current_job(const struct mailbox *mailbox);
 
-/* What the compute thread has sent since the last mailbox_collect_updates. */
+/* What the compute thread has posted since the last call of mailbox_collect_updates. */
 struct mailbox_updates {                   /* posts of the compute thread, for the network thread */
     bool has_event;                        /* `event` is set */
     struct event event;                    /* valid until mailbox_release_answer */
@@ -87,8 +88,8 @@ struct mailbox_updates {                   /* posts of the compute thread, for t
     struct hash stored[STORED_STATES_MAX]; /* roots of the stored states */
 };
 
-/* mailbox_collect_updates: read the updates. mailbox_release_answer: the network thread has handled
- * the event, and the compute thread may post its next answer. */
+/* mailbox_collect_updates: read the updates. mailbox_release_answer: mark the event as handled,
+ * so that the compute thread may post its next answer. */
 void mailbox_collect_updates(struct mailbox *mailbox, struct mailbox_updates *updates);
 void mailbox_release_answer(struct mailbox *mailbox);
 void mailbox_publish_view(struct mailbox *mailbox, const struct member_loop_view *view);
@@ -99,7 +100,7 @@ void mailbox_publish_view(struct mailbox *mailbox, const struct member_loop_view
  * or a shutdown.
  * mailbox_is_stale: whether a newer job has superseded the running TRAIN or ADOPT, which must then
  * be abandoned without an answer. It is cheap enough to call between microbatches.
- * mailbox_is_training_ended: whether training of this round takes no further step.
+ * mailbox_is_training_ended: whether mailbox_end_training was called for this round.
  * mailbox_post_answer: post the event that ends a job other than ROOT and LEFT: TRAINED (round,
  * trained, root), SUMMED (job, hash), STORED (job), APPLIED (job, root), SKETCHED (job), CHECKED
  * (job, slice), RECHECKED (job, refusal). */

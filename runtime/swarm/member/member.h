@@ -29,46 +29,51 @@ struct member_loop; /* stored in the caller's `tables` */
 /* The struct is copied. The objects that it points to must outlive the member loop. */
 struct member_loop_options {
     const struct key_pairs *keys;
-    struct public_keys tracker;                /* public keys of the tracker at the start */
-    const struct known_delegation *delegation; /* names them; NULL: they never change */
-    const char *delegation_path;               /* file that keeps a newer delegation; NULL: none */
-    uint8_t operator_key[KEY_BYTES];           /* public key that the operator signs orders with */
-    const char *tracker_address;               /* "tcp://ADDRESS:PORT" of the tracker */
-    const char *listen;         /* "tcp://ADDRESS:PORT", * for any port; NULL: do not listen */
-    const char *public_address; /* advertised address; NULL: the IP that the tracker sees */
-    const char *name;           /* name of this member; NULL: none */
-    struct hash manifest;       /* hash of the swarm's manifest */
+    struct public_keys tracker; /* public keys of the tracker at the start */
+    /* delegation that names these keys; NULL: the keys never change */
+    const struct known_delegation *delegation;
+    const char *delegation_path;     /* file in which a newer delegation is stored; NULL: none */
+    uint8_t operator_key[KEY_BYTES]; /* public key that the operator signs orders with */
+    const char *tracker_address;     /* "tcp://ADDRESS:PORT" of the tracker */
+    const char *listen;              /* "tcp://ADDRESS:PORT", * for any port; NULL: do not listen */
+    const char *public_address;      /* advertised address; NULL: the IP that the tracker sees */
+    const char *name;                /* name of this member; NULL: none */
+    struct hash manifest;            /* hash of the swarm's manifest */
     uint32_t members_max, bulk_connections, queued_frames; /* see struct messenger_options */
     uint64_t limit_up, limit_down;                         /* bytes a second; 0: unlimited */
-    struct replica *replica;                               /* holds the state of state_round */
+    struct replica *replica;                               /* has the state after state_round */
     struct member_initial_state
-        start; /* the loop fills in all but sample_tokens, root, stored_round and stored */
+        /* the caller sets only sample_tokens, root, stored_round and stored; member_loop_start
+         * sets the rest */
+        start;
     void *stored_result_context; /* first argument of read_stored_result */
     /* read_stored_result: read the result with this hash from disk and return whether it was found.
      * The network thread may call it at any time. NULL: no results are on disk. */
     bool (*read_stored_result)(void *context, uint32_t round, uint32_t slice,
                                const struct hash *hash, uint8_t *bytes);
     const struct state_store *states; /* states on this member's disk; NULL: none */
-    uint32_t state_round; /* round of the replica's state; a shorter ledger is rejected */
-    /* state that this member's copy of the ledger begins with; NULL: it begins with the genesis */
+    /* round of the replica's state; a tracker's ledger that ends before it is rejected */
+    uint32_t state_round;
+    /* checkpoint that this member's copy of the ledger begins with; NULL: it begins with the
+     * genesis */
     const struct ledger_chain *checkpoint;
     void *ledger_context; /* first argument of the two ledger callbacks */
-    /* read_ledger_entry: return the next entry of this member's copy of the ledger, NULL after the
-     * last one, and the location of its line for messages. It is called during the start only.
-     * NULL: there is no copy. */
+    /* read_ledger_entry: return the next entry of this member's copy of the ledger, NULL after
+     * the last one, and the location of its line for messages. Called by member_loop_start only.
+     * NULL: this member has no copy. */
     enum status (*read_ledger_entry)(void *context, const struct entry **entry,
                                      const char **location, struct fault *fault);
-    /* append_ledger_entry: append a verified entry to that copy, on the network thread. It is also
-     * called without an entry, before each one and at intervals. It returns false while an earlier
-     * entry could not be written, and no further entry is accepted until then. `checkpoint` is the
-     * state before the first entry of a copy that begins there, else NULL. NULL: there is no
-     * copy. */
+    /* append_ledger_entry: append a verified entry to this member's copy of the ledger. Called
+     * on the network thread, also with NULL for the entry, before each entry and at intervals.
+     * Returns false while an earlier entry could not be written; until it is, no further entry
+     * is accepted. `checkpoint` is the state before the first entry of a copy that begins there,
+     * else NULL. NULL: there is no copy. */
     bool (*append_ledger_entry)(void *context, const struct ledger_chain *checkpoint,
                                 const struct entry *entry);
 };
 
-/* member_loop_memory_bytes: size of `tables`, for the plan. member_loop_declared_bytes: bytes that
- * ZeroMQ allocates in addition, for the declared use. */
+/* member_loop_memory_bytes: size of `tables`, for the plan. member_loop_declared_bytes: bytes
+ * that ZeroMQ allocates besides, which a plan counts as declared use. */
 uint64_t member_loop_memory_bytes(const struct member_loop_options *options);
 uint64_t member_loop_declared_bytes(const struct member_loop_options *options);
 
@@ -96,25 +101,26 @@ struct member_job {
      * leaves of the state are in the replica and verified; the compute thread makes the state
      * durable and uses it. */
     enum action_kind kind;
-    uint32_t job, round, slice, epoch; /* job number; the others as in struct action */
-    int seat;                          /* seat of this member in the round; -1: none */
+    /* number of the job; round, slice and epoch as in struct action */
+    uint32_t job, round, slice, epoch;
+    int seat;             /* seat of this member in the round; -1: none */
     uint32_t commits;     /* TRAIN: number of committed rounds, for the learning rate */
     uint32_t deadline_ms; /* TRAIN: time left until the declaration is due */
     uint32_t range_count; /* TRAIN: number of sample ranges */
     struct sample_range ranges[SWARM_SEAT_RANGES_MAX]; /* TRAIN: samples to train on */
     uint32_t addend_count; /* SUM, RECHECK: number of addends, which are ordered by seat */
-    struct addend addends[SWARM_MEMBERS_MAX]; /* SUM, RECHECK: contributions to add */
+    struct addend addends[SWARM_MEMBERS_MAX]; /* SUM, RECHECK: contributions to average */
     uint64_t contributors;                    /* SUM, RECHECK: seat mask of the addends */
-    const struct entry *entry; /* all but TRAIN, SUM and LEFT: valid until the answer */
+    const struct entry *entry; /* all but TRAIN, SUM and LEFT: the entry; valid until the answer */
     struct hash seed;          /* SKETCH, CHECK, RECHECK: seed of the sketches */
     uint64_t silent;           /* CHECK, RECHECK: seats whose sketches are missing */
-    struct lease lease;        /* STORE, RESIGN: to be made durable; all zero: none */
+    struct lease lease;        /* STORE, RESIGN: lease to be made durable; all zero: none */
     uint8_t *own_sketches;     /* SKETCH: receives the sketches of all slices */
     /* CHECK, RECHECK: by seat: encoded sketches of all slices */
     const uint8_t *sketches[SWARM_MEMBERS_MAX];
 };
 
-/* member_loop_mailbox: where the compute thread finds its jobs and posts its answers (mailbox.h).
+/* member_loop_mailbox: the mailbox from which the compute thread takes its jobs (mailbox.h).
  * member_loop_vote: vote for a ROOT job: sign its entry with the root that the compute thread
  * computed from the results; a zero root refuses the entry. */
 struct mailbox;
@@ -126,19 +132,19 @@ void member_loop_vote(struct member_loop *loop, const struct member_job *job,
 
 /* The state of the network thread for logs and metrics, which mailbox_read_view copies. */
 struct member_loop_view {
-    bool is_admitted;          /* false: see `reason` */
+    bool is_admitted;          /* the tracker has admitted this member; if not, see `reason` */
     bool is_tracker_connected; /* the connection to the tracker is open */
-    bool is_replaced; /* another process has joined with this identity; this one must end */
+    bool is_replaced; /* another process has joined with this identity, so this process must end */
     char reason[WIRE_REJECT_REASON_BYTES]; /* why the member is idle; "" if it is not */
     uint32_t round, members;               /* newest round, and number of members in the swarm */
-    struct attendance attendance;          /* of the tracker, at attendance_ns; zeros: none */
-    int64_t attendance_ns;                 /* when the attendance arrived */
-    /* the address that this member advertises and no other process can connect to; "": none */
+    struct attendance attendance; /* newest attendance that the tracker sent; zeros: none */
+    int64_t attendance_ns;        /* when the attendance arrived */
+    /* advertised address of this member, if the tracker found that it is not reachable; else "" */
     char unreachable[MESSAGE_ADDRESS_BYTES];
-    bool is_fetching_state;              /* a state fetch is in progress */
-    uint32_t behind;                     /* number of fetched leaves that are not current yet */
-    uint64_t fetched_bytes;              /* bytes received for the state fetch */
-    uint32_t contributors;               /* number of contributors to the last commit */
+    bool is_fetching_state;   /* a state fetch is in progress */
+    uint32_t outdated_leaves; /* state fetch: number of leaves that are missing or outdated */
+    uint64_t fetched_bytes;   /* bytes received for the state fetch */
+    uint32_t contributors;    /* number of contributors to the last commit */
     uint64_t sent_bytes, received_bytes; /* totals of the messenger since the start */
     uint32_t exchange_ms;                /* duration of the last exchange, from TABLE to COMMIT */
     struct swarm_timing timing;          /* the tracker's current deadlines */

@@ -16,7 +16,7 @@ static struct wire_shape make_wire_shape(const struct member_loop_options *optio
                                .swarm = options->manifest};
 }
 
-/* Adds up the parts of `tables`, in their order. */
+/* Adds up the sizes of the parts of `tables`, in their order. */
 uint64_t member_loop_memory_bytes(const struct member_loop_options *options) {
     const struct wire_shape shape = make_wire_shape(options);
     return carve_padded_bytes(sizeof(struct member_loop)) +
@@ -64,7 +64,7 @@ static enum status init_member(struct member_loop *loop, void *memory, struct fa
     return OK;
 }
 
-/* Initializes what is restored before sockets are opened. */
+/* Initializes the objects that must have restored their state before sockets are opened. */
 static enum status init_ledger(struct member_loop *loop, char **memory, struct fault *fault) {
     const uint32_t slice_count = loop->shape.slice_count;
     catch_up_init(&loop->catch_up, &loop->options.replica->shape.slices,
@@ -204,7 +204,7 @@ struct mailbox *member_loop_mailbox(struct member_loop *loop) {
     return &loop->mailbox;
 }
 
-/* Hashing and signing take long, so they are done here and not on the network thread. */
+/* Called on the compute thread, because hashing and signing take long. */
 void member_loop_vote(struct member_loop *loop, const struct member_job *job,
                       const struct hash *root) {
     ASSERT(job->kind == ACTION_ROOT);

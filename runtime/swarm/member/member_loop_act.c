@@ -1,5 +1,5 @@
-/* member_loop_act: carry out the actions of the state machine, as messages, stored bytes and jobs
- * for the compute thread. */
+/* member_loop_act: executes the actions of the state machine: sends messages, stores bytes and
+ * posts jobs for the compute thread. */
 #include "runtime/swarm/ledger/norms.h"
 #include "runtime/swarm/member/member_loop_state.h"
 
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* A full queue drops the item; the peer requests it again. */
+/* If the queue is full, the item is dropped, and the peer requests it again. */
 static void queue_message(struct member_loop *loop, const struct action *action) {
     const struct message *message = &action->message;
     uint32_t peer = peers_find_id(&loop->peers, &action->to);
@@ -37,7 +37,7 @@ static void add_evidence(struct member_loop *loop, struct message *vote) {
     }
 }
 
-static void send_signed(struct member_loop *loop, const struct action *action) {
+static void sign_and_send(struct member_loop *loop, const struct action *action) {
     struct message message = action->message;
     if (message.kind == MESSAGE_VOTE) {
         add_evidence(loop, &message);
@@ -57,19 +57,19 @@ static void send_message(struct member_loop *loop, const struct action *action) 
     switch (action->message.kind) {
     case MESSAGE_CONTRIBUTION:
     case MESSAGE_RESULT:
-    case MESSAGE_FETCH_CONTRIBUTION: /* a control queue is too short for all of these */
+    case MESSAGE_FETCH_CONTRIBUTION: /* too many for a control queue, so the outbox queues them */
     case MESSAGE_FETCH_RESULT:
     case MESSAGE_SKETCHES:
     case MESSAGE_FETCH_SKETCHES:
         queue_message(loop, action);
         break;
     default:
-        send_signed(loop, action);
+        sign_and_send(loop, action);
         break;
     }
 }
 
-static void keep_slice_bytes(struct member_loop *loop, const struct action *action) {
+static void store_slice_bytes(struct member_loop *loop, const struct action *action) {
     ASSERT(loop->message != NULL);
     if (loop->message->kind == MESSAGE_RESULT) {
         slice_store_keep_result(&loop->slices, loop->message);
@@ -92,7 +92,7 @@ static int own_seat(const struct member_loop *loop) {
     return -1;
 }
 
-static void post_training(struct member_loop *loop, const struct action *action) {
+static void post_training_job(struct member_loop *loop, const struct action *action) {
     struct member_job job = {.kind = ACTION_TRAIN,
                              .round = action->round,
                              .seat = own_seat(loop),
@@ -101,12 +101,12 @@ static void post_training(struct member_loop *loop, const struct action *action)
                              .range_count = action->range_count};
     ASSERT(action->range_count <= SWARM_SEAT_RANGES_MAX);
     memcpy(job.ranges, action->ranges, action->range_count * sizeof job.ranges[0]);
-    /* training overwrites the contribution from now on */
+    /* from now on, training overwrites the contribution in the replica */
     slice_store_set_contribution(&loop->slices, 0);
     mailbox_post_job(&loop->mailbox, &job);
 }
 
-static void post_sum(struct member_loop *loop, const struct action *action) {
+static void post_sum_job(struct member_loop *loop, const struct action *action) {
     const struct replica *replica = loop->options.replica;
     struct member_job job = {.kind = ACTION_SUM,
                              .job = action->job,
@@ -143,7 +143,7 @@ static void post_entry_job(struct member_loop *loop, const struct action *action
                                           .lease = action->lease != NULL ? *action->lease : NONE});
 }
 
-/* The contributions of an audited slice that are compared, in slot 0 of each seat. */
+/* Adds the contributions of an audited slice to the job. They are in slot 0 of each seat. */
 static void add_audited_contributions(const struct member_loop *loop, const struct action *action,
                                       struct member_job *job) {
     const struct replica *replica = loop->options.replica;
@@ -163,7 +163,7 @@ static void add_audited_contributions(const struct member_loop *loop, const stru
     }
 }
 
-static void post_check(struct member_loop *loop, const struct action *action) {
+static void post_check_job(struct member_loop *loop, const struct action *action) {
     struct member_job job = {.kind = action->kind,
                              .job = action->job,
                              .round = action->entry->round,
@@ -186,22 +186,22 @@ static void start_state_fetch(struct member_loop *loop, const struct action *act
     catch_up_on_fetch(&loop->catch_up, action->entry);
 }
 
-static void carry_out_action(struct member_loop *loop, const struct action *action) {
+static void execute_action(struct member_loop *loop, const struct action *action) {
     switch (action->kind) {
     case ACTION_SEND:
         send_message(loop, action);
         break;
     case ACTION_KEEP_BYTES:
-        keep_slice_bytes(loop, action);
+        store_slice_bytes(loop, action);
         break;
     case ACTION_TRAIN:
-        post_training(loop, action);
+        post_training_job(loop, action);
         break;
     case ACTION_END_TRAINING:
         mailbox_end_training(&loop->mailbox, action->round);
         break;
     case ACTION_SUM:
-        post_sum(loop, action);
+        post_sum_job(loop, action);
         break;
     case ACTION_ROOT:
     case ACTION_STORE:
@@ -211,7 +211,7 @@ static void carry_out_action(struct member_loop *loop, const struct action *acti
     case ACTION_SKETCH:
     case ACTION_CHECK:
     case ACTION_RECHECK:
-        post_check(loop, action);
+        post_check_job(loop, action);
         break;
     case ACTION_RESIGN:
         mailbox_post_job(&loop->mailbox, &(struct member_job){.kind = ACTION_RESIGN,
@@ -246,7 +246,7 @@ void member_loop_step(struct member_loop *loop, const struct event *event) {
     struct actions actions = {.rows = loop->action_rows, .capacity = ACTIONS_MAX};
     member_step(loop->member, event, clock_monotonic_ns() / NS_PER_MS, &actions);
     for (uint32_t i = 0; i < actions.count; i++) {
-        carry_out_action(loop, &actions.rows[i]);
+        execute_action(loop, &actions.rows[i]);
     }
     log_conflict(loop);
 }

@@ -14,7 +14,8 @@
 
 /* Whether an abandoned job of the compute thread may still read the bytes that this result would
  * overwrite. */
-static bool may_target_be_read(const struct member_loop *loop, const struct message *result) {
+static bool may_result_buffer_be_in_use(const struct member_loop *loop,
+                                        const struct message *result) {
     const struct member_job *job = mailbox_current_job(&loop->mailbox);
     if (job == NULL || job->round != result->round) {
         return false;
@@ -23,8 +24,9 @@ static bool may_target_be_read(const struct member_loop *loop, const struct mess
                                    : job->kind != ACTION_ADOPT && job->kind != ACTION_SKETCH;
 }
 
-/* A result that brings fetched leaves to a newer root is for the fetcher, not the state machine. */
-static bool keep_result_for_fetcher(struct member_loop *loop, const struct message *result) {
+/* Stores a result that the state fetcher needs to bring fetched leaves to a newer root. Returns
+ * true if it did; the state machine then does not get the result. */
+static bool store_result_for_fetcher(struct member_loop *loop, const struct message *result) {
     bool is_needed = state_fetcher_on_result(&loop->fetcher, result);
     if (is_needed) {
         slice_store_keep_result(&loop->slices, result);
@@ -49,13 +51,13 @@ static void on_entry(struct member_loop *loop, const struct entry *entry) {
     }
 }
 
-/* Whether to pass this message, whose signatures are valid, to the state machine. */
+/* Whether to pass this verified message to the state machine. */
 static bool should_deliver(struct member_loop *loop, struct message *message) {
     switch (message->kind) {
     case MESSAGE_ENTRY:
         return ledger_follower_may_deliver(&loop->ledger, message);
     case MESSAGE_PROPOSE:
-        return ledger_follower_has_state(&loop->ledger, message->entry);
+        return ledger_follower_extends_chain(&loop->ledger, message->entry);
     case MESSAGE_GOODBYE:
         return ledger_follower_may_resign(&loop->ledger, message);
     case MESSAGE_TABLE:
@@ -65,14 +67,14 @@ static bool should_deliver(struct member_loop *loop, struct message *message) {
         message->slice_norm = slice_store_incoming_norm(&loop->slices, message->slice);
         return true;
     case MESSAGE_RESULT:
-        if (may_target_be_read(loop, message)) {
+        if (may_result_buffer_be_in_use(loop, message)) {
             return false;
         }
         message->slice_norm = slice_store_incoming_norm(&loop->slices, message->slice);
         if (!isfinite(message->slice_norm)) {
             return false;
         }
-        return !keep_result_for_fetcher(loop, message);
+        return !store_result_for_fetcher(loop, message);
     default:
         return true;
     }
@@ -102,14 +104,15 @@ struct received_frame { /* a frame, and the slice bytes that follow it */
     size_t bulk_bytes;   /* size of `bulk` */
 };
 
-/* A tracker with new keys resumes the round that the one before it opened. */
+/* A tracker with new keys resumes the round that the tracker with the old keys opened, and
+ * repeats its entries with the old signatures. */
 static bool is_signed_by_replaced_tracker(const struct member_loop *loop, struct message *message) {
     return message->kind == MESSAGE_ENTRY &&
            wire_is_verified(&loop->shape, loop->ledger.chain.tracker_key, NULL, message, NULL, 0);
 }
 
-static bool is_verified(struct member_loop *loop, struct message *message,
-                        const struct received_frame *received_frame) {
+static bool is_message_verified(struct member_loop *loop, struct message *message,
+                                const struct received_frame *received_frame) {
     const struct entry *open = loop->open.round > 0 ? &loop->open : NULL;
     const uint8_t *bulk = received_frame->bulk;
     const size_t bytes = received_frame->bulk_bytes;
@@ -140,7 +143,7 @@ static void receive_message(struct member_loop *loop, struct received_frame rece
     bool is_page = message.kind == MESSAGE_SKETCHES;
     if ((is_page &&
          received_frame.bulk_bytes != sketch_store_page_bytes(&loop->shape, message.slice)) ||
-        !is_verified(loop, &message, &received_frame)) {
+        !is_message_verified(loop, &message, &received_frame)) {
         return;
     }
     loop->bulk = received_frame.bulk;
@@ -190,7 +193,7 @@ static void on_ledger_page(struct member_loop *loop, const uint8_t *payload, siz
     }
 }
 
-/* Handles frames of the tracker that are not messages of its state machine. */
+/* Handles frames of the tracker that are not messages of the state machines. */
 static void on_tracker_service_frame(struct member_loop *loop,
                                      const struct messenger_event *event) {
     const struct frame *frame = &event->frame;
@@ -215,7 +218,7 @@ static void on_tracker_service_frame(struct member_loop *loop,
         uplink_measurements_on_pong(&loop->measures, event->payload, frame->length);
         break;
     default:
-        break; /* answers to queries, which a member does not send */
+        break; /* answers to queries that a member never sends */
     }
 }
 
@@ -278,7 +281,7 @@ static void on_peer_frame(struct member_loop *loop, uint32_t peer,
         answer_ping(loop, event);
         break;
     case WIRE_PONG:
-        break; /* peers_on_frame has recorded the answer */
+        break; /* peers_on_frame has recorded the pong */
     default:
         receive_message(loop, (struct received_frame){frame, payload, frame->length, NULL, 0},
                         sender->keys.sign);
@@ -324,7 +327,9 @@ static void on_peer_event(struct member_loop *loop, uint32_t peer,
         break;
     case MESSENGER_REJECTED:
     case MESSENGER_FULL:
-        break; /* the peer has not received the address book yet; the messenger redials */
+        /* the peer rejects this member until it has received the address book; the messenger
+         * redials */
+        break;
     }
 }
 

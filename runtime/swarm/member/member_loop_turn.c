@@ -1,5 +1,5 @@
-/* member_loop_turn: the network thread: sleep until there is something to do, then receive, collect
- * the compute thread's answer, request what is missing, tick and send. */
+/* member_loop_turn: the loop of the network thread: sleep until there is work, then receive,
+ * collect the compute thread's answer, request what is missing, tick and send. */
 #include "runtime/swarm/member/member_loop_state.h"
 
 #include "base/bytes.h"
@@ -11,14 +11,15 @@ enum {
     RECEIVE_MAX_MS = 5,       /* maximum time to receive in one iteration, which limits the delay
                                     of heartbeats and answers; hashing a received slice takes 1
                                     ms */
-    PAUSE_EVENTS_MAX = 65536, /* most events received in one iteration after a pause */
-    PAUSE_HEARTBEATS = 3,     /* a longer iteration means that the process was suspended */
-    FETCH_POLL_MS = 50,       /* time until a state fetch is checked for timeouts again */
+    PAUSE_EVENTS_MAX = 65536, /* maximum number of events received in one iteration after a pause */
+    /* an iteration of more heartbeats than this means that the process was paused */
+    PAUSE_HEARTBEATS = 3,
+    FETCH_POLL_MS = 50, /* time until a state fetch is checked for timeouts again */
     KIB = 1024,
     DEFAULT_UPLINK_KIB_S = 12800, /* upload rate until it is measured: 100 Mbit/s */
 };
 
-/* Times that the network thread keeps between iterations. */
+/* Times that the network thread stores from one iteration to the next. */
 struct loop_times {
     int64_t iteration_end_ns;  /* end of the last iteration */
     int64_t last_tick_ns;      /* time of the last heartbeat */
@@ -30,8 +31,9 @@ static int64_t heartbeat_ns(const struct member_loop *loop) {
     return loop->admission.timing.heartbeat_ms * NS_PER_MS;
 }
 
-/* After a pause everything that has arrived is received before the next tick, or live peers would
- * seem unreachable. Returns whether more events may be waiting. */
+/* Receives for a limited time, but after a pause of the process, receives all that has arrived,
+ * because live peers would seem unreachable at the next tick. Returns whether more events may be
+ * waiting. */
 static bool receive_events(struct member_loop *loop, bool was_paused) {
     struct messenger_event event;
     int64_t until_ns = clock_monotonic_ns() + RECEIVE_MAX_MS * NS_PER_MS;
@@ -122,7 +124,7 @@ static void publish_view(struct member_loop *loop) {
         .attendance = admission->attendance,
         .attendance_ns = admission->attendance_ns,
         .is_fetching_state = state_fetcher_is_active(&loop->fetcher),
-        .behind = (uint32_t)leaf_fetch_outdated_count(&loop->fetcher.fetch),
+        .outdated_leaves = (uint32_t)leaf_fetch_outdated_count(&loop->fetcher.fetch),
         .fetched_bytes = loop->fetcher.fetch.received_bytes,
         .contributors = loop->contributors,
         .sent_bytes = counts.sent_bytes,

@@ -40,8 +40,8 @@ static enum status write_swarm_hash(struct member_store *store, const char *reco
     return file_replace(store->path, store->temporary, recorded_hash, strlen(recorded_hash), fault);
 }
 
-/* Reads the manifest hash that the folder records into `recorded_hash`, which stays unchanged for a
- * new folder. */
+/* Reads the manifest hash from the folder's file `swarm` into `recorded_hash`, which is
+ * unchanged if the folder is new. */
 static enum status read_swarm_hash(const struct member_store *store,
                                    const struct hash *ledger_swarm,
                                    char recorded_hash[static HASH_HEX_BYTES], struct fault *fault) {
@@ -153,7 +153,8 @@ enum status member_store_read_lease(const struct member_store *store, const stru
     return lease_file_read(store->path, manifest, lease, fault);
 }
 
-/* Replaying more rounds would transfer more bytes than the state has. */
+/* Returns the number of rounds whose results are kept: together they are smaller than the state,
+ * because otherwise a state fetch transfers fewer bytes than a replay. */
 static uint32_t rounds_to_keep(const struct slices *slices) {
     uint64_t count = replica_state_bytes(slices->parameter_count) / slices->bytes;
     return count < REPLAY_ROUNDS_MAX ? (uint32_t)count : REPLAY_ROUNDS_MAX;

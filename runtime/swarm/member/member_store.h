@@ -22,11 +22,11 @@
 struct member_store {             /* files of this member in its folder */
     const char *folder;           /* path of the member's state folder */
     int lock_fd;                  /* lock file, which is held while the store is open */
-    struct entry_journal journal; /* copy of the ledger */
+    struct entry_journal journal; /* journal of the commits applied since the newest snapshot */
     struct result_files files;    /* files with the results of recent rounds */
-    /* Range of rounds that may have stored results; newest is 0 if none has. */
+    /* range of rounds that may have stored results; newest is 0 if there are none */
     uint32_t oldest, newest; /* rounds that may have stored results */
-    char *path, *temporary;  /* Scratch memory of [PATH_BYTES] each. */
+    char *path, *temporary;  /* scratch memory for paths, [PATH_BYTES] each */
 };
 
 /* member_store_open: create the folder or use an existing one. Files that a killed process left
@@ -41,8 +41,8 @@ MUST_CHECK enum status member_store_open(const char *folder, const struct slices
 void member_store_close(struct member_store *store);
 
 /* member_store_claim_folder: check that the folder belongs to this swarm, and record the swarm in a
- * new folder. If no swarm is recorded, it is that of the ledger in the same folder, whose manifest
- * hash is `ledger_swarm`; NULL: there is no ledger.
+ * new folder. If no swarm is recorded, the folder belongs to the swarm of the ledger in it, whose
+ * manifest hash is `ledger_swarm`; NULL: there is no ledger.
  * errors  STATUS_INPUT when the folder belongs to another swarm or has rounds of an unknown swarm;
  *         STATUS_FIT, STATUS_FAILED */
 MUST_CHECK enum status member_store_claim_folder(struct member_store *store,
@@ -66,8 +66,8 @@ MUST_CHECK enum status member_store_read_results(struct member_store *store, uin
                                                  const struct replica *replica,
                                                  struct slice_report *reports, struct fault *fault);
 
-/* member_store_write_lease: make durable what the vote promises that follows; a lease that is all
- * zero promises nothing. member_store_read_lease: the last one; all zero if there is none.
+/* member_store_write_lease: store the lease durably, before the vote that gives it is sent.
+ * member_store_read_lease: read the stored lease; all zero if there is none.
  * errors  those of lease_file_write and lease_file_read */
 MUST_CHECK enum status member_store_write_lease(const struct member_store *store,
                                                 const struct hash *manifest,

@@ -65,7 +65,8 @@ void outbox_add_credit(struct outbox *outbox, int64_t now_ns) {
     passed_ns = min_i64(passed_ns, NS_PER_SECOND);
     int64_t earned = (int64_t)((double)outbox->rate * (double)passed_ns / (double)NS_PER_SECOND);
     if (earned == 0) {
-        return; /* at a low rate, wait until the credit is a whole byte */
+        /* at a low rate, the credit since the last call may be less than a byte: add it later */
+        return;
     }
     outbox->credit_added_ns = now_ns;
     outbox->credit = min_i64(outbox->credit + earned, burst);
@@ -79,7 +80,7 @@ int64_t outbox_ready_ns(const struct outbox *outbox) {
     return outbox->credit_added_ns + (int64_t)(lacking * (double)NS_PER_SECOND) + 1;
 }
 
-static void remove_first(struct outbox *outbox, struct outbox_queue *queue) {
+static void remove_first_item(struct outbox *outbox, struct outbox_queue *queue) {
     ASSERT(queue->count > 0 && queue->count <= outbox->waiting);
     queue->first = (queue->first + 1) % OUTBOX_QUEUE_ITEMS;
     queue->count--;
@@ -107,7 +108,7 @@ enum outbox_state outbox_flush(struct outbox *outbox, int64_t now_ns,
             skipped++;
             continue;
         }
-        remove_first(outbox, queue);
+        remove_first_item(outbox, queue);
         outbox_charge_bytes(outbox, bytes);
         skipped = 0;
         sent++;

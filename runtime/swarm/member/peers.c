@@ -7,9 +7,10 @@
 #include <string.h>
 
 enum {
-    PEER_TIMEOUT_FACTOR = 2, /* above 1, so that the tracker detects a dead member first */
+    PEER_TIMEOUT_FACTOR = 2, /* x the tracker's timeout, so that the tracker detects losses first */
     PINGS_PER_TIMEOUT = 4,   /* with fewer, one lost packet would look like a dead connection */
-    RECENT_ARRIVAL_MS = 200, /* longest age of recent bytes; the messenger checks every 100 ms */
+    /* received bytes are recent up to this age; the messenger counts them every 100 ms */
+    RECENT_ARRIVAL_MS = 200,
     FIRST_CONNECTION_MAX_MS = 10000, /* longest time from being listed to the first connection */
     FIRST_DIALLER_WAIT_MS = 50,      /* wait until the peer has received the address book too */
     SECOND_DIALLER_WAIT_MS = 3000,   /* wait for the peer to dial first */
@@ -86,7 +87,8 @@ void peers_on_close(struct peers *peers, uint32_t peer) {
     peers->callbacks.on_disconnect(peers->callbacks.context, &id);
 }
 
-/* Of two reachable members, the one with the lower key dials first. */
+/* Whether to connect to this peer now. Of two reachable members, the one with the lower key
+ * dials first. */
 static bool is_due_to_dial(const struct peers *peers, const struct member_peer_link *link,
                            int64_t now_ns) {
     const uint8_t *own = peers->admission->options->keys->public_keys.curve;
@@ -97,7 +99,8 @@ static bool is_due_to_dial(const struct peers *peers, const struct member_peer_l
            link->entry.address[0] != '\0' && now_ns - link->closed_ns >= wait_ms * NS_PER_MS;
 }
 
-/* Without an address the messenger only accepts the peer's connections. */
+/* Registers the peer with the messenger. Without an address, the messenger only accepts the
+ * peer's connections. */
 static void permit_peer(struct peers *peers, const struct member_peer_link *link,
                         const char *address) {
     struct fault fault;
@@ -165,7 +168,8 @@ static void add_peer(struct peers *peers, const struct wire_member *entry) {
     permit_peer(peers, link, NULL);
 }
 
-/* A member with a new channel key is a new peer; one with a new address is dialled again. */
+/* Updates the row of a listed member. A new channel key makes it a new peer; a new address is
+ * dialled. */
 static void update_peer(struct peers *peers, const struct wire_member *entry) {
     struct identity id;
     memcpy(id.bytes, entry->keys.sign, KEY_BYTES);
@@ -201,7 +205,7 @@ int64_t peers_timeout_ns(const struct peers *peers) {
     return PEER_TIMEOUT_FACTOR * peers->admission->timing.silence_ms * NS_PER_MS;
 }
 
-static bool is_answer(uint8_t kind) {
+static bool is_answer_kind(uint8_t kind) {
     return kind == WIRE_PONG || kind == MESSAGE_CONTRIBUTION || kind == MESSAGE_RESULT ||
            kind == WIRE_LEAF_HASHES || kind == WIRE_LEAF;
 }
@@ -218,7 +222,7 @@ static void record_answer(struct peers *peers, uint32_t peer, int64_t answered_n
 }
 
 void peers_on_frame(struct peers *peers, uint32_t peer, uint8_t kind, int64_t now_ns) {
-    if (is_answer(kind)) {
+    if (is_answer_kind(kind)) {
         record_answer(peers, peer, now_ns);
     }
 }
@@ -230,8 +234,9 @@ void peers_on_pause(struct peers *peers, int64_t pause_ns) {
     }
 }
 
-/* On a slow uplink a slice takes seconds, and so does a pong that is queued after a lost packet.
- * This side acknowledges arriving bytes, so they also prove that both directions work. */
+/* Counts recently received bytes as an answer. On a slow uplink, a pong may wait for seconds
+ * after a slice or a lost packet. The operating system acknowledges received bytes, so their
+ * arrival proves that both directions work. */
 static void record_arriving_bytes(struct peers *peers, uint32_t peer, int64_t now_ns) {
     int64_t arrived_ns = messenger_last_received_ns(peers->messenger, peers_curve_key(peers, peer));
     if (arrived_ns > peers->links[peer].answered_ns) {

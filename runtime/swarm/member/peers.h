@@ -1,4 +1,4 @@
-/* peers: the other members of the tracker's address book, and the links to them.
+/* peers: the other members in the tracker's address book, and the links to them.
  *
  * A dead connection is not reported by the network, so each member is pinged while it sends
  * nothing. A member that does not answer for peers_timeout_ns is unreachable: the state machine
@@ -11,22 +11,24 @@
 
 #include <string.h>
 
-enum { PEER_NONE = SWARM_MEMBERS_MAX }; /* no row of `links` */
+enum { PEER_NONE = SWARM_MEMBERS_MAX }; /* an index that is no row of `links` */
 
-/* A member of the address book. Its index in the table is its number within this process. */
-struct member_peer_link {           /* connection to one other member */
-    bool is_known;                  /* the row is in use */
-    bool is_open;                   /* the member's control connection is open */
-    bool is_dialled;                /* the messenger has the member's address, and redials */
-    bool is_unreachable;            /* the member does not answer */
-    int64_t closed_ns;              /* when the connection was lost, or the member was listed */
+/* A member of the address book. Within this process, the member is identified by the index of
+ * its row. */
+struct member_peer_link { /* connection to one other member */
+    bool is_known;        /* the row is in use */
+    bool is_open;         /* the member's control connection is open */
+    bool is_dialled;      /* the messenger has the member's address and redials it */
+    bool is_unreachable;  /* the member does not answer */
+    int64_t closed_ns;    /* when the connection was lost, or when the member was listed first */
     int64_t answered_ns, pinged_ns; /* time of the last answer, and of the last ping */
     struct wire_member entry;       /* the member's row in the address book */
 };
 
 struct peers_callbacks {
     void *context;
-    /* Called when the peer becomes usable or unusable. Discard what is queued for an unusable peer.
+    /* Called when a peer becomes usable or unusable. The callee discards what is queued for an
+     * unusable peer.
      * */
     void (*on_usable)(void *context, uint32_t peer, bool is_usable);
     void (*on_disconnect)(void *context, const struct identity *id);
@@ -41,7 +43,7 @@ struct peers { /* connections to the other members */
 };
 
 /* peers_init: initialize with no known peer.
- * memory  the pointers to admission, member and messenger are kept */
+ * memory  refers to admission, member and messenger from then on */
 void peers_init(struct peers *peers, const struct admission *admission, struct member *member,
                 struct messenger *messenger, struct peers_callbacks callbacks);
 
@@ -56,18 +58,19 @@ uint64_t peers_with_seats(const struct peers *peers, const struct entry *entry);
  * that are no longer listed are disconnected first, which makes room for new ones. */
 void peers_update(struct peers *peers, const struct wire_address_book *book);
 
-/* Handle a report of the messenger: a peer connected, disconnected, or sent a frame of this
- * kind. */
+/* Functions that handle an event of the messenger: a peer connected, disconnected, or sent a
+ * frame of this kind. */
 void peers_on_open(struct peers *peers, uint32_t peer);
 void peers_on_close(struct peers *peers, uint32_t peer);
 void peers_on_frame(struct peers *peers, uint32_t peer, uint8_t kind, int64_t now_ns);
 
-/* peers_on_pause: this process did not run for `pause_ns`, in which it could not receive. */
+/* peers_on_pause: to be called when this process was paused for `pause_ns`. That time does not
+ * count as silence of peers. */
 void peers_on_pause(struct peers *peers, int64_t pause_ns);
 
 /* peers_tick: ping quiet peers, and report the unreachable ones to the state machine.
- * peers_dial: connect to the peers that are due.
- * limits  call both at every heartbeat */
+ * peers_dial: connect to the peers to which a connection is due. limits  call both at every
+ * heartbeat */
 void peers_tick(struct peers *peers, int64_t now_ns);
 void peers_dial(struct peers *peers, int64_t now_ns);
 
@@ -88,7 +91,7 @@ static inline bool peers_is_open(const struct peers *peers, uint32_t peer) {
     return peers->links[peer].is_open;
 }
 
-/* peers_is_usable: connected, and not unreachable. */
+/* peers_is_usable: whether the peer is connected and answers pings. */
 static inline bool peers_is_usable(const struct peers *peers, uint32_t peer) {
     return peers->links[peer].is_open && !peers->links[peer].is_unreachable;
 }

@@ -13,11 +13,11 @@ void serving_budget_on_open(struct serving_budget *budget, uint32_t round) {
     budget->round = round > budget->round ? round : budget->round;
 }
 
-static uint64_t round_budget(const struct serving_sizes *sizes) {
+static uint64_t slices_budget(const struct serving_sizes *sizes) {
     return SERVE_SLICES_TIMES_A_ROUND * sizes->round_bytes;
 }
 
-static uint64_t lost_slices_budget(const struct serving_sizes *sizes) {
+static uint64_t extra_slices_budget(const struct serving_sizes *sizes) {
     return SERVE_SLICES_EXTRA * sizes->slice_bytes;
 }
 
@@ -28,7 +28,7 @@ static struct token_limit leaves_limit(const struct serving_sizes *sizes) {
                                 .burst = SERVE_STATES_BURST * state + SERVE_STATE_BYTES_EXTRA};
 }
 
-/* Find the usage of a peer, as of the newest round. */
+/* Returns the usage of a peer, updated to the newest round. */
 static struct peer_usage *update_usage(struct serving_budget *budget,
                                        const struct served_peer *peer) {
     ASSERT(peer->row < SWARM_MEMBERS_MAX);
@@ -37,7 +37,7 @@ static struct peer_usage *update_usage(struct serving_budget *budget,
         *usage = (struct peer_usage){.id = peer->id, .round = budget->round};
     }
     if (usage->round < budget->round) {
-        const uint64_t returned = (budget->round - usage->round) * round_budget(&budget->sizes);
+        const uint64_t returned = (budget->round - usage->round) * slices_budget(&budget->sizes);
         usage->result_bytes -= min_u64(returned, usage->result_bytes);
         usage->contribution_bytes = 0;
         usage->round = budget->round;
@@ -51,10 +51,10 @@ bool serving_budget_has(struct serving_budget *budget, const struct served_peer 
     const struct serving_sizes *sizes = &budget->sizes;
     switch (kind) {
     case SERVED_CONTRIBUTIONS:
-        return usage->contribution_bytes < round_budget(sizes) + lost_slices_budget(sizes);
+        return usage->contribution_bytes < slices_budget(sizes) + extra_slices_budget(sizes);
     case SERVED_RESULTS:
         return usage->result_bytes <
-               SERVE_RESULT_ROUNDS * round_budget(sizes) + lost_slices_budget(sizes);
+               SERVE_RESULT_ROUNDS * slices_budget(sizes) + extra_slices_budget(sizes);
     case SERVED_LEAVES:
         break;
     }

@@ -1,7 +1,7 @@
 /* serving_budget: how many bytes this member sends to each peer on request, within
- * serving_limits.h. A peer that needs more than its part of a swarm's rounds gets nothing until the
- * next round, or, for leaves, until time has passed. The budgets belong to identities, so a peer
- * that reconnects has used what it used before. */
+ * serving_limits.h. A peer that has used up its budget gets nothing until the next round, or,
+ * for leaves, until enough time has passed. A budget belongs to an identity, so reconnecting
+ * does not renew it. */
 #ifndef SKEP_SWARM_MEMBER_SERVING_BUDGET_H
 #define SKEP_SWARM_MEMBER_SERVING_BUDGET_H
 
@@ -13,19 +13,20 @@
 
 enum served_kind { SERVED_CONTRIBUTIONS, SERVED_RESULTS, SERVED_LEAVES };
 
-/* Sizes from which the budgets follow. */
+/* Sizes from which the budgets are computed. */
 struct serving_sizes {
     uint64_t round_bytes; /* encoded size of all slices */
     uint64_t slice_bytes; /* encoded size of the longest slice */
     uint64_t state_bytes; /* size of the outer state */
 };
 
-/* What one peer has received. */
+/* What this member has sent to one peer. */
 struct peer_usage {
     struct identity id;
     uint32_t round;              /* round of the last update */
-    uint64_t contribution_bytes; /* in this round */
-    uint64_t result_bytes;       /* falls by the budget of a round with each round */
+    uint64_t contribution_bytes; /* bytes of contributions sent to the peer in this round */
+    /* bytes of results sent to the peer, less the budget of each round since */
+    uint64_t result_bytes;
     struct token_bucket leaves;
 };
 
@@ -35,7 +36,7 @@ struct serving_budget {
     struct peer_usage usages[SWARM_MEMBERS_MAX];
 };
 
-/* The peer that requests bytes: its row in struct peers, and the identity that has the row now. */
+/* A peer that requests bytes: its row in struct peers, and the identity that the row has now. */
 struct served_peer {
     uint32_t row;
     struct identity id;
@@ -43,7 +44,7 @@ struct served_peer {
 
 void serving_budget_init(struct serving_budget *budget, const struct serving_sizes *sizes);
 
-/* serving_budget_on_open: a round has opened. */
+/* serving_budget_on_open: renew the budgets, because a round has opened. */
 void serving_budget_on_open(struct serving_budget *budget, uint32_t round);
 
 /* serving_budget_has: whether a peer may be sent more bytes of this kind. serving_budget_charge:

@@ -1,4 +1,5 @@
-/* sketch_store: the sketches of a proposal, own and received, and their signatures. */
+/* sketch_store: stores the sketches of a proposal, this member's own and received ones, with
+ * their signatures. */
 #include "runtime/swarm/member/slice_store.h"
 
 #include "base/bytes.h"
@@ -10,7 +11,7 @@ static size_t row_bytes(const struct slices *slices) {
     return (size_t)slices->count * SKETCH_BYTES;
 }
 
-/* Without sketches, as with int4, nothing is stored. */
+/* Returns the number of rows of sketches: 0 for codecs without sketches, such as int4. */
 static uint32_t row_count(const struct member_loop_options *options) {
     const struct slices *slices = &options->replica->shape.slices;
     return sum_check_has_sketches(slices->codec) ? 1 + options->members_max : 0;

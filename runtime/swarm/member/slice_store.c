@@ -10,13 +10,13 @@ static const struct slices *store_slices(const struct slice_store *store) {
     return &store->options->replica->shape.slices;
 }
 
-static size_t index_memory_bytes(const struct slices *slices) {
+static size_t result_index_bytes_of(const struct slices *slices) {
     return carve_padded_bytes(result_index_memory_bytes(slices->count));
 }
 
 size_t slice_store_memory_bytes(const struct member_loop_options *options) {
     const struct slices *slices = &options->replica->shape.slices;
-    return index_memory_bytes(slices) + carve_padded_bytes(slices->bytes_max) +
+    return result_index_bytes_of(slices) + carve_padded_bytes(slices->bytes_max) +
            sketch_store_memory_bytes(options);
 }
 
@@ -53,7 +53,7 @@ void slice_store_init(struct slice_store *store, const struct member_loop_option
     *store = (struct slice_store){.options = options, .shape = shape};
     memcpy(store->id.bytes, options->keys->public_keys.sign, KEY_BYTES);
     result_index_init(&store->index, memory, slices->count);
-    store->incoming = (uint8_t *)memory + index_memory_bytes(slices);
+    store->incoming = (uint8_t *)memory + result_index_bytes_of(slices);
     sketch_store_init(&store->sketches, options, shape,
                       store->incoming + carve_padded_bytes(slices->bytes_max));
     add_stored_results(store);
@@ -117,7 +117,7 @@ void slice_store_set_contribution(struct slice_store *store, uint32_t round) {
     store->contribution_round = round;
 }
 
-/* Sending and receiving never overlap, so `incoming` is free. */
+/* The network thread either sends or receives, so `incoming` is not in use while it sends. */
 static const uint8_t *read_from_disk(struct slice_store *store, const struct outbox_item *item) {
     const struct member_loop_options *options = store->options;
     bool is_found = item->kind == MESSAGE_RESULT && options->read_stored_result != NULL &&

@@ -1,6 +1,6 @@
 /* slice_store: the encoded slices that a member can send to others, in the buffers of its replica:
- * its own contribution, and results of two rounds with their owners' signatures. Received bytes are
- * placed in `incoming` first, aligned and apart from everything that the compute thread reads. */
+ * its own contribution, and results of two rounds with their owners' signatures. Received bytes
+ * are first copied to `incoming`, which is aligned and which the compute thread does not read. */
 #ifndef SKEP_SWARM_MEMBER_SLICE_STORE_H
 #define SKEP_SWARM_MEMBER_SLICE_STORE_H
 
@@ -17,30 +17,32 @@ struct outbox_item; /* uplink.h */
 
 /* What a member signed about one page of its sketches. */
 struct sketch_page {
-    struct hash hash; /* of the encoded sketches */
+    struct hash hash; /* hash of the encoded sketches */
     struct signature signature;
 };
 
 struct sketch_store {
     const struct member_loop_options *options;
     const struct wire_shape *shape;
-    struct hash own_seed; /* of its own sketches; zero: there are none, or they are computed now */
+    /* seed of this member's own sketches; zero: they are missing or being computed */
+    struct hash own_seed;
     struct sketch_page own_pages[SKETCH_PAGES_MAX];
-    struct sketch_page pages[SWARM_MEMBERS_MAX][SKETCH_PAGES_MAX]; /* by seat: received */
-    uint8_t *own;      /* [slice_count * SKETCH_BYTES] */
-    uint8_t *received; /* [members_max][slice_count * SKETCH_BYTES], by seat */
+    /* by seat: signatures of received pages */
+    struct sketch_page pages[SWARM_MEMBERS_MAX][SKETCH_PAGES_MAX];
+    uint8_t *own;      /* [slice_count * SKETCH_BYTES]: of this member's own contribution */
+    uint8_t *received; /* [members_max][slice_count * SKETCH_BYTES]: received sketches, by seat */
 };
 
 struct slice_store { /* encoded slices that this member stores and sends */
     const struct member_loop_options *options;
     const struct wire_shape *shape;
-    struct identity id;           /* of this member */
+    struct identity id;           /* identity of this member */
     struct result_index index;    /* finds the stored results */
     uint8_t *incoming;            /* [slices.bytes_max]: the slice received last */
     size_t incoming_bytes;        /* size of the slice in `incoming` */
-    struct slice_proof proof;     /* of the contribution that was sent last */
+    struct slice_proof proof;     /* proof of the contribution that was sent last */
     uint32_t contribution_round;  /* round of the contribution in the replica; 0: none */
-    struct sketch_store sketches; /* of the current proposal */
+    struct sketch_store sketches; /* sketches of the current proposal */
 };
 
 /* slice_store_init: initialize with the results that an earlier start left on disk. Results of
@@ -63,14 +65,15 @@ double slice_store_incoming_norm(const struct slice_store *store, uint32_t slice
 void slice_store_keep_result(struct slice_store *store, const struct message *message);
 void slice_store_keep_contribution(struct slice_store *store, uint32_t seat, uint32_t slot);
 
-/* slice_store_begin_sum: the result of the slice is about to be overwritten.
- * slice_store_add_own_result: the compute thread wrote the result of the job's slice; sign it. */
+/* slice_store_begin_sum: to be called before the result of the slice is overwritten.
+ * slice_store_add_own_result: sign and index the result that the compute thread wrote for the
+ * job's slice. */
 void slice_store_begin_sum(struct slice_store *store, uint32_t round, uint32_t slice);
 void slice_store_add_own_result(struct slice_store *store, const struct member_job *sum,
                                 const struct hash *hash);
 
-/* slice_store_set_contribution: the contribution in the replica is that of `round`; 0: it is being
- * overwritten. */
+/* slice_store_set_contribution: record that the contribution in the replica is that of `round`,
+ * or, with 0, that it is being overwritten. */
 void slice_store_set_contribution(struct slice_store *store, uint32_t round);
 
 /* slice_store_find_bytes: the bytes of a CONTRIBUTION or RESULT, from the replica or from disk;
@@ -80,8 +83,8 @@ void slice_store_set_contribution(struct slice_store *store, uint32_t round);
 const uint8_t *slice_store_find_bytes(struct slice_store *store, const struct outbox_item *item,
                                       struct message *message);
 
-/* slice_store_add_evidence: complete an accusation of a wrong sum with the signature of the result
- * that it names. */
+/* slice_store_add_evidence: complete an accusation of a false sum with the signature of the
+ * accused result. */
 void slice_store_add_evidence(struct slice_store *store, struct message *message);
 
 /* sketch_store_init: initialize without sketches.
@@ -90,16 +93,16 @@ size_t sketch_store_memory_bytes(const struct member_loop_options *options);
 void sketch_store_init(struct sketch_store *store, const struct member_loop_options *options,
                        const struct wire_shape *shape, void *memory);
 
-/* sketch_store_add_to_job: point a job of the compute thread to the sketches. A SKETCH overwrites
- * its own ones, which cannot be sent from now on.
- * sketch_store_sign_own: a SKETCH has ended; sign its sketches. */
+/* sketch_store_add_to_job: set the sketches in a job of the compute thread. A SKETCH job
+ * overwrites this member's own sketches, so they are not sent from then on.
+ * sketch_store_sign_own: sign the sketches that a SKETCH job has computed. */
 void sketch_store_add_to_job(struct sketch_store *store, struct member_job *job);
 void sketch_store_sign_own(struct sketch_store *store, const struct member_job *job);
 
 /* sketch_store_page_bytes: size of the page that begins with this slice.
- * sketch_store_find_page: the bytes of own sketches, whose signature is copied to *message; NULL
- * when they are not those of the item's seed.
- * sketch_store_keep: keep a page that a seat sent.
+ * sketch_store_find_page: the bytes of a page of this member's own sketches, whose signature is
+ * copied to *message; NULL if they belong to another seed than the item's. sketch_store_keep: store
+ * a page that a seat sent.
  * sketch_store_add_evidence: complete an accusation of false sketches with the statement about the
  * page that contains message->slice. */
 uint64_t sketch_store_page_bytes(const struct wire_shape *shape, uint32_t slice);

@@ -56,7 +56,8 @@ enum send_result state_fetcher_send_request(void *context, uint32_t peer,
                                             const struct outbox_item *item, uint64_t *bytes) {
     struct state_fetcher *fetcher = context;
     if (item->round != fetcher->job) {
-        return SEND_NO_PEER; /* a different root is being fetched now */
+        /* the request is outdated: a state with a different root is being fetched */
+        return SEND_NO_PEER;
     }
     uint8_t payload[WIRE_SMALL_BYTES_MAX];
     struct frame frame = {.kind = WIRE_LEAF_REQUEST, .round = item->round, .offset = item->index};
@@ -103,7 +104,8 @@ void state_fetcher_start(struct state_fetcher *fetcher, const struct action *act
                         entry->slice_count > 0 && base != NULL &&
                         hash_equal(base, &fetcher->entry.root);
     if (is_continued) {
-        /* The members with a seat in the entry's round have its results. */
+        /* The sources are the members with a seat in the entry's round, because they have its
+         * results. */
         leaf_fetch_follow(&fetcher->fetch, entry, peers_with_seats(fetcher->args.peers, entry));
     } else {
         leaf_fetch_begin(&fetcher->fetch, &entry->root);
@@ -128,8 +130,8 @@ bool state_fetcher_on_result(struct state_fetcher *fetcher, const struct message
            leaf_fetch_result(&fetcher->fetch, peer, &result, clock_monotonic_ns());
 }
 
-static void on_hashes(struct state_fetcher *fetcher, uint32_t peer, const struct frame *frame,
-                      const uint8_t *payload, int64_t now_ns) {
+static void receive_hashes(struct state_fetcher *fetcher, uint32_t peer, const struct frame *frame,
+                           const uint8_t *payload, int64_t now_ns) {
     struct hash root;
     const uint8_t *hashes = NULL;
     size_t bytes = 0;
@@ -145,8 +147,9 @@ void state_fetcher_on_frame(struct state_fetcher *fetcher, uint32_t peer, const 
         return;
     }
     if (frame->kind == WIRE_LEAF_HASHES) {
-        on_hashes(fetcher, peer, frame, payload, now_ns);
-    } else if (frame->round == fetcher->job) { /* a late leaf may belong to a different root */
+        receive_hashes(fetcher, peer, frame, payload, now_ns);
+        /* a leaf that arrives late may belong to a different root */
+    } else if (frame->round == fetcher->job) {
         leaf_fetch_on_leaf(&fetcher->fetch, peer, frame->offset, payload, frame->length, now_ns);
     }
 }
@@ -155,7 +158,7 @@ void state_fetcher_set_source(struct state_fetcher *fetcher, uint32_t peer, bool
     leaf_fetch_set_source(&fetcher->fetch, peer, is_usable);
 }
 
-static void post_job(struct state_fetcher *fetcher) {
+static void post_adopt_job(struct state_fetcher *fetcher) {
     leaf_fetch_end(&fetcher->fetch);
     fetcher->state = FETCH_POSTED;
     mailbox_post_job(fetcher->args.mailbox, &(struct member_job){.kind = ACTION_ADOPT,
@@ -172,7 +175,7 @@ bool state_fetcher_step(struct state_fetcher *fetcher, int64_t now_ns) {
     leaf_fetch_set_timeout(&fetcher->fetch, peers_timeout_ns(fetcher->args.peers));
     if (fetcher->state == FETCH_RUNNING &&
         leaf_fetch_step(&fetcher->fetch, now_ns) == LEAF_STAGE_DONE) {
-        post_job(fetcher);
+        post_adopt_job(fetcher);
     }
     return fetcher->state == FETCH_RUNNING && leaf_fetch_is_busy(&fetcher->fetch);
 }

@@ -23,20 +23,20 @@ enum fetch_state {
     FETCH_NONE,    /* no state is being fetched */
     FETCH_WAITING, /* the compute thread still uses the replica */
     FETCH_RUNNING, /* leaves are requested and received */
-    FETCH_POSTED,  /* the compute thread has the state */
+    FETCH_POSTED,  /* the state is complete, and a job for the compute thread is posted */
 };
 
 struct state_fetcher { /* fetches a missing state from other members */
     struct state_fetcher_args args;
     enum fetch_state state;  /* step of the current fetch */
     uint32_t job;            /* job number of the newest ADOPT */
-    struct entry entry;      /* the state after this entry is fetched */
-    struct leaf_fetch fetch; /* leaves requested and received so far */
+    struct entry entry;      /* entry after which the swarm has the state to fetch */
+    struct leaf_fetch fetch; /* the fetch of the single leaves */
 };
 
 /* state_fetcher_memory_bytes: size of the tables. state_fetcher_init: initialize without a state
  * fetch.
- * memory  all that `args` points to is kept */
+ * memory  refers to all that `args` points to from then on */
 size_t state_fetcher_memory_bytes(const struct replica_shape *shape);
 void state_fetcher_init(struct state_fetcher *fetcher, const struct state_fetcher_args *args,
                         void *memory);
@@ -51,15 +51,16 @@ void state_fetcher_start(struct state_fetcher *fetcher, const struct action *act
  * `job`. */
 void state_fetcher_on_answer(struct state_fetcher *fetcher, uint32_t job);
 
-/* Handle what peers send: results, leaf hashes and leaves. state_fetcher_on_result returns
- * whether the result must be kept, because leaves need it to reach a newer root. */
+/* Functions that handle results, leaf hashes and leaves from peers. state_fetcher_on_result
+ * returns whether the result must be stored, because it is needed to replay its round on fetched
+ * leaves. */
 bool state_fetcher_on_result(struct state_fetcher *fetcher, const struct message *message);
 void state_fetcher_on_frame(struct state_fetcher *fetcher, uint32_t peer, const struct frame *frame,
                             const uint8_t *payload, int64_t now_ns);
 void state_fetcher_set_source(struct state_fetcher *fetcher, uint32_t peer, bool is_usable);
 
-/* state_fetcher_step: request more, and post the job when the state is complete. Returns whether
- * there is more to do at once. */
+/* state_fetcher_step: send requests that are due, and post the job when the state is complete.
+ * Returns whether it should be called again at once. */
 bool state_fetcher_step(struct state_fetcher *fetcher, int64_t now_ns);
 
 /* state_fetcher_is_active: whether a fetch is in progress, so that the replica has no complete

@@ -37,7 +37,7 @@ static void remove_state(struct state_store *store, uint32_t index) {
 
 /* ---- open ---- */
 
-static uint32_t find_oldest(const struct state_store *store) {
+static uint32_t find_oldest_state(const struct state_store *store) {
     uint32_t oldest = 0;
     for (uint32_t i = 1; i < store->count; i++) {
         oldest = store->states[i].commits < store->states[oldest].commits ? i : oldest;
@@ -45,11 +45,10 @@ static uint32_t find_oldest(const struct state_store *store) {
     return oldest;
 }
 
-/* Adds the state of a file that was found. If there are more than a member stores, the newest ones
- * remain. */
-static void add_found(struct state_store *store, const struct state_file_header *found) {
+/* Adds a state that was found in the folder. If the table is full, the oldest state is removed. */
+static void add_found_state(struct state_store *store, const struct state_file_header *found) {
     if (store->count == STORED_STATES_MAX) {
-        const uint32_t oldest = find_oldest(store);
+        const uint32_t oldest = find_oldest_state(store);
         if (store->states[oldest].commits > found->commits) {
             char path[PATH_BYTES];
             build_path(store, &found->root, path);
@@ -78,7 +77,7 @@ static void inspect_file(struct state_store *store, const char *name) {
         remove_file(path);
         return;
     }
-    add_found(store, &header);
+    add_found_state(store, &header);
 }
 
 enum status state_store_open(const char *folder, int64_t parameter_count, struct state_store *store,
@@ -102,7 +101,7 @@ enum status state_store_open(const char *folder, int64_t parameter_count, struct
 
 /* ---- add and remove ---- */
 
-static bool has_root(const struct state_store *store, const struct hash *root) {
+static bool has_state_with_root(const struct state_store *store, const struct hash *root) {
     for (uint32_t i = 0; i < store->count; i++) {
         if (hash_equal(&store->states[i].root, root)) {
             return true;
@@ -126,7 +125,7 @@ enum status state_store_add(struct state_store *store, uint32_t round, uint32_t 
     char path[PATH_BYTES];
     char temporary[PATH_BYTES];
     ASSERT(is_stored_commit(commits));
-    if (has_root(store, &header.root)) {
+    if (has_state_with_root(store, &header.root)) {
         return OK;
     }
     ASSERT(store->count < STORED_STATES_MAX);

@@ -3,8 +3,8 @@
  *
  *     FOLDER/state-1f0c63a2b7d4e958    the state whose root begins with these digits
  *
- * The members of a commit that store its state are drawn (ledger/rollback.h). A file is removed
- * once 32 further commits have followed. The format is in state_file.h. */
+ * The members that store the state of a commit are chosen pseudo-randomly (state_storing_seats).
+ * A file is removed once 32 further commits have followed. The format is in state_file.h. */
 #ifndef SKEP_SWARM_MEMBER_STATE_STORE_H
 #define SKEP_SWARM_MEMBER_STATE_STORE_H
 
@@ -16,7 +16,7 @@ struct state_store {
     const char *folder;                                 /* state folder of the member */
     int64_t parameter_count;                            /* number of parameters of the model */
     uint32_t count;                                     /* number of stored states */
-    struct state_file_header states[STORED_STATES_MAX]; /* in no order */
+    struct state_file_header states[STORED_STATES_MAX]; /* the stored states, in no order */
 };
 
 /* state_store_open: find the stored states of earlier starts. Damaged and surplus files are

@@ -8,8 +8,8 @@
 #include <string.h>
 
 enum {
-    ABSENT_FETCH_MS = 2000,         /* time between two fetches while the tracker does not answer */
-    CONNECTED_FETCH_MS = 60 * 1000, /* time between two fetches while it is connected */
+    DISCONNECTED_FETCH_MS = 2000,   /* fetch interval while the tracker does not answer */
+    CONNECTED_FETCH_MS = 60 * 1000, /* fetch interval while the tracker is connected */
 };
 
 void tracker_link_init(struct tracker_link *link, const struct member_loop_options *options,
@@ -18,7 +18,7 @@ void tracker_link_init(struct tracker_link *link, const struct member_loop_optio
     *link = (struct tracker_link){.options = options,
                                   .admission = admission,
                                   .keys = options->tracker,
-                                  .next_fetch_ms = clock_monotonic_ms() + ABSENT_FETCH_MS};
+                                  .next_fetch_ms = clock_monotonic_ms() + DISCONNECTED_FETCH_MS};
     if (options->delegation == NULL) {
         return;
     }
@@ -41,8 +41,9 @@ static void close_connection(struct tracker_link *link) {
     admission_on_disconnect(link->admission);
 }
 
-/* The same keys with a later expiry need no new connection, unless the old one has expired. */
-static void follow(struct tracker_link *link, const struct known_delegation *newer) {
+/* Uses a newer delegation. If it has the same keys with a later expiry, the connection stays
+ * open, unless the old delegation has expired. */
+static void use_newer_delegation(struct tracker_link *link, const struct known_delegation *newer) {
     struct fault fault;
     const bool is_other = !public_keys_equal(&newer->delegation.tracker, &link->keys);
     log_line(LOG_INFO, "%s: the operator's newest delegation has serial %llu%s",
@@ -64,7 +65,7 @@ static void follow(struct tracker_link *link, const struct known_delegation *new
     }
 }
 
-static void log_error(struct tracker_link *link, const char *error) {
+static void log_delegation_error(struct tracker_link *link, const char *error) {
     if (error != NULL && error != link->logged_error) {
         log_line(LOG_WARNING, "%s: the delegation that the tracker serves %s; using the known one",
                  link->options->tracker_address, error);
@@ -72,7 +73,7 @@ static void log_error(struct tracker_link *link, const char *error) {
     link->logged_error = error;
 }
 
-static void receive(struct tracker_link *link) {
+static void receive_delegation(struct tracker_link *link) {
     struct known_delegation received;
     const char *error = delegation_open(link->fetch.bytes, link->fetch.count,
                                         link->options->operator_key, &received);
@@ -81,12 +82,12 @@ static void receive(struct tracker_link *link) {
     } else if (error == NULL && received.delegation.serial < link->known.delegation.serial) {
         error = "is older than the newest known one";
     } else if (error == NULL && received.delegation.serial > link->known.delegation.serial) {
-        follow(link, &received);
+        use_newer_delegation(link, &received);
     }
-    log_error(link, error);
+    log_delegation_error(link, error);
 }
 
-static void expire(struct tracker_link *link) {
+static void close_if_delegation_expired(struct tracker_link *link) {
     if (!link->has_expired &&
         delegation_is_expired(&link->known.delegation, (uint64_t)clock_unix_s())) {
         link->has_expired = true;
@@ -105,16 +106,16 @@ void tracker_link_step(struct tracker_link *link, int64_t now_ms) {
         link->numeric[0] == '\0') {
         return;
     }
-    expire(link);
+    close_if_delegation_expired(link);
     if (link->fetch.state == DOWNLOAD_PENDING) {
         if (delegation_fetch_step(&link->fetch, now_ms) == DOWNLOAD_DONE) {
-            receive(link);
+            receive_delegation(link);
         }
     } else if (now_ms >= link->next_fetch_ms) {
-        link->next_fetch_ms = now_ms + (is_connected ? CONNECTED_FETCH_MS : ABSENT_FETCH_MS);
+        link->next_fetch_ms = now_ms + (is_connected ? CONNECTED_FETCH_MS : DISCONNECTED_FETCH_MS);
         delegation_fetch_begin(&link->fetch, link->numeric, now_ms);
-    } else if (!is_connected && link->next_fetch_ms > now_ms + ABSENT_FETCH_MS) {
-        link->next_fetch_ms = now_ms + ABSENT_FETCH_MS;
+    } else if (!is_connected && link->next_fetch_ms > now_ms + DISCONNECTED_FETCH_MS) {
+        link->next_fetch_ms = now_ms + DISCONNECTED_FETCH_MS;
     }
 }
 

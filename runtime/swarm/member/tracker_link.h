@@ -1,5 +1,6 @@
-/* tracker_link: the keys of the tracker that this member connects to. While the tracker does not
- * answer, the member fetches the operator's delegation again; a newer one may name other keys. */
+/* tracker_link: keeps the keys of the tracker that this member connects to up to date. While the
+ * tracker does not answer, the member fetches the operator's delegation again, because a newer
+ * one may name other keys. */
 #ifndef SKEP_SWARM_MEMBER_TRACKER_LINK_H
 #define SKEP_SWARM_MEMBER_TRACKER_LINK_H
 
@@ -10,12 +11,14 @@ struct tracker_link {
     const struct member_loop_options *options;
     struct admission *admission;
     struct messenger *messenger;
-    struct public_keys keys;             /* public keys of the tracker */
-    struct known_delegation known;       /* names `keys`; serial 0: they never change */
-    char numeric[MESSAGE_ADDRESS_BYTES]; /* address with its host name resolved; "": unknown */
+    struct public_keys keys; /* public keys of the tracker */
+    /* delegation that names `keys`; serial 0: the keys never change */
+    struct known_delegation known;
+    /* the tracker's address with its host name resolved; "": unknown */
+    char numeric[MESSAGE_ADDRESS_BYTES];
     struct delegation_fetch fetch;
     int64_t next_fetch_ms;    /* when the next fetch is due */
-    const char *logged_error; /* what was logged about a delegation last; NULL: nothing */
+    const char *logged_error; /* error of a delegation that was logged last; NULL: none */
     bool has_expired;         /* the delegation has expired, and the connection was closed */
 };
 
@@ -28,11 +31,11 @@ void tracker_link_init(struct tracker_link *link, const struct member_loop_optio
 MUST_CHECK enum status tracker_link_open(struct tracker_link *link, struct messenger *messenger,
                                          struct fault *fault);
 
-/* tracker_link_step: fetch the delegation if it is due, and follow a newer one: the connection to
- * the replaced tracker closes. Also closes the connection when the delegation expires. */
+/* tracker_link_step: fetch the delegation if a fetch is due, and use a newer one. If that names
+ * other keys, or if the delegation has expired, close the connection to the tracker. */
 void tracker_link_step(struct tracker_link *link, int64_t now_ms);
 
-/* tracker_link_on_open: the tracker with the current keys has connected. */
+/* tracker_link_on_open: to be called when the tracker with the current keys has connected. */
 void tracker_link_on_open(struct tracker_link *link, int64_t now_ms);
 
 /* tracker_link_finish: end a fetch that is in progress. */

@@ -6,12 +6,14 @@
 #include <string.h>
 
 enum {
-    RESULTS_DEFERRAL_MS = 300, /* results wait while more contributions are queued */
+    /* results wait while contributions that take longer than this to send are queued */
+    RESULTS_DEFERRAL_MS = 300,
     RESULTS_DEFERRAL_MIN_BYTES =
-        65536,                       /* queued contributions below which results are not deferred */
-    DEFERRED_POLL_MS = 10,           /* time until deferred results are checked again */
-    LEAVES_LIMIT_DIVISOR = 4,        /* leaves use at most 1/4 of the upload limit */
-    LEAVES_DEFAULT_RATE = 128 << 20, /* rate of leaves in bytes a second without a limit */
+        65536,             /* with fewer bytes of contributions queued, results are not deferred */
+    DEFERRED_POLL_MS = 10, /* time until deferred results are checked again */
+    LEAVES_LIMIT_DIVISOR = 4, /* leaves use at most 1/4 of the upload limit */
+    /* rate limit of leaves in bytes a second if the upload is unlimited */
+    LEAVES_DEFAULT_RATE = 128 << 20,
 };
 
 size_t uplink_payload_bytes(const struct wire_shape *shape) {
@@ -103,7 +105,7 @@ static struct message message_from_item(const struct uplink *uplink,
     return message;
 }
 
-/* The size of the bytes that an item sends or requests. */
+/* Returns how many bytes an item sends or requests. */
 static uint64_t item_size(const struct uplink *uplink, const struct outbox_item *item) {
     bool is_page = item->kind == MESSAGE_SKETCHES || item->kind == MESSAGE_FETCH_SKETCHES;
     return is_page ? sketch_store_page_bytes(uplink->args.shape, item->slice)
@@ -117,7 +119,7 @@ static const uint8_t *find_bytes(struct uplink *uplink, const struct outbox_item
                : slice_store_find_bytes(uplink->args.slices, item, message);
 }
 
-/* The request of a peer that has used up its budget is dropped. */
+/* Sends the slice of an item. The item is dropped if the peer has used up its budget. */
 static enum send_result send_slice(struct uplink *uplink, uint32_t peer,
                                    const struct outbox_item *item, uint64_t *bytes) {
     const enum served_kind kind =
@@ -189,7 +191,7 @@ bool uplink_is_paced(const struct uplink *uplink) {
     return uplink->pacing.is_paced;
 }
 
-/* When to flush this outbox again. */
+/* Returns when to flush this outbox again. */
 static int64_t next_flush_ns(const struct outbox *outbox, enum outbox_state state, int64_t now_ns) {
     if (state == OUTBOX_MORE) {
         return now_ns;
@@ -252,7 +254,7 @@ static enum send_result send_last_result(void *context, uint32_t peer,
     return send_result_from(uplink, &uplink->last_results, peer, item, bytes);
 }
 
-/* Contribution bytes in the messenger's queues of all peers. */
+/* Returns the bytes of contributions in the messenger's queues of all peers. */
 static uint64_t queued_contribution_bytes(struct uplink *uplink) {
     const struct uplink_args *args = &uplink->args;
     uint64_t total = 0;
@@ -269,16 +271,17 @@ static uint64_t queued_contribution_bytes(struct uplink *uplink) {
     return total;
 }
 
-/* Bytes that the messenger may still have queued when less urgent ones follow. */
+/* Returns how many bytes the messenger may still have queued when less urgent bytes are added to
+ * its queues. */
 static uint64_t nearly_sent_bytes(const struct uplink_rate *rate) {
     return max_u64(rate->rate * RESULTS_DEFERRAL_MS / 1000, RESULTS_DEFERRAL_MIN_BYTES);
 }
 
-/* A connection carries both directions at once, and is full throughout if all contributions are
- * sent before all results: when the last ones arrive, most sums are complete. A result that is sent
- * before a contribution costs time at the end, when that contribution's sum is sent alone. So
- * results wait until the queued contributions are nearly sent. They do not wait where contributions
- * leave the uplink half idle, because their owners are slow. */
+/* Whether results wait until the queued contributions are nearly sent. Sending all contributions
+ * first keeps the uplink busy: when the last ones arrive, most sums are complete. A result sent
+ * before a contribution delays that contribution's sum, which is then sent alone at the end.
+ * Results do not wait while contributions leave the uplink half idle because their owners are
+ * slow. */
 static bool must_defer_results(struct uplink *uplink) {
     uint64_t queued = queued_contribution_bytes(uplink);
     struct uplink_rate rate = uplink_measurements_rate(uplink->args.measures);
@@ -293,7 +296,7 @@ static int64_t flush_results(struct uplink *uplink, int64_t now_ns) {
                : flush_outbox(uplink, &uplink->results, send_slice_result, now_ns);
 }
 
-/* Bytes in the messenger's queues of all peers. */
+/* Returns the bytes in the messenger's queues of all peers. */
 static uint64_t queued_bytes(const struct uplink *uplink) {
     const struct uplink_args *args = &uplink->args;
     uint64_t total = 0;
@@ -305,8 +308,8 @@ static uint64_t queued_bytes(const struct uplink *uplink) {
     return total;
 }
 
-/* Results for slow members are sent when all other slices nearly are: in the exchange their bytes
- * would delay all members, and between two exchanges the uplink is idle. */
+/* Sends results for slow members once all other slices are nearly sent. During the exchange,
+ * their bytes would delay all members; between two exchanges, the uplink is idle. */
 static int64_t flush_last_results(struct uplink *uplink, int64_t now_ns) {
     const struct uplink_rate rate = uplink_measurements_rate(uplink->args.measures);
     if (uplink->last_results.waiting == 0) {
@@ -320,7 +323,7 @@ static int64_t flush_last_results(struct uplink *uplink, int64_t now_ns) {
 
 /* ---- requests and leaves ---- */
 
-/* The requested bytes are charged to the download limit when the request is sent. */
+/* Charges the requested bytes to the download limit when the request is sent. */
 static enum send_result send_request(void *context, uint32_t peer, const struct outbox_item *item,
                                      uint64_t *bytes) {
     struct uplink *uplink = context;
@@ -347,8 +350,8 @@ static enum send_result send_leaf(void *context, uint32_t peer, const struct out
     return sent;
 }
 
-/* Leaves are sent when no slice waits, and also once in a heartbeat, so that a joiner always makes
- * progress. It costs the exchange at most a few leaves for each joiner. */
+/* Sends leaves when no slice waits, and also once in each heartbeat, so that a joiner always
+ * makes progress. This delays the exchange by at most a few leaves for each joiner. */
 static int64_t flush_leaves(struct uplink *uplink, int64_t heartbeat_ns, int64_t now_ns) {
     int64_t due_ns = uplink->leaves_sent_ns + heartbeat_ns;
     uint32_t waiting =

@@ -22,7 +22,7 @@
  *                the first item of each queue in rotation ──► send, until all queues are blocked */
 
 enum {
-    OUTBOX_QUEUE_ITEMS = 64,  /* twice the maximum of unanswered requests of a peer */
+    OUTBOX_QUEUE_ITEMS = 64,  /* twice the largest number of unanswered requests of a peer */
     OUTBOX_BATCH_FRAMES = 64, /* frames sent by one flush, to limit the delay of heartbeats */
 };
 
@@ -38,7 +38,7 @@ struct outbox_item {         /* one frame to send, described without its bytes *
 };
 
 struct outbox_queue {
-    struct outbox_item items[OUTBOX_QUEUE_ITEMS]; /* a ring */
+    struct outbox_item items[OUTBOX_QUEUE_ITEMS]; /* ring buffer */
     uint32_t first, count;                        /* index of the first item, and number of items */
 };
 
@@ -57,11 +57,11 @@ struct outbox {                  /* one queue of items for each peer, with a com
 size_t outbox_memory_bytes(uint32_t peer_count);
 void outbox_init(struct outbox *outbox, void *memory, uint32_t peer_count, uint64_t rate);
 
-/* outbox_push: append to the peer's queue, unless the item is in it already. False when the queue
- * is full; the peer repeats its request later. */
+/* outbox_push: append an item to the peer's queue, unless the queue has it already. Returns
+ * false if the queue is full; the peer repeats its request later. */
 bool outbox_push(struct outbox *outbox, uint32_t peer, const struct outbox_item *item);
 
-/* outbox_clear: drop the peer's queue. outbox_waiting_count: the number of items in it. */
+/* outbox_clear: drop all items for a peer. outbox_waiting_count: the number of items for a peer. */
 void outbox_clear(struct outbox *outbox, uint32_t peer);
 uint32_t outbox_waiting_count(const struct outbox *outbox, uint32_t peer);
 
@@ -69,12 +69,14 @@ uint32_t outbox_waiting_count(const struct outbox *outbox, uint32_t peer);
  * rate limit. */
 void outbox_charge_bytes(struct outbox *outbox, uint64_t bytes);
 
-/* outbox_add_credit: add what the rate limit has allowed since the last call. outbox_flush does it,
- * too; an outbox that is charged by others needs it even while it is not flushed. */
+/* outbox_add_credit: add the bytes that the rate limit has allowed since the last call.
+ * outbox_flush calls it too. For an outbox that is charged for other outboxes, it must also be
+ * called while the outbox is not flushed. */
 void outbox_add_credit(struct outbox *outbox, int64_t now_ns);
 
-/* Sends one item and sets *bytes to its length. SEND_OK and SEND_NO_PEER, which also means that the
- * bytes are no longer available, remove the item from its queue. */
+/* `send` sends one item and sets *bytes to its length. If it returns SEND_OK or SEND_NO_PEER,
+ * the item is removed from its queue. SEND_NO_PEER may also mean that the bytes are no longer
+ * available. */
 struct outbox_callbacks {
     void *context;
     enum send_result (*send)(void *context, uint32_t peer, const struct outbox_item *item,
@@ -119,7 +121,7 @@ struct uplink_share {       /* part of the uplink's rate that is given to peers 
     uint32_t used_percent;  /* percent of the rate that was used recently */
 };
 
-/* uplink_share_begin: start an exchange. The recent use starts at 100 %. */
+/* uplink_share_begin: start an exchange, with a recent use of 100 %. */
 void uplink_share_begin(struct uplink_share *share);
 
 /* uplink_share_update: `recent` bytes a second were sent since the last call, while more was
@@ -128,7 +130,8 @@ void uplink_share_begin(struct uplink_share *share);
  * limits  uplink_share_begin was called; rate > 0 */
 void uplink_share_update(struct uplink_share *share, uint64_t rate, uint64_t recent);
 
-/* Bytes that one peer and all peers still have to receive, and how many peers those are. */
+/* Bytes that one peer and all peers still have to receive, and the number of peers that still
+ * have to receive some. */
 struct uplink_backlog {
     uint64_t peer_bytes, total_bytes; /* bytes queued for one peer, and for all peers */
     uint32_t peer_count;              /* number of peers with queued bytes */
@@ -142,8 +145,8 @@ uint64_t uplink_share_rate(const struct uplink_share *share, uint64_t rate,
 
 /* uplink_measure: the measurements from which the tracker derives deadlines and slice owners: round
  * trips to the tracker, the rate of this member's uplink, and how long its part of an exchange
- * takes. Each is the median of recent ones, so that a broken connection or a dead peer does not
- * spoil them. */
+ * takes. Each is the median of recent values, so that one broken connection or dead peer does
+ * not distort it. */
 
 enum { UPLINK_RECENT_VALUES = 16 /* measurements in a median */ };
 
@@ -159,16 +162,17 @@ struct rate_window {
 };
 
 struct uplink_measurements {
-    struct recent_values round_trips, transfer_times; /* ns */
-    struct recent_values best_rates;                  /* KiB/s: best second of each exchange */
-    struct recent_values typical_rates;               /* KiB/s: upper quartile of each exchange */
+    struct recent_values round_trips, transfer_times; /* in ns */
+    struct recent_values best_rates; /* KiB/s: rate of the best second of each exchange */
+    /* KiB/s: upper quartile of the rates of the busy seconds of each exchange */
+    struct recent_values typical_rates;
     struct recent_values busy_second_rates; /* KiB/s: rates of the busy seconds of this exchange */
     int64_t unpaced_kib_s;                  /* typical rate of the last exchange without pacing */
     int64_t pinged_ns;                      /* send time of the unanswered ping; 0: none */
     uint32_t round;                         /* round of the exchange that is measured; 0: none */
-    int64_t table_received_ns, last_result_ns;      /* when TABLE and the last result came */
+    int64_t table_received_ns, last_result_ns;      /* when the TABLE and the last result arrived */
     struct rate_window second_window, short_window; /* windows of 1 s and of SHORT_WINDOW_MS */
-    uint32_t best_kib_s;        /* highest rate in any second of this exchange */
+    uint32_t best_kib_s;        /* highest rate in KiB/s of any second of this exchange */
     uint64_t short_window_rate; /* bytes/s, most recent short window; INT64_MAX: unknown */
     uint32_t exchange_ms;       /* duration of the last exchange */
 };
@@ -182,8 +186,8 @@ void uplink_measurements_on_pong(struct uplink_measurements *measures, const uin
                                  size_t count);
 
 /* Record the events of an exchange: its TABLE, a result that was computed or received, and its
- * COMMIT. The OPEN of a later round ends it without a COMMIT. uplink_measurements_on_table returns
- * whether this TABLE is the first of its round. */
+ * COMMIT. The OPEN of a later round ends the exchange without a COMMIT.
+ * uplink_measurements_on_table returns whether this TABLE is the first of its round. */
 bool uplink_measurements_on_table(struct uplink_measurements *measures, uint32_t round);
 void uplink_measurements_on_result(struct uplink_measurements *measures);
 void uplink_measurements_on_commit(struct uplink_measurements *measures, uint32_t round,
@@ -195,15 +199,16 @@ void uplink_measurements_on_open(struct uplink_measurements *measures, uint32_t 
 void uplink_measurements_sample(struct uplink_measurements *measures,
                                 const struct messenger_counts *counts);
 
-/* The uplink's rate in bytes a second, as past exchanges have shown it. */
+/* The rate of the uplink in bytes a second, measured in past exchanges. */
 struct uplink_rate {
-    uint64_t rate;              /* upload rate that past exchanges reached, in bytes a second */
-    uint64_t short_window_rate; /* most recent short window; INT64_MAX: exchange has just begun */
-    bool is_known;              /* earlier exchanges took long enough, and used the uplink fully */
+    uint64_t rate; /* upload rate that past exchanges reached, in bytes a second */
+    /* rate of the most recent short window; INT64_MAX: the exchange has just begun */
+    uint64_t short_window_rate;
+    bool is_known; /* `rate` is known: past exchanges took long enough and used the uplink fully */
 };
 struct uplink_rate uplink_measurements_rate(const struct uplink_measurements *measures);
 
-/* Medians for the tracker; 0: not measured. */
+/* The medians that are reported to the tracker; 0: not measured. */
 uint32_t uplink_measurements_round_trip_ms(const struct uplink_measurements *measures);
 uint32_t uplink_measurements_transfer_ms(const struct uplink_measurements *measures);
 uint32_t uplink_measurements_best_kib_s(const struct uplink_measurements *measures);
@@ -248,15 +253,17 @@ struct uplink_args {
 
 struct uplink {
     struct uplink_args args;
-    uint8_t *payload;             /* [payload_capacity] of the frame that is being written */
-    size_t payload_capacity;      /* size of `payload` in bytes */
-    struct outbox contributions;  /* sent first, because owners need them for their sums */
-    struct outbox results;        /* queued results */
-    struct outbox last_results;   /* for members that no owner waits for; sent after the others */
-    struct outbox requests;       /* rate limited by the bytes they request */
-    struct outbox leaves;         /* sent when no slice is queued */
+    uint8_t *payload;        /* [payload_capacity] of the frame that is being written */
+    size_t payload_capacity; /* size of `payload` in bytes */
+    /* contributions, which are sent first, because owners need them for their sums */
+    struct outbox contributions;
+    struct outbox results; /* queued results */
+    /* results for slow members, for which no owner waits; sent after all others */
+    struct outbox last_results;
+    struct outbox requests; /* requests, whose rate is limited by the bytes that they request */
+    struct outbox leaves;   /* leaf hashes and leaves, which are sent when no slice is queued */
     struct serving_budget budget; /* bytes that peers may still request */
-    bool are_results_deferred;    /* results wait until contributions are sent */
+    bool are_results_deferred;    /* results wait until contributions are nearly sent */
     uint64_t queued_result_bytes[SWARM_MEMBERS_MAX]; /* result bytes queued in the messenger */
     int64_t leaves_sent_ns;                          /* when leaves were last sent */
     struct uplink_pacing pacing;                     /* rate limits of the current exchange */
@@ -264,7 +271,7 @@ struct uplink {
 
 /* uplink_payload_bytes: size of the longest payload. uplink_memory_bytes: size of the payload
  * buffer and queues. uplink_init: initialize with empty queues.
- * memory  all that `args` points to is kept */
+ * memory  refers to all that `args` points to from then on */
 size_t uplink_payload_bytes(const struct wire_shape *shape);
 size_t uplink_memory_bytes(const struct wire_shape *shape);
 void uplink_init(struct uplink *uplink, const struct uplink_args *args, void *memory);
@@ -274,32 +281,33 @@ void uplink_init(struct uplink *uplink, const struct uplink_args *args, void *me
 enum send_result uplink_send_message(struct uplink *uplink, const uint8_t curve[static KEY_BYTES],
                                      const struct message *message);
 
-/* uplink_push_item: queue an item for a peer in the outbox of its kind. False when the queue is
- * full. */
+/* uplink_push_item: queue an item for a peer in the outbox of its kind. Returns false if the
+ * queue is full. */
 bool uplink_push_item(struct uplink *uplink, uint32_t peer, const struct outbox_item *item);
 
-/* uplink_push_last_result: the same for a result that is sent when no other slice waits. It is not
- * delayed for long: the slices of a round are limited in number, and repeated requests by budgets.
- */
+/* uplink_push_last_result: as uplink_push_item, for a result that is sent when no other slice
+ * waits. It waits a limited time, because a round has a limited number of slices, and budgets limit
+ * repeated requests.
+ * */
 bool uplink_push_last_result(struct uplink *uplink, uint32_t peer, const struct outbox_item *item);
 
 /* uplink_drop_peer: drop the items that are queued for a peer. */
 void uplink_drop_peer(struct uplink *uplink, uint32_t peer);
 
-/* uplink_on_open: a round has opened, for which peers have new budgets.
- * uplink_on_table: the TABLE of a round was received.
+/* uplink_on_open: to be called when a round opens; renews the budgets of peers. uplink_on_table: to
+ * be called when the TABLE of a round arrives; starts the pacing.
  * uplink_is_paced: whether the rates of peers are limited now. */
 void uplink_on_open(struct uplink *uplink, uint32_t round);
 void uplink_on_table(struct uplink *uplink, uint32_t round);
 bool uplink_is_paced(const struct uplink *uplink);
 
 /* uplink_may_send: whether a peer has not used up its budget for bytes of this kind.
- * uplink_charge: charge bytes that were sent to it. */
+ * uplink_charge: charge bytes that were sent to the peer. */
 bool uplink_may_send(struct uplink *uplink, uint32_t peer, enum served_kind kind);
 void uplink_charge(struct uplink *uplink, uint32_t peer, enum served_kind kind, uint64_t bytes);
 
-/* uplink_flush: send what can be sent. Returns when to call it again: now_ns, later, or INT64_MAX
- * when only an event of the messenger or a new item can help. */
+/* uplink_flush: send what can be sent now. Returns when to call it again: now_ns, a later time,
+ * or INT64_MAX if nothing can be sent before an event of the messenger or a new item. */
 int64_t uplink_flush(struct uplink *uplink, int64_t heartbeat_ns, int64_t now_ns);
 
 #endif

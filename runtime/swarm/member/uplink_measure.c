@@ -10,8 +10,10 @@
 
 enum {
     KIB = 1024,
-    SHORT_WINDOW_MS = 300,    /* length of the short window: several readings of the messenger */
-    LONG_TRANSFER_MIN_S = 2,  /* a shorter one may have no second in which the uplink was full */
+    /* length of the short window, in which the messenger's counters are read several times */
+    SHORT_WINDOW_MS = 300,
+    /* a shorter transfer may have no second in which the uplink was full */
+    LONG_TRANSFER_MIN_S = 2,
     FULL_UPLINK_PERCENT = 80, /* from this percentage of the best rate, the uplink counts as full */
     PING_TIMEOUT_MS = 2000,   /* time until an unanswered ping is replaced */
 };
@@ -24,18 +26,18 @@ static int stored_value_count(const struct recent_values *recent) {
     return (int)min_u64(recent->count, UPLINK_RECENT_VALUES);
 }
 
-/* Without values, the median and the other order statistics are 0. */
-static int64_t median(const struct recent_values *recent) {
+/* Without values, the median is 0, as are the other order statistics. */
+static int64_t median_of_recent(const struct recent_values *recent) {
     int count = stored_value_count(recent);
     return count > 0 ? median_i64(recent->values, count) : 0;
 }
 
-static int64_t upper_quartile(const struct recent_values *recent) {
+static int64_t upper_quartile_of_recent(const struct recent_values *recent) {
     int count = stored_value_count(recent);
     return count > 0 ? sorted_value_i64(recent->values, count, count - 1 - count / 4) : 0;
 }
 
-static int64_t largest_value(const struct recent_values *recent) {
+static int64_t largest_of_recent(const struct recent_values *recent) {
     int count = stored_value_count(recent);
     return count > 0 ? sorted_value_i64(recent->values, count, count - 1) : 0;
 }
@@ -99,21 +101,22 @@ void uplink_measurements_on_result(struct uplink_measurements *measures) {
 void uplink_measurements_on_commit(struct uplink_measurements *measures, uint32_t round,
                                    bool was_paced) {
     if (measures->round != round) {
-        return; /* the COMMIT is repeated, or this member had no part in the exchange */
+        return; /* the COMMIT was repeated, or this member took no part in the exchange */
     }
     ASSERT(measures->last_result_ns >= measures->table_received_ns);
     measures->round = 0;
     measures->exchange_ms = rounded_up_ms(clock_monotonic_ns() - measures->table_received_ns);
     add_value(&measures->transfer_times, measures->last_result_ns - measures->table_received_ns);
     if (measures->best_kib_s > 0) {
-        int64_t typical_kib_s = upper_quartile(&measures->busy_second_rates);
+        int64_t typical_kib_s = upper_quartile_of_recent(&measures->busy_second_rates);
         add_value(&measures->best_rates, measures->best_kib_s);
         add_value(&measures->typical_rates, typical_kib_s);
         measures->unpaced_kib_s = was_paced ? measures->unpaced_kib_s : typical_kib_s;
     }
 }
 
-/* Begin a new window if this one is over. Returns its bytes a second; negative: it is not over. */
+/* If the window is over, begins a new one and returns the rate of the old one in bytes a second.
+ * Returns a negative value if the window is not over. */
 static double end_window(struct rate_window *window, const struct messenger_counts *counts,
                          int64_t window_ns) {
     int64_t passed_ns = counts->acked_ns - window->begin_ns;
@@ -126,9 +129,9 @@ static double end_window(struct rate_window *window, const struct messenger_coun
     return is_begun ? bytes * (double)NS_PER_SECOND / (double)passed_ns : -1;
 }
 
-/* A second with less than half of the best second's rate does not measure the uplink: there was
- * nothing to send, as while all members wait for a slow one or hash for the vote, or the only
- * receiver was slow. */
+/* Ignores seconds with less than half of the best rate: the uplink was not full then, because
+ * there was little to send (for example while members wait for a slow one or hash for the vote)
+ * or because the only receiver was slow. */
 static void add_second_rate(struct uplink_measurements *measures, double kib_s) {
     if (kib_s > 2.0 * measures->best_kib_s) {
         measures->busy_second_rates.count = 0;
@@ -141,8 +144,8 @@ static void add_second_rate(struct uplink_measurements *measures, double kib_s) 
     }
 }
 
-/* The uplink carries at least the bytes of the best second of an exchange; in other seconds there
- * may have been nothing to send. An exchange within one second measures nothing. */
+/* Measures the best second of an exchange, because in other seconds there may have been nothing
+ * to send. An exchange that takes less than a second measures nothing. */
 void uplink_measurements_sample(struct uplink_measurements *measures,
                                 const struct messenger_counts *counts) {
     if (measures->round == 0) {
@@ -159,31 +162,33 @@ void uplink_measurements_sample(struct uplink_measurements *measures,
     }
 }
 
-/* Acknowledgements are delayed and then arrive in bursts, so the best second shows more than the
- * uplink carries. A paced exchange shows at most the rate that it was paced by, so an unpaced one
- * that was much faster than the median counts alone. Where typical seconds are far below the best
- * one, exchanges did not wait for the uplink, and its rate is not known. */
+/* The rate comes from typical seconds, because acknowledgements arrive in bursts, so that the
+ * best second shows a higher rate than the uplink has. A paced exchange cannot show a rate above
+ * that of its pacing, so if the last unpaced exchange was much faster than the median, its rate
+ * is used. If typical seconds are far below the best one, the uplink was not the bottleneck, and
+ * its rate is not known. */
 struct uplink_rate uplink_measurements_rate(const struct uplink_measurements *measures) {
-    uint64_t typical = (uint64_t)median(&measures->typical_rates);
+    uint64_t typical = (uint64_t)median_of_recent(&measures->typical_rates);
     uint64_t unpaced = (uint64_t)measures->unpaced_kib_s;
     uint64_t earlier = unpaced > typical + typical / 4 ? unpaced : typical;
-    uint64_t current = (uint64_t)upper_quartile(&measures->busy_second_rates);
+    uint64_t current = (uint64_t)upper_quartile_of_recent(&measures->busy_second_rates);
     bool was_full =
-        earlier >= (uint64_t)largest_value(&measures->best_rates) / 100 * FULL_UPLINK_PERCENT;
-    bool was_long = median(&measures->transfer_times) >= LONG_TRANSFER_MIN_S * NS_PER_SECOND;
+        earlier >= (uint64_t)largest_of_recent(&measures->best_rates) / 100 * FULL_UPLINK_PERCENT;
+    bool was_long =
+        median_of_recent(&measures->transfer_times) >= LONG_TRANSFER_MIN_S * NS_PER_SECOND;
     return (struct uplink_rate){.rate = max_u64(earlier, current) * KIB,
                                 .short_window_rate = measures->short_window_rate,
                                 .is_known = earlier > 0 && was_long && was_full};
 }
 
 uint32_t uplink_measurements_round_trip_ms(const struct uplink_measurements *measures) {
-    return rounded_up_ms(median(&measures->round_trips));
+    return rounded_up_ms(median_of_recent(&measures->round_trips));
 }
 
 uint32_t uplink_measurements_transfer_ms(const struct uplink_measurements *measures) {
-    return rounded_up_ms(median(&measures->transfer_times));
+    return rounded_up_ms(median_of_recent(&measures->transfer_times));
 }
 
 uint32_t uplink_measurements_best_kib_s(const struct uplink_measurements *measures) {
-    return (uint32_t)median(&measures->best_rates);
+    return (uint32_t)median_of_recent(&measures->best_rates);
 }

@@ -7,9 +7,10 @@
 
 enum {
     UPDATE_INTERVAL_MS = 20, /* time between two changes of the peers' rates */
-    BUSY_BACKLOG_MS = 300,   /* with less than this time to send, the uplink need not be full */
+    /* if the queued bytes take less than this time to send, the uplink need not be full */
+    BUSY_BACKLOG_MS = 300,
     UNPACED_INTERVAL_ROUNDS =
-        8, /* one of so many rounds is not paced: the uplink may have become faster */
+        8, /* one of this many rounds is not paced, to detect that the uplink has become faster */
 };
 
 void uplink_pacing_begin(struct uplink_pacing *pacing) {
@@ -17,8 +18,8 @@ void uplink_pacing_begin(struct uplink_pacing *pacing) {
     pacing->used_window_begin_ns = 0;
 }
 
-/* Returns the bytes that can be sent to the peer now: the slices that it requested. A peer that
- * lags has more. */
+/* Returns the bytes queued for a peer, which are the slices that it requested. A peer that
+ * receives slowly has more of them. */
 static uint64_t peer_backlog_bytes(const struct uplink_traffic *traffic, uint32_t peer) {
     if (!peers_is_usable(traffic->peers, peer)) {
         return 0;
@@ -29,7 +30,7 @@ static uint64_t peer_backlog_bytes(const struct uplink_traffic *traffic, uint32_
            messenger_backlog_bytes(traffic->messenger, peers_curve_key(traffic->peers, peer));
 }
 
-/* Adjust the share to the use of the uplink, once for each new measurement. */
+/* Adjusts the shares to the use of the uplink, once for each new measurement. */
 static void update_share(struct uplink_pacing *pacing, const struct uplink_measurements *measures,
                          const struct uplink_rate *uplink, uint64_t backlog_bytes) {
     if (pacing->used_window_begin_ns != measures->short_window.begin_ns &&
@@ -61,8 +62,9 @@ static void set_peer_rates(struct uplink_pacing *pacing, const struct uplink_tra
     }
 }
 
-/* Leaves, which are sent between exchanges, are not paced. */
-static void remove_limits(const struct uplink_traffic *traffic) {
+/* Removes the rate limits of all peers, because leaves, which are sent between exchanges, are
+ * not paced. */
+static void remove_rate_limits(const struct uplink_traffic *traffic) {
     for (uint32_t peer = 0; peer < SWARM_MEMBERS_MAX; peer++) {
         if (peers_is_open(traffic->peers, peer)) {
             messenger_set_rate(traffic->messenger, peers_curve_key(traffic->peers, peer),
@@ -71,7 +73,8 @@ static void remove_limits(const struct uplink_traffic *traffic) {
     }
 }
 
-/* The round number decides, so that all members leave the same rounds unpaced. */
+/* Whether a round is paced depends on its number, so that all members leave the same rounds
+ * unpaced. */
 void uplink_pacing_update(struct uplink_pacing *pacing, const struct uplink_traffic *traffic,
                           const struct uplink_measurements *measures, int64_t now_ns) {
     struct uplink_rate uplink = uplink_measurements_rate(measures);
@@ -82,14 +85,15 @@ void uplink_pacing_update(struct uplink_pacing *pacing, const struct uplink_traf
         pacing->updated_ns = now_ns;
         set_peer_rates(pacing, traffic, measures, &uplink);
     } else if (!is_paced && pacing->is_paced) {
-        remove_limits(traffic);
+        remove_rate_limits(traffic);
     }
     pacing->is_paced = is_paced;
 }
 
 enum {
-    PERCENT = 100,          /* the whole rate, in percent */
-    FULL_USE_PERCENT = 60,  /* from this use, the uplink counts as full and the shares shrink */
+    PERCENT = 100, /* the whole rate, in percent */
+    /* at this use and above, the uplink counts as full and the shares shrink */
+    FULL_USE_PERCENT = 60,
     USED_MAX_PERCENT = 200, /* upper bound of the use that is averaged */
 };
 

@@ -44,10 +44,9 @@ struct packer {
     uint32_t field_count;          /* Number of fields of the current map. */
     /* mode READ: next token, and end of the tokens */
     const struct packer_token *token, *tokens_end;
-    const uint8_t *bin; /* mode READ: what is left of the current bin */
-    /* mode READ: number of bytes left in the current bin */
-    size_t bin_bytes_left;
-    const char *error; /* Text of the first error, or NULL. */
+    const uint8_t *bin;    /* mode READ: what is left of the current bin */
+    size_t bin_bytes_left; /* mode READ: number of bytes left in the current bin */
+    const char *error;     /* Text of the first error, or NULL. */
 };
 
 /* A struct and the function that packs its fields. */

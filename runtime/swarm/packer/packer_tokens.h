@@ -19,8 +19,7 @@ enum packer_token_kind { TOKEN_NUMBER, TOKEN_TEXT, TOKEN_BIN, TOKEN_ARRAY, TOKEN
  * those of its elements. */
 struct packer_token {
     enum packer_token_kind kind;
-    /* the number; of a text or bin: its length; else the number of elements */
-    uint64_t value;
+    uint64_t value; /* the number; of a text or bin: its length; else the number of elements */
     const uint8_t *bytes; /* Content of a text or bin; NULL if it is empty. */
 };
 

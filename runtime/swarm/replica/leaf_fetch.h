@@ -70,10 +70,9 @@ struct replay_step {
 struct leaf_replay { /* replays commits on fetched leaves */
     struct replica *replica;
     struct replay_callbacks callbacks;
-    /* timeout of a short answer (leaf_fetch_set_timeout) */
-    int64_t timeout_ns;
-    uint64_t connected;                      /* bit i: source i is connected */
-    uint32_t pending[REPLAY_SOURCES_MAX];    /* unanswered requests to each source */
+    int64_t timeout_ns;                   /* timeout of a short answer (leaf_fetch_set_timeout) */
+    uint64_t connected;                   /* bit i: source i is connected */
+    uint32_t pending[REPLAY_SOURCES_MAX]; /* unanswered requests to each source */
     int64_t response_ns[REPLAY_SOURCES_MAX]; /* duration of each source's latest answer; 0: none */
     struct replay_step steps[REPLAY_STEPS_MAX]; /* oldest first */
     uint32_t step_count;                        /* number of steps in use */

@@ -158,10 +158,9 @@ struct replica_memory {
                                     member's contributions that is still to be sent, and the error
                                     of re-encoding the means of the slices that it owns */
     uint64_t contribution;       /* this member's encoded contribution */
-    /* Merkle tree and norms of the contribution's slices (contribution.h) */
-    uint64_t declared;
-    uint64_t results;          /* encoded results of RESULT_ROUNDS rounds */
-    uint64_t slots;            /* other members' contributions to slices that this member owns:
+    uint64_t declared; /* Merkle tree and norms of the contribution's slices (contribution.h) */
+    uint64_t results;  /* encoded results of RESULT_ROUNDS rounds */
+    uint64_t slots;    /* other members' contributions to slices that this member owns:
                                     members_max x CONTRIBUTION_SLOTS_PER_MEMBER x bytes_max */
     uint64_t residual_sources; /* table that assigns residuals to results */
     uint64_t leaves;           /* hashes of the leaves of the current and of the voted state */
@@ -204,8 +203,7 @@ struct replica {
     int part_count;                /* number of elements of `parts` */
     struct hash root;              /* root of the current state */
     struct hash voted_root;        /* root over `voted_leaves` */
-    /* round whose results lead to the state with voted_root; 0: none */
-    uint32_t voted_round;
+    uint32_t voted_round; /* round whose results lead to the state with voted_root; 0: none */
 };
 
 /* replica_bind_declared: set declared_nodes and declared_norms to point into `memory`, which has

@@ -229,12 +229,12 @@ static void a_proposal_must_have_the_state_of_the_chain(void **state) {
     for (uint32_t i = 0; i < 5; i++) {
         scene_make_entry(&fixture, i, &proposal);
     }
-    assert_true(ledger_follower_has_state(&scene.follower, &proposal));
+    assert_true(ledger_follower_extends_chain(&scene.follower, &proposal));
     proposal.chain.bytes[3] ^= 1;
-    assert_false(ledger_follower_has_state(&scene.follower, &proposal));
+    assert_false(ledger_follower_extends_chain(&scene.follower, &proposal));
     proposal.chain.bytes[3] ^= 1;
     scene.follower.chain.commits++;
-    assert_false(ledger_follower_has_state(&scene.follower, &proposal));
+    assert_false(ledger_follower_extends_chain(&scene.follower, &proposal));
 }
 
 static void a_changed_entry_of_the_copy_is_reported(void **state) {
