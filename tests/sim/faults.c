@@ -36,6 +36,10 @@ static const uint8_t SHARES[FAULT_KINDS] = {
 };
 
 enum { FAULTS_MOST = 9, MOVES_MOST = 6, LEAVES_MOST = 6, SOON_MS = 100, CLOCK_MS = 3600000 };
+enum {
+    OPERATOR_MS = 2000, /* from the word of a possible fork to the operator's order */
+    RETIRED_MS = 100,   /* from the stop of a copy until its last write has ended */
+};
 
 static uint32_t any_member(struct world *world) {
     return TRACKERS + (uint32_t)world_draw(world, world->member_count);
@@ -140,6 +144,9 @@ static void crash(struct world *world, uint32_t index, int64_t lasts) {
 /* It loses the connection to its tracker, which may not notice at once. */
 static void move(struct world *world, uint32_t index) {
     struct node *node = &world->nodes[index];
+    if (world->nodes[1 - node->store].is_lost) {
+        return;
+    }
     if (world_draw(world, 4) > 0) {
         tell_closed(world, node->store, index);
         tell_closed(world, index, node->store);
@@ -176,7 +183,7 @@ void faults_return(struct world *world, uint32_t index) {
         return;
     }
     node->has_left = 0;
-    if (world_draw(world, 2) == 0) {
+    if (world_draw(world, 2) == 0 && !world->nodes[1 - node->store].is_lost) {
         node->store = 1 - node->store;
         node->has_moved = true;
     }
@@ -330,5 +337,90 @@ void faults_heal(struct world *world) {
         if (n != 1 || world->copied_count > 0) {
             world_start(world, n);
         }
+    }
+}
+
+/* ---- the operator ---- */
+
+/* Stops a tracker for good. All members that ever followed it restart with the address of the other
+ * one: a process ignores a tracker that has started less often than the one that it followed. */
+static void retire_tracker(struct world *world, uint32_t tracker) {
+    struct node *node = &world->nodes[tracker];
+    if (node->is_lost) {
+        return;
+    }
+    if (node->machine != NULL) {
+        world_stop(world, tracker);
+    }
+    node->is_lost = 1;
+    world->retired_ms = world->now;
+    for (uint32_t n = TRACKERS; n < TRACKERS + world->member_count; n++) {
+        struct node *member = &world->nodes[n];
+        if (member->store == node->store || member->has_moved) {
+            member->store = 1 - node->store;
+            crash(world, n, (int64_t)world_draw(world, 500));
+        }
+    }
+}
+
+/* Which of two copies the operator keeps: the one with the newer state, as an order for the other
+ * one would make the fork; of equals the one that waits. */
+static uint32_t choose_copy(const struct world *world, uint32_t waiting) {
+    const uint32_t other = 1 - waiting;
+    return world->stores[other].record.commit.round > world->stores[waiting].record.commit.round
+               ? other
+               : waiting;
+}
+
+/* A write of a stopped copy can still become durable, so the operator looks at the stores only
+ * then. */
+static bool is_only_copy(struct world *world, uint32_t tracker) {
+    const uint32_t kept = world->copied_count > 0 ? choose_copy(world, tracker) : tracker;
+    if (world->copied_count == 0) {
+        return true;
+    }
+    if (world->nodes[kept].is_lost) { /* its last write became durable */
+        world->nodes[kept].is_lost = 0;
+        world_start(world, kept);
+    }
+    retire_tracker(world, 1 - kept);
+    return kept == tracker && world->now - world->retired_ms >= RETIRED_MS;
+}
+
+/* A member that has entries which its tracker lacks follows the other copy. If it has entries of
+ * both, it stays away for good. */
+static void redirect_members(struct world *world, uint32_t tracker) {
+    for (uint32_t n = TRACKERS; n < TRACKERS + world->member_count; n++) {
+        struct node *node = &world->nodes[n];
+        if (world->copied_count > 0 && world->now > FAULTS_MS && chain_is_rejecting(world, n) &&
+            node->store == world->nodes[tracker].store && !node->is_redirected) {
+            node->is_redirected = true;
+            move(world, n);
+        }
+    }
+}
+
+void faults_operate(struct world *world, uint32_t tracker) {
+    const struct key_pairs operator_keys = keys_of(&OPERATOR_ID);
+    const struct hash swarm = {{0}};
+    struct node *node = &world->nodes[tracker];
+    struct elector_count count;
+    struct hash state;
+    struct tracker_start start;
+    struct continue_order order;
+    redirect_members(world, tracker);
+    if (node->machine == NULL || !tracker_is_fork_possible(node->machine, &count)) {
+        node->waits_since = world->now;
+        return;
+    }
+    if (world->now - node->waits_since < OPERATOR_MS || !is_only_copy(world, tracker)) {
+        return;
+    }
+    tracker_describe_wait(node->machine, &state, &start, &order);
+    if (order.count > 0) {
+        continue_order_sign(&operator_keys, &swarm, &state, &start, &order);
+        tracker_order_continue(node->machine, &order);
+        node->waits_since = world->now;
+        world->orders += 1;
     }
 }

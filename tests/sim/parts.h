@@ -15,6 +15,10 @@ void faults_copy(struct world *world);
 /* faults_return: a member has left. Where a store is copied and members give leases, most come back
  * soon, half of them to the other tracker: what they promised must bind them there. */
 void faults_return(struct world *world, uint32_t index);
+/* faults_operate: the operator looks after a tracker. If it has said for some seconds that a fork
+ * is possible, the operator stops the other copy, if there is one, and orders this one to continue
+ * with the members that are ready. */
+void faults_operate(struct world *world, uint32_t tracker);
 
 /* Messages (post.c).
  * post_send    Send the message of an action through the network.

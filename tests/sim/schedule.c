@@ -160,7 +160,8 @@ static bool has_wrong_sums(const struct world *world) {
     return has_any;
 }
 
-/* Progress is owed while the present voters suffice, the honest ones are a quorum of them, and
+/* Progress is owed while the present voters suffice (those that have an entry that only the other
+ * copy of the tracker has are not present), the honest ones are a quorum of them, and
  * most accept connections: two members that accept none cannot exchange anything. Nor can they
  * find out whose sum is wrong, so the honest ones of those that accept connections must be a
  * quorum where an owner lies. */
@@ -171,7 +172,7 @@ static int owes_progress(const struct world *world) {
     bool is_named_by_honest = has_wrong_sums(world);
     for (uint32_t n = TRACKERS; n < end_of_voters(world); n++) {
         const struct node *node = &world->nodes[n];
-        bool is_there = !node->has_left && !node->is_lost;
+        bool is_there = !node->has_left && !node->is_lost && !chain_is_rejecting(world, n);
         bool is_honest = node->hostility == HONEST;
         there += is_there;
         honest += is_there && is_honest;
@@ -183,7 +184,11 @@ static int owes_progress(const struct world *world) {
 
 static int is_over(const struct world *world) {
     uint32_t most = world->settings.commits_max;
-    return most > 0 && world->stores[0].record.head.commits >= most;
+    uint32_t commits = world->stores[0].record.head.commits;
+    if (world->copied_count > 0 && world->stores[1].record.head.commits > commits) {
+        commits = world->stores[1].record.head.commits;
+    }
+    return most > 0 && commits >= most;
 }
 
 /* A voter that has not left. */
@@ -195,9 +200,8 @@ static uint32_t still_there(const struct world *world) {
     return node;
 }
 
-/* After the faults: rounds go on, then everybody comes to stand on the newest state, or at the
- * run's end leaves. */
-static void settle(struct world *world) {
+/* After the faults: rounds go on. */
+static void require_progress(struct world *world) {
     uint32_t wanted = world->commits + COMMITS_AFTER;
     for (int64_t end = world->now + PROGRESS_MS; world->now < end && world->commits < wanted &&
                                                  !is_over(world) && world->failure[0] == 0 &&
@@ -207,6 +211,11 @@ static void settle(struct world *world) {
     if (world->commits < wanted && !is_over(world) && owes_progress(world)) {
         world_fail(world, "no progress: %u commits at %d ms", world->commits, (int)world->now);
     }
+}
+
+/* Rounds go on, then everybody comes to stand on the newest state, or at the run's end leaves. */
+static void settle(struct world *world) {
+    require_progress(world);
     for (int64_t end = world->now + CATCH_UP_MS;
          world->now < end && world->failure[0] == 0 &&
          (is_over(world) ? still_there(world) : oracle_behind(world)) > 0;) {
@@ -286,6 +295,9 @@ int world_run_copied(struct world *world, uint64_t seed, bool may_fork) {
     if (world->failure[0] == 0) {
         faults_heal(world);
         world_run_until(world, FAULTS_MS + AFTER_COPY_MS, UINT32_MAX);
+    }
+    if (world->failure[0] == 0 && world->orders > 0) {
+        require_progress(world);
     }
     return world_end(world);
 }

@@ -2,7 +2,7 @@
  * use  test_sim                      500 schedules (SKEP_LONG=1: 10,000), a fifth as many cut
  *                                    pairs, seeds that failed once, then the planes' mistakes
  *      test_sim --seeds FIRST:COUNT  just these
- *      test_sim --leases FIRST:COUNT  just these, with leases
+ *      test_sim --leases FIRST:COUNT  just these, with leases, and an operator
  *      test_sim --copied FIRST:COUNT  just these schedules in which a tracker's store is copied,
  *                                    with leases
  *      test_sim --open FIRST:COUNT    just these schedules of open swarms, whose guests lie
@@ -42,6 +42,7 @@ enum {
     MISTAKE_SEEDS = 500,
     PAIR_PART = 5,
     OPEN_PART = 2,
+    LEASES_PART = 5,
     COPIED_PART = 5,
     FORK_SEEDS = 50,
     LEASE_SEEDS = 600, /* of --catch-fork */
@@ -109,8 +110,27 @@ static int run_open(struct world *world, uint64_t first, uint64_t count) {
     return tally.failed == 0;
 }
 
+/* The schedules of swarms that refuse forks. */
+static int run_leases(struct world *world, uint64_t first, uint64_t count) {
+    uint64_t failed = 0, commits = 0, orders = 0;
+    world->needs_leases = true;
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        if (!world_run(world, seed, MISTAKE_NONE)) {
+            printf("leases, seed %" PRIu64 ": %s\n", seed, world->failure);
+            failed++;
+        }
+        commits += world->commits;
+        orders += world->orders;
+    }
+    world->needs_leases = false;
+    printf("%" PRIu64 " schedules with leases, %" PRIu64 " failed; %" PRIu64 " commits, %" PRIu64
+           " orders to continue\n",
+           count, failed, commits, orders);
+    return failed == 0;
+}
+
 static int run_copied(struct world *world, uint64_t first, uint64_t count) {
-    uint64_t failed = 0, copied = 0, commits = 0;
+    uint64_t failed = 0, copied = 0, commits = 0, orders = 0;
     world->needs_leases = true;
     for (uint64_t seed = first; seed < first + count; seed++) {
         if (!world_run_copied(world, seed, false)) {
@@ -119,11 +139,12 @@ static int run_copied(struct world *world, uint64_t first, uint64_t count) {
         }
         copied += world->copied_count > 0;
         commits += world_commits_after_copy(world);
+        orders += world->orders;
     }
     world->needs_leases = false;
     printf("%" PRIu64 " schedules, in %" PRIu64 " of which a store is copied, %" PRIu64
-           " failed; %" PRIu64 " commits after the copy\n",
-           count, copied, failed, commits);
+           " failed; %" PRIu64 " commits after the copy, %" PRIu64 " orders to continue\n",
+           count, copied, failed, commits, orders);
     return failed == 0;
 }
 
@@ -284,6 +305,7 @@ static int run_all(struct world *world) {
         is_good &= run_lies(world, (enum equivocation)kind, 0, seeds / LIE_PART);
     }
     is_good &= catch_withheld_commit(world);
+    is_good &= run_leases(world, 0, seeds / LEASES_PART);
     is_good &= run_copied(world, 0, seeds / COPIED_PART);
     is_good &= catch_fork(world, false, "fork: ");
     is_good &= catch_fork(world, true, "sample ");
@@ -302,8 +324,7 @@ int main(int argc, char **argv) {
         uint64_t first;
         uint64_t count;
         read_range(argv[2], &first, &count);
-        world->needs_leases = true;
-        is_good = run_schedules(world, first, count);
+        is_good = run_leases(world, first, count);
     } else if (argc == 3 && strcmp(argv[1], "--copied") == 0) {
         uint64_t first;
         uint64_t count;

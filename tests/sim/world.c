@@ -245,6 +245,9 @@ static void tick(struct world *world, uint32_t index) {
     if (index < TRACKERS || chain_is_synced(world, index)) {
         world_step(world, index, &event, NULL);
     }
+    if (index < TRACKERS && world->needs_leases) {
+        faults_operate(world, index);
+    }
 }
 
 /* Whether the sender stopped before it had sent the last byte. */

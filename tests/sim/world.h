@@ -292,8 +292,10 @@ struct node {
     uint32_t store; /* index of a tracker's store, or of the store of a member's tracker */
     uint32_t start;
     int has_left;
-    bool has_moved; /* from one copy of the store to the other */
-    int is_lost;    /* never starts again */
+    bool is_redirected;  /* by the operator, to the copy of the store that it knows */
+    bool has_moved;      /* from one copy of the store to the other */
+    int is_lost;         /* never starts again */
+    int64_t waits_since; /* since when a tracker has said that a fork is possible */
     enum hostility hostility;
     int64_t paused_until;
     int64_t disk_full_until;
@@ -379,6 +381,8 @@ struct world {
     uint32_t copied_count; /* entries of the ledger when it was copied; 0: not yet */
     bool will_copy;        /* Node 1 starts only once it has a copy of the store. */
     bool may_fork;         /* The copies of a store may both commit, but use no sample twice. */
+    int64_t retired_ms;    /* when the operator stopped one of two copies */
+    uint32_t orders;       /* of the operator, to continue */
     uint32_t commits;
     uint32_t aborts;
     uint32_t rollbacks;
@@ -433,8 +437,8 @@ int world_run_pair(struct world *world, uint64_t seed);
 /* world_run_copied: a schedule of faults in which another tracker starts with a copy of the store.
  * Each has about half of the members, and some move to the other one, once or several times. After
  * the copy at most one of the two trackers commits rounds, unless `may_fork`, and no sample is used
- * twice. With leases, the copy is made after the first commit, and no disk is lost. Nothing is
- * required to progress.
+ * twice. With leases, the copy is made after the first commit, no disk is lost, and if the operator
+ * ordered one of the two to continue, rounds go on. Otherwise nothing is required to progress.
  * world_commits_after_copy: the commits of both after the copy was made. */
 int world_run_copied(struct world *world, uint64_t seed, bool may_fork);
 uint32_t world_commits_after_copy(const struct world *world);

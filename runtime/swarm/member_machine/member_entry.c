@@ -188,8 +188,7 @@ void member_handle_proposal(struct member *member, const struct message *message
 void member_send_vote(const struct member *member, struct actions *actions) {
     const struct member_vote *vote = &member->proposal.vote;
     const struct member_round *round = &member->round;
-    if (!vote->is_ready || vote->is_withheld || round->seat == NO_SEAT ||
-        round->open.seats[round->seat].is_guest == 1) {
+    if (!vote->is_ready || round->seat == NO_SEAT || round->open.seats[round->seat].is_guest == 1) {
         return;
     }
     ASSERT(member->proposal.is_current);
@@ -234,7 +233,9 @@ void member_handle_root(struct member *member, const struct event *event, struct
             (struct member_vote){.is_ready = true, .refusal = {.reason = REFUSAL_STATE}};
         member_send_vote(member, actions);
     } else if (!member->commit.is_pending && !member_give_lease(member, &event->hash)) {
-        member->proposal.vote = (struct member_vote){.is_ready = true, .is_withheld = true};
+        member->proposal.vote =
+            (struct member_vote){.is_ready = true, .refusal = {.reason = REFUSAL_PROMISED}};
+        member_send_vote(member, actions);
     } else if (!member->commit.is_pending) {
         ASSERT(!member->proposal.vote.is_ready);
         member->proposal.vote = (struct member_vote){

@@ -93,7 +93,6 @@ struct member_vote { /* member_entry.c */
     bool is_stored;  /* The results of the proposal are durable. */
     /* The results are durable and checked, or the proposal is refused. */
     bool is_ready;                  /* The vote may be sent. */
-    bool is_withheld;               /* It is not sent: another start has the member's lease. */
     struct message_refusal refusal; /* Why the proposal is refused. */
     struct hash root; /* computed root after the proposal; zero: the proposal is refused */
     struct hash hash; /* hash of the proposed entry with that root */

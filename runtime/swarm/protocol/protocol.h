@@ -166,6 +166,7 @@ enum refusal_reason {
     /* the owner of a slice does not send its own contribution, without which no other member
      * can compute the sum again */
     REFUSAL_WITHHELD,
+    REFUSAL_PROMISED, /* another start of the tracker has the voter's lease */
     REFUSAL_REASONS
 };
 

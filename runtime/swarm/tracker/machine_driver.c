@@ -271,14 +271,15 @@ void machine_driver_read_order(struct tracker_loop *loop) {
 }
 
 static void log_fork(struct machine_driver *driver) {
-    uint32_t all = 0, here = 0;
-    const bool is_possible = tracker_is_fork_possible(driver->tracker, &all, &here);
+    struct elector_count count = {0};
+    const bool is_possible = tracker_is_fork_possible(driver->tracker, &count);
     if (is_possible && !driver->is_fork_logged) {
         log_line(LOG_ERROR,
-                 "possible fork: %u of the %u electors of the newest state are connected, but more "
-                 "than half must be; the others may follow a copy of this tracker: stop the copy, "
-                 "wait for them, or order this one to continue with `skep track --continue`",
-                 here, all);
+                 "possible fork: %u of the %u electors of the newest state can vote here, but more "
+                 "than half must; %u members promised their votes to another start of the tracker, "
+                 "and members that are missing may follow a copy of it: stop the copy, wait for "
+                 "the members, or order this one to continue with `skep track --continue`",
+                 count.here, count.all, count.promised);
     }
     driver->is_fork_logged = is_possible;
     driver->waiting_count = is_possible ? driver->waiting_count : 0;

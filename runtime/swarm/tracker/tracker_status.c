@@ -74,9 +74,14 @@ static void write_awaited(const struct tracker_loop *loop, const struct tracker_
     bool is_over = loop->options.settings.commits_max > 0 &&
                    view->record->head.commits >= loop->options.settings.commits_max;
     if (view->is_fork_possible && !is_over) {
-        text_add(text,
-                 "electors: %u of %u are connected, but more than half must be (a possible fork)",
-                 view->electors_here, view->electors);
+        const struct elector_count *electors = &view->electors;
+        text_add(text, "electors: %u of %u can vote here, but more than half must (a possible fork",
+                 electors->here, electors->all);
+        if (electors->promised > 0) {
+            text_add(text, "; another start of the tracker has the votes of %u members",
+                     electors->promised);
+        }
+        text_add(text, ")");
         return;
     }
     if (view->present < view->needed && !is_over) {

@@ -62,6 +62,8 @@ void leases_advance(struct tracker_leases *leases, const struct entry *head) {
     }
     if (entry_sets_electors(head)) {
         electors_of_entry(head, &leases->electors);
+        leases->promised = 0;
+        leases->mute = 0;
         memset(&leases->order, 0, sizeof leases->order);
     }
 }
@@ -88,9 +90,29 @@ struct elector_count tracker_count_electors(const struct tracker *tracker, uint6
         }
         const uint32_t row = tracker_find_row(tracker, &electors->ids[i]);
         count.all += 1;
-        count.here += row != ROW_NONE && (rows >> row & 1) != 0;
+        count.here += row != ROW_NONE && (rows & ~tracker->leases.promised) >> row & 1;
     }
+    count.promised = seats_count(rows & tracker->leases.promised);
     return count;
+}
+
+void leases_mark_vote(struct tracker_leases *leases, uint32_t row, bool is_promised) {
+    leases->mute &= ~seat_bit(row);
+    leases->promised |= is_promised && leases->start != 0 ? seat_bit(row) : 0;
+}
+
+void leases_clear_row(struct tracker_leases *leases, uint32_t row) {
+    leases->promised &= ~seat_bit(row);
+    leases->mute &= ~seat_bit(row);
+}
+
+/* A liar that never votes can be the elector that is needed. */
+void leases_mark_mute(struct tracker *tracker) {
+    ASSERT(tracker->stage.kind == STAGE_VOTE);
+    SEATS_EACH(seat, tracker_live_voters(tracker)) {
+        const int row = tracker->seats.row_of_seat[seat];
+        tracker->leases.mute |= tracker->members[row].vote.has_arrived ? 0 : seat_bit(row);
+    }
 }
 
 uint64_t tracker_allowed_rows(const struct tracker *tracker) {
@@ -98,8 +120,9 @@ uint64_t tracker_allowed_rows(const struct tracker *tracker) {
     const struct continue_order *order = &tracker->leases.order;
     uint64_t rows = 0;
     for (uint32_t row = 0; row < record->member_count; row++) {
+        const bool is_promised = seats_contain(tracker->leases.promised, row);
         const bool is_allowed = order->count == 0
-                                    ? !tracker_has_resigned(tracker, row)
+                                    ? !tracker_has_resigned(tracker, row) && !is_promised
                                     : continue_order_names(order, record->members[row].id.bytes);
         rows |= (uint64_t)is_allowed << row;
     }
@@ -144,20 +167,35 @@ void tracker_handle_resignation(struct tracker *tracker, uint32_t row,
     tracker_write_draft(tracker, RECORD_RESIGNATIONS, actions);
 }
 
+/* After GENESIS there are no electors. If another start has votes there, it can commit what the
+ * others do not know: then as many voters as a round needs must be free. */
+static bool do_first_voters_allow(const struct tracker *tracker, uint64_t rows) {
+    uint32_t free = 0;
+    for (uint32_t row = 0; row < tracker->record.member_count; row++) {
+        const bool is_free = seats_contain(rows & ~tracker->leases.promised, row);
+        free += is_free && !tracker_is_guest(tracker, row);
+    }
+    return tracker->leases.promised == 0 || (free > 0 && free >= tracker->settings.members_min);
+}
+
 bool tracker_electors_allow(const struct tracker *tracker, uint64_t rows) {
+    if (tracker->leases.start == 0) {
+        return true;
+    }
     if (tracker->leases.order.count > 0) {
         const uint64_t ordered = rows & tracker_allowed_rows(tracker);
         return 2 * seats_count(ordered) > tracker->leases.order.count;
     }
     const struct elector_count count = tracker_count_electors(tracker, rows);
-    return tracker->leases.start == 0 || tracker->leases.electors.count == 0 ||
-           2 * count.here > count.all;
+    return tracker->leases.electors.count == 0 ? do_first_voters_allow(tracker, rows)
+                                               : 2 * count.here > count.all;
 }
 
-static uint64_t find_connected_rows(const struct tracker *tracker) {
+static uint64_t find_staying_rows(const struct tracker *tracker) {
     uint64_t rows = 0;
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
-        rows |= (uint64_t)!tracker->members[row].is_silent << row;
+        const struct tracker_member *member = &tracker->members[row];
+        rows |= (uint64_t)(!member->is_silent && !member->is_leaving) << row;
     }
     return rows;
 }
@@ -165,8 +203,8 @@ static uint64_t find_connected_rows(const struct tracker *tracker) {
 /* While no member is connected, the tracker itself may be disconnected. */
 void tracker_watch_electors(struct tracker *tracker, int64_t now_ms) {
     struct tracker_leases *leases = &tracker->leases;
-    const uint64_t connected = find_connected_rows(tracker);
-    if (connected == 0 || tracker_electors_allow(tracker, connected)) {
+    const uint64_t staying = find_staying_rows(tracker);
+    if (staying == 0 || tracker_electors_allow(tracker, staying & ~leases->mute)) {
         leases->missing_ms = 0;
     } else if (leases->missing_ms == 0) {
         leases->missing_ms = now_ms;
@@ -175,12 +213,10 @@ void tracker_watch_electors(struct tracker *tracker, int64_t now_ms) {
         leases->missing_ms != 0 && now_ms - leases->missing_ms >= FORK_POSSIBLE_MS;
 }
 
-bool tracker_is_fork_possible(const struct tracker *tracker, uint32_t *all, uint32_t *here) {
+bool tracker_is_fork_possible(const struct tracker *tracker, struct elector_count *count) {
     if (tracker->leases.is_fork_possible) {
-        const struct elector_count count =
-            tracker_count_electors(tracker, find_connected_rows(tracker));
-        *all = count.all;
-        *here = count.here;
+        *count =
+            tracker_count_electors(tracker, find_staying_rows(tracker) & ~tracker->leases.mute);
     }
     return tracker->leases.is_fork_possible;
 }

@@ -99,6 +99,14 @@ void tracker_step(struct tracker *tracker, const struct event *event, int64_t no
 const struct swarm_timing *tracker_timing(const struct tracker *tracker);
 const struct timing_times *tracker_usual_times(const struct tracker *tracker);
 
+/* Electors of the newest state entry that have not resigned and that the operator has not excluded,
+ * and members whose votes another start of the tracker has. */
+struct elector_count {
+    uint32_t all;
+    uint32_t here;     /* of all: those that are connected and can vote here */
+    uint32_t promised; /* connected voters that gave their lease to another start */
+};
+
 /* A copy of the tracker's state for status reports. */
 enum { VIEW_DERIVATION_BYTES = 512 }; /* size of tracker_view.derivation */
 
@@ -123,9 +131,9 @@ struct tracker_view {
     int64_t stage_began_ms, round_began_ms; /* when they began */
     int64_t last_progress_ms;               /* Time at which the stage last made progress. */
     const char *awaited; /* What the stage waits for, for example "votes"; NULL between rounds. */
-    uint32_t present, needed; /* Number of ready or seated members, and the minimum. */
-    bool is_fork_possible;    /* half of the electors or more are missing for several seconds */
-    uint32_t electors, electors_here; /* then: their number, and that of the connected ones */
+    uint32_t present, needed;      /* Number of ready or seated members, and the minimum. */
+    bool is_fork_possible;         /* tracker_is_fork_possible */
+    struct elector_count electors; /* then */
     uint32_t slice_count;
     /* Probability that audits of the newest roster's voters find an owner that lies (audit.h). */
     double found_in_round, found_in_10_rounds;
@@ -135,9 +143,9 @@ struct tracker_view {
     struct tracker_view_member members[SWARM_MEMBERS_MAX]; /* One row per registered member. */
 };
 
-/* tracker_is_fork_possible: whether half of the electors or more are missing for several seconds;
- * *all and *here are then their number and that of the connected ones. */
-bool tracker_is_fork_possible(const struct tracker *tracker, uint32_t *all, uint32_t *here);
+/* tracker_is_fork_possible: whether too few electors to continue have been able to vote here for
+ * several seconds; *count is then valid. */
+bool tracker_is_fork_possible(const struct tracker *tracker, struct elector_count *count);
 
 /* tracker_describe_wait: what the operator can order now: the newest state entry, this start, and
  * the ready voters, without a signature. The order has no members if there are none, or without

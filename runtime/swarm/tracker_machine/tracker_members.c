@@ -84,6 +84,7 @@ void tracker_register_start(struct tracker *tracker, uint32_t row, const struct 
         .last_message_ms = now_ms,
         .is_silent = true, /* The member counts as silent until its session is durable. */
         .report = {.durable_root = hello->root, .slices = member->report.slices}};
+    leases_clear_row(&tracker->leases, row);
     if (!is_known) {
         tracker_clear_speed(tracker, row);
         tracker_clear_strikes(tracker, row);

@@ -133,6 +133,8 @@ void tracker_handle_vote(struct tracker *tracker, uint32_t row, const struct mes
             .signature = message->signature};
         tracker->members[row].vote =
             hash_is_zero(&message->root) ? read_refusal(tracker, message) : vote;
+        leases_mark_vote(&tracker->leases, row,
+                         tracker->members[row].vote.refusal.reason == REFUSAL_PROMISED);
     }
 }
 

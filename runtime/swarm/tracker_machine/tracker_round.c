@@ -310,6 +310,9 @@ void tracker_advance(struct tracker *tracker, int64_t now_ms, struct actions *ac
         if (stage >= STAGE_EXCHANGE && is_round_too_old(tracker, now_ms)) {
             tracker_count_aged_exchange(tracker);
         }
+        if (stage == STAGE_VOTE && is_round_too_old(tracker, now_ms)) {
+            leases_mark_mute(tracker);
+        }
         abort_round(tracker, actions);
     } else if (stage == STAGE_TRAIN) {
         advance_train_stage(tracker, now_ms, actions);

@@ -167,8 +167,10 @@ struct tracker_leases {          /* tracker_leases.c */
     struct needed_votes needed;  /* votes that a commit of the newest OPEN needs */
     struct roster_epoch roster;  /* newest one of the ledger; serial 0: none */
     struct continue_order order; /* the operator's, for this start and state; count 0: none */
-    int64_t missing_ms;    /* half of the electors or more are missing since; 0: they are not */
-    bool is_fork_possible; /* they are missing for longer than a restart takes */
+    uint64_t promised;           /* rows of members whose lease on the state another start has */
+    uint64_t mute;         /* rows of members that did not vote in a round that became too old */
+    int64_t missing_ms;    /* too few electors to continue can vote since; 0: enough can */
+    bool is_fork_possible; /* for longer than a restart takes */
 };
 
 /* By the row of the contributor and the row of the owner. */
@@ -340,21 +342,17 @@ bool tracker_has_many_pairs(const struct tracker *tracker, uint32_t row);
  * leases_draft              Fill in the leases of a draft's entry.
  * leases_advance            This entry is durable.
  * tracker_has_needed_seats  Whether the members in these seats of the newest OPEN can commit it.
- * tracker_count_electors    The electors that have not resigned and that the operator has not
- *                           excluded, and those of them in `rows`; none without leases.
+ * tracker_count_electors    The electors, and what `rows` have of them; none without leases.
  * tracker_electors_allow    Whether a round of these rows can be committed.
  * tracker_has_resigned      Whether the row is an elector that has resigned.
- * tracker_must_resign       Whether a row resigns before it leaves: the voters in `stayers` may
- *                           otherwise wait for it.
+ * tracker_must_resign       Whether a row resigns before it leaves: `stayers` may wait for it.
  * tracker_handle_resignation  Make the resignation of a row durable.
- * tracker_allowed_rows      The rows that the operator's order names; without one, all that have
- *                           not resigned.
- * tracker_is_round_overruled  Whether there is an order that the open round does not follow, or the
- *                           round follows an order for another start.
+ * tracker_allowed_rows      The rows of the operator's order; without one, those that can vote.
+ * leases_mark_vote          A row votes, or says that another start has its lease (`is_promised`).
+ * leases_clear_row          It may have it no longer, because the member starts again.
+ * leases_mark_mute          The round is aborted although a quorum of its members is connected.
+ * tracker_is_round_overruled  Whether an order, or its start, excludes the open round.
  * tracker_watch_electors    Record whether half of them or more are missing. */
-struct elector_count {
-    uint32_t all, here;
-};
 void leases_draft(const struct tracker *tracker, struct entry *entry);
 void leases_advance(struct tracker_leases *leases, const struct entry *head);
 bool tracker_has_needed_seats(const struct tracker *tracker, uint64_t seats);
@@ -365,6 +363,9 @@ bool tracker_must_resign(const struct tracker *tracker, uint32_t row, uint64_t s
 void tracker_handle_resignation(struct tracker *tracker, uint32_t row,
                                 const struct message *message, struct actions *actions);
 uint64_t tracker_allowed_rows(const struct tracker *tracker);
+void leases_mark_vote(struct tracker_leases *leases, uint32_t row, bool is_promised);
+void leases_clear_row(struct tracker_leases *leases, uint32_t row);
+void leases_mark_mute(struct tracker *tracker);
 bool tracker_is_round_overruled(const struct tracker *tracker);
 void tracker_watch_electors(struct tracker *tracker, int64_t now_ms);
 

@@ -1,5 +1,5 @@
 /* test_tracker_leases: the tracker's machine by hand in a swarm that refuses forks: electors that
- * resign, that are missing, and the operator's order. */
+ * resign, that are missing or promised their votes to another start, and the operator's order. */
 #include "tests/unit/swarm/tracker_scene.h"
 
 #include <setjmp.h>
@@ -15,20 +15,24 @@ enum { START = 77, ROUND = 3 };
 
 static const struct hash STATE = {{9, 9}}, OTHER_STATE = {{9, 8}};
 
-/* A swarm whose newest state entry has all members as electors. */
-static void begin(uint32_t members_min) {
+static void begin_with(uint32_t members_min, uint32_t electors) {
     static struct ledger_chain chain;
     scene_begin(0, members_min);
     memset(&chain, 0, sizeof chain);
     chain.needs_leases = 1;
-    chain.electors = (struct electors){.count = MEMBERS, .state = STATE, .round = ROUND};
-    for (uint32_t m = 0; m < MEMBERS; m++) {
+    chain.electors = (struct electors){.count = electors, .state = STATE, .round = ROUND};
+    for (uint32_t m = 0; m < electors; m++) {
         chain.electors.ids[m].bytes[0] = (uint8_t)(m + 1);
     }
     tracker_use_leases(scene.tracker, START, &chain);
     for (uint32_t m = 0; m < MEMBERS; m++) {
         scene_report(m, 0); /* between rounds */
     }
+}
+
+/* A swarm whose newest state entry has all members as electors. */
+static void begin(uint32_t members_min) {
+    begin_with(members_min, MEMBERS);
 }
 
 static void resign(uint32_t member, const struct hash *state) {
@@ -79,7 +83,7 @@ static bool opens(uint32_t silent) {
 
 static void round_without_half_of_the_electors_does_not_open(void **state) {
     (void)state;
-    uint32_t all = 0, here = 0;
+    struct elector_count count = {0};
     begin(1);
     for (uint32_t m = 0; m < 3; m++) {
         scene_close(m);
@@ -88,11 +92,12 @@ static void round_without_half_of_the_electors_does_not_open(void **state) {
     for (int i = 0; i < 60; i++) {
         scene_beat(0, 7);
     }
-    assert_true(tracker_is_fork_possible(scene.tracker, &all, &here));
-    assert_int_equal(all, MEMBERS);
-    assert_int_equal(here, 2);
+    assert_true(tracker_is_fork_possible(scene.tracker, &count));
+    assert_int_equal(count.all, MEMBERS);
+    assert_int_equal(count.here, 2);
+    assert_int_equal(count.promised, 0);
     assert_true(opens(3)); /* one of them is back */
-    assert_false(tracker_is_fork_possible(scene.tracker, &all, &here));
+    assert_false(tracker_is_fork_possible(scene.tracker, &count));
     assert_int_equal(scene.head.leases.resigned, 0);
 }
 
@@ -189,6 +194,131 @@ static void order_opens_a_round_with_its_members_only(void **state) {
     assert_int_equal(scene.head.leases.resigned, 0);
 }
 
+/* ---- votes that do not come ---- */
+
+static void reach_proposal(void) {
+    const uint64_t before = scene.proposal;
+    memset(scene.reports, 0, sizeof scene.reports);
+    scene_open_and_declare();
+    for (uint32_t s = 0; s < SLICES; s++) {
+        for (uint32_t m = 0; m < MEMBERS; m++) {
+            scene.reports[m][s] = (struct slice_report){.has_result = 1,
+                                                        .epoch = scene.table[s].epoch,
+                                                        .received_seats = SEATS_ALL,
+                                                        .contributors = SEATS_ALL,
+                                                        .hash = hash_of(&s, sizeof s)};
+        }
+    }
+    for (int i = 0; i < 5 && scene.proposal == before; i++) {
+        scene_beat(scene.head.round, 0);
+    }
+    assert_true(scene.proposal > before);
+}
+
+static void refuse(uint32_t member, enum refusal_reason reason) {
+    scene_say(member, (struct message){.kind = MESSAGE_VOTE,
+                                       .round = scene.head.round,
+                                       .number = scene.proposal,
+                                       .ballot.refusal = {.reason = reason}});
+}
+
+static void accept(uint32_t member) {
+    scene_say(member, (struct message){.kind = MESSAGE_VOTE,
+                                       .round = scene.head.round,
+                                       .number = scene.proposal,
+                                       .root = scene.record.commit.root,
+                                       .hash = hash_of(&scene.proposal, sizeof scene.proposal)});
+}
+
+/* A round that three of the five members cannot vote in, because another start has their leases. */
+static void begin_with_promised_votes(uint32_t members_min, uint32_t electors) {
+    begin_with(members_min, electors);
+    reach_proposal();
+    for (uint32_t m = 0; m < 3; m++) {
+        assert_int_equal(scene.head.kind, ENTRY_OPEN);
+        refuse(m, REFUSAL_PROMISED);
+    }
+    assert_int_equal(scene.head.kind, ENTRY_ABORT);
+}
+
+static void wait_for_operator(uint32_t electors, uint32_t here) {
+    struct elector_count count = {0};
+    struct hash entry;
+    struct tracker_start start;
+    static struct continue_order order;
+    for (int i = 0; i < 60; i++) {
+        scene_beat(0, 0);
+    }
+    assert_int_equal(scene.head.kind, ENTRY_ABORT);
+    assert_true(tracker_is_fork_possible(scene.tracker, &count));
+    assert_int_equal(count.all, electors);
+    assert_int_equal(count.here, here);
+    assert_int_equal(count.promised, 3);
+    tracker_describe_wait(scene.tracker, &entry, &start, &order);
+    assert_int_equal(order.count, MEMBERS);
+    tracker_order_continue(scene.tracker, &order);
+    assert_true(opens(0));
+    assert_int_equal(scene.head.seat_count, MEMBERS);
+}
+
+static void promised_votes_end_the_round_and_wait_for_the_operator(void **state) {
+    (void)state;
+    begin_with_promised_votes(1, MEMBERS);
+    wait_for_operator(MEMBERS, 2);
+}
+
+/* After GENESIS there are no electors, but another start may commit with the votes that it has. */
+static void promised_votes_count_after_genesis(void **state) {
+    (void)state;
+    begin_with_promised_votes(3, 0);
+    wait_for_operator(0, 0);
+}
+
+/* It may have been released, by the abort of the start that had its lease. */
+static void member_that_starts_again_may_vote_again(void **state) {
+    (void)state;
+    begin_with_promised_votes(1, MEMBERS);
+    scene_start_anew(1);
+    assert_true(opens(0));
+    assert_int_equal(scene.head.seat_count, 3);
+}
+
+static void other_refusals_promise_nothing(void **state) {
+    (void)state;
+    begin(1);
+    reach_proposal();
+    for (uint32_t m = 0; m < 3; m++) {
+        refuse(m, REFUSAL_STATE);
+    }
+    assert_int_equal(scene.head.kind, ENTRY_ABORT);
+    assert_true(opens(0));
+    assert_int_equal(scene.head.seat_count, MEMBERS);
+}
+
+/* Rounds continue to open, because the members may only have been slow. */
+static void electors_that_never_vote_make_a_fork_possible(void **state) {
+    (void)state;
+    struct elector_count count = {0};
+    begin(1);
+    reach_proposal();
+    accept(0);
+    accept(1);
+    scene_end_round();
+    reach_proposal();
+    for (int i = 0; i < 60; i++) {
+        scene_beat(scene.head.round, 0);
+    }
+    assert_true(tracker_is_fork_possible(scene.tracker, &count));
+    assert_int_equal(count.here, 2);
+    assert_int_equal(count.promised, 0);
+    for (uint32_t m = 2; m < MEMBERS; m++) {
+        accept(m);
+    }
+    assert_int_equal(scene.head.kind, ENTRY_COMMIT);
+    scene_beat(0, 0);
+    assert_false(tracker_is_fork_possible(scene.tracker, &count));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_without_half_of_the_electors_does_not_open),
@@ -199,6 +329,11 @@ int main(void) {
         cmocka_unit_test(member_is_not_asked_if_too_few_stay_to_continue),
         cmocka_unit_test(member_that_returns_after_it_resigned_has_no_seat),
         cmocka_unit_test(order_opens_a_round_with_its_members_only),
+        cmocka_unit_test(promised_votes_end_the_round_and_wait_for_the_operator),
+        cmocka_unit_test(promised_votes_count_after_genesis),
+        cmocka_unit_test(member_that_starts_again_may_vote_again),
+        cmocka_unit_test(other_refusals_promise_nothing),
+        cmocka_unit_test(electors_that_never_vote_make_a_fork_possible),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     scene_free();
