@@ -1,16 +1,18 @@
 """Members of a swarm whose devices are emulated, beside members that compute on the processor: one
 root a round whatever a member computes on, and what a device that fails costs."""
 import json
+import unittest
 
 from emulated_run import CPU, DEVICE, PROFILE
 from loopback_swarm import SwarmTest
-from small_run import main
+from small_run import LONG, main
 
 TINY = {"model_type": "llama", "vocab_size": 97, "hidden_size": 16, "intermediate_size": 24,
         "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1,
         "max_position_embeddings": 16, "rms_norm_eps": 1e-5, "initializer_range": 0.1,
         "tie_word_embeddings": True, "hidden_act": "silu"}
 ROUNDS = 3
+MANY_ROUNDS = 100
 PATIENCE_S = 600  # a machine that does other work, too
 SHORT = {"swarm__inner_steps": 2, "swarm__members_min": 2, "batch__sequence": 8,
          "batch__tokens": 16, "batch__microbatch": 2, "swarm__outer_lr": 1,
@@ -57,6 +59,24 @@ class EmulatedSwarm(SwarmTest):
                 self.assert_everybody_contributes(gpu)
                 self.assertEqual(self.exported(cpu), self.exported(gpu))
                 self.tracker.kill()
+
+    @unittest.skipUnless(LONG, "SKEP_LONG=1 runs it")
+    def test_nobody_is_named_in_a_hundred_rounds_of_a_mixed_swarm(self):
+        """Voters check each other's sums and sketches, whatever computed them."""
+        self.swarm(swarm__codec="int8", swarm__members_min=4, steps=2 * MANY_ROUNDS)
+        cpus = [self.cpu_member(name).start() for name in ("cpu1", "cpu2")]
+        gpus = [self.gpu_member(name) for name in ("gpu1", "gpu2")]
+        for seed, member in enumerate(gpus, 1):
+            self.start_gpu(member, seed=seed)
+        self.wait_for_end(*cpus, *gpus, seconds=PATIENCE_S)
+        self.assert_rounds(*cpus, *gpus, count=MANY_ROUNDS)
+        entries = self.assert_one_history()
+        commits = [entry for entry in entries if entry["kind"] == "commit"]
+        self.assertGreaterEqual(len(commits), MANY_ROUNDS)
+        self.assertFalse([entry for entry in entries if entry["kind"] in ("suspend", "abort")])
+        checked = sum(len(entry["members"]) == 4 and all(
+            member["contributed"] for member in entry["members"]) for entry in commits)
+        print(f"{len(commits)} commits, {checked} with contributions of all four members")
 
     def test_what_a_member_keeps_lies_where_the_plan_says(self):
         self.swarm(swarm__codec="int4")
