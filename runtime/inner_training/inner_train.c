@@ -4,6 +4,7 @@
 #include "base/statistics.h"
 #include "runtime/inner_training/lockstep.h"
 #include "runtime/inner_training/member_run_state.h"
+#include "runtime/swarm_setup/member_rates.h"
 
 #include <stdio.h>
 
@@ -47,8 +48,9 @@ static bool has_time_left(const struct training_period *period) {
 
 /* ---- steps ---- */
 
-/* The schedule's step comes from the ledger, but the number of updates counts only this member's
- * steps. After an aborted round a member may execute more than inner_steps steps. */
+/* The schedule's step and the number of members come from the ledger, but the number of updates
+ * counts only this member's steps. After an aborted round a member may execute more than
+ * inner_steps steps. */
 static struct step_schedule step_schedule_of_job(const struct member_run *member,
                                                  const struct member_job *job) {
     const struct settings *settings = &member->trainer.session.settings;
@@ -56,11 +58,12 @@ static struct step_schedule step_schedule_of_job(const struct member_run *member
     int64_t last = settings->swarm_inner_steps - 1;
     int64_t step =
         (int64_t)job->commits * settings->swarm_inner_steps + (inner < last ? inner : last);
+    const struct member_rates rates = member_rates_of(settings, job->members);
     return (struct step_schedule){
         .learning_rate =
             settings_learning_rate(settings, step < settings->steps ? step : settings->steps - 1),
-        .weight_decay = settings->weight_decay,
-        .betas = settings->betas,
+        .weight_decay = rates.weight_decay,
+        .betas = rates.betas,
         .products = member->position.products,
         .updates = member->position.updates};
 }

@@ -234,7 +234,8 @@ static enum status execute_root_job(struct member_run *member, const struct memb
                     hash_equal(&results, &member->outer.rooted_results);
     member->outer.rooted_results = results;
     const struct hash root =
-        is_known ? replica->voted_root : replica_root_after(replica, job->entry->round);
+        is_known ? replica->voted_root
+                 : replica_root_after(replica, job->entry->round, job->entry->seat_count);
     TRY(program_failure(&member->trainer.session.bound, fault));
     if (hash_is_zero(&root)) {
         log_line(LOG_WARNING,

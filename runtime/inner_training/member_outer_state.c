@@ -61,16 +61,28 @@ static uint64_t swarm_hash_value(const struct manifest *manifest) {
     return value;
 }
 
+enum { POSITION_VALUES = 4 }; /* values of every member's snapshot */
+
+/* Whether the products of the betas do not follow from the number of updates. */
+static bool has_changing_betas(const struct member_run *member) {
+    return member->trainer.session.settings.swarm_member_betas == MEMBER_AUTO;
+}
+
 enum status outer_state_write(struct member_run *member, const struct training_position *position,
                               struct fault *fault) {
-    const struct snapshot_value values[] = {
+    struct snapshot_value values[POSITION_VALUES + DECAY_PRODUCT_VALUES] = {
         {.name = "swarm", .value = swarm_hash_value(&member->swarm.manifest)},
         {.name = "round", .value = position->round},
         {.name = "commits", .value = position->commits},
         {.name = "updates", .value = (uint64_t)position->updates},
     };
+    int count = POSITION_VALUES;
+    if (has_changing_betas(member)) {
+        decay_products_save(&position->products, &values[count]);
+        count += DECAY_PRODUCT_VALUES;
+    }
     int64_t step = (int64_t)position->commits * member->trainer.session.settings.swarm_inner_steps;
-    return trainer_write_snapshot(&member->trainer, step, values, ARRAY_COUNT(values), fault);
+    return trainer_write_snapshot(&member->trainer, step, values, count, fault);
 }
 
 enum status outer_state_save(struct member_run *member, struct fault *fault) {
@@ -183,6 +195,13 @@ static enum status resume_from_snapshot(struct member_run *member, const struct 
                          "set XDG_STATE_HOME to a different folder, or remove this snapshot",
                          "the snapshot belongs to a different swarm than %s", manifest->name);
     }
+    struct training_position *position = &member->position;
+    if (has_changing_betas(member) &&
+        !decay_products_load(snapshot, position->updates, &position->products)) {
+        return fault_set(fault, STATUS_INPUT, snapshot->path,
+                         "remove this snapshot; other members send the state",
+                         "the products of the betas in snapshot.json are missing or invalid");
+    }
     const struct lockstep_command command = {.kind = COMMAND_LOAD, .step = snapshot->step};
     TRY(lockstep_execute(member, &command, fault));
     replica_refresh_hashes(&member->outer.replica);
@@ -209,7 +228,7 @@ static bool replay_entry(struct member_run *member, const struct entry *entry) {
                  fault.subject, fault.reason);
         return false;
     }
-    struct hash root = replica_root_after(replica, entry->round);
+    struct hash root = replica_root_after(replica, entry->round, entry->seat_count);
     if (!hash_equal(&root, &entry->root)) {
         log_line(
             LOG_WARNING,

@@ -1,8 +1,7 @@
 #include "runtime/session/decay_products.h"
 
-#include "base/check.h"
-
 #include <math.h>
+#include <string.h>
 
 struct decay_products decay_products_of(struct number_pair rates, int64_t updates) {
     ASSERT(updates >= 0);
@@ -27,4 +26,57 @@ struct number_pair decay_products_values(const struct decay_products *products) 
     double count = (double)products->updates;
     return (struct number_pair){products->earlier.first * pow(products->rates.first, count),
                                 products->earlier.second * pow(products->rates.second, count)};
+}
+
+/* ---- in snapshots ---- */
+
+/* Their fp64 numbers are stored as their bits, because values of a snapshot are integers. */
+static const char *const NAMES[DECAY_PRODUCT_VALUES] = {
+    "beta1_bits", "beta2_bits", "beta1_product_bits", "beta2_product_bits", "equal_updates"};
+
+static uint64_t bits_of(double number) {
+    uint64_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    return bits;
+}
+
+static double number_of(uint64_t bits) {
+    double number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
+void decay_products_save(const struct decay_products *products,
+                         struct snapshot_value values[static DECAY_PRODUCT_VALUES]) {
+    const uint64_t saved[DECAY_PRODUCT_VALUES] = {
+        bits_of(products->rates.first), bits_of(products->rates.second),
+        bits_of(products->earlier.first), bits_of(products->earlier.second),
+        (uint64_t)products->updates};
+    for (int i = 0; i < DECAY_PRODUCT_VALUES; i++) {
+        values[i] = (struct snapshot_value){.value = saved[i]};
+        memcpy(values[i].name, NAMES[i], strlen(NAMES[i]));
+    }
+}
+
+bool decay_products_load(const struct snapshot *snapshot, int64_t updates_max,
+                         struct decay_products *products) {
+    uint64_t saved[DECAY_PRODUCT_VALUES];
+    for (int i = 0; i < DECAY_PRODUCT_VALUES; i++) {
+        if (!snapshot_find_value(snapshot, NAMES[i], &saved[i])) {
+            return false;
+        }
+    }
+    const struct decay_products loaded = {.rates = {number_of(saved[0]), number_of(saved[1])},
+                                          .earlier = {number_of(saved[2]), number_of(saved[3])},
+                                          .updates = (int64_t)saved[4]};
+    /* false for NaN */
+    const bool are_possible = loaded.rates.first >= 0 && loaded.rates.first < 1 &&
+                              loaded.rates.second >= 0 && loaded.rates.second < 1 &&
+                              loaded.earlier.first >= 0 && loaded.earlier.first <= 1 &&
+                              loaded.earlier.second >= 0 && loaded.earlier.second <= 1 &&
+                              loaded.updates >= 0 && loaded.updates <= updates_max;
+    if (are_possible) {
+        *products = loaded;
+    }
+    return are_possible;
 }

@@ -6,6 +6,8 @@
 #ifndef SKEP_SESSION_DECAY_PRODUCTS_H
 #define SKEP_SESSION_DECAY_PRODUCTS_H
 
+#include "base/check.h"
+#include "runtime/checkpoint/snapshot.h"
 #include "runtime/settings/settings.h"
 
 struct decay_products {
@@ -23,5 +25,17 @@ struct decay_products decay_products_add(const struct decay_products *products,
 
 /* decay_products_values: the products themselves. */
 struct number_pair decay_products_values(const struct decay_products *products);
+
+enum { DECAY_PRODUCT_VALUES = 5 }; /* values of a snapshot that hold the products */
+
+/* decay_products_save: the products as values of a snapshot, which keep every bit. Only a run whose
+ * rates change needs them (decay_products_of).
+ * decay_products_load: the products that a snapshot holds.
+ * errors  false when a value is missing or impossible after `updates_max` updates; *products is
+ *         then untouched */
+void decay_products_save(const struct decay_products *products,
+                         struct snapshot_value values[static DECAY_PRODUCT_VALUES]);
+MUST_CHECK bool decay_products_load(const struct snapshot *snapshot, int64_t updates_max,
+                                    struct decay_products *products);
 
 #endif

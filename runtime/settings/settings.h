@@ -18,6 +18,7 @@
 
 enum learning_rate_kind { RATE_CONSTANT, RATE_COSINE, RATE_WSD };
 enum init_kind { INIT_FROM_WEIGHTS, INIT_RANDOM };
+enum member_setting { MEMBER_FIXED, MEMBER_AUTO };
 
 /* The value of a key with two numbers, such as optimizer.betas. */
 struct number_pair {
@@ -83,6 +84,9 @@ struct settings {
     int64_t swarm_codec;                          /* Encoding of contributions. */
     int64_t swarm_forks;                          /* 1: refused */
     double swarm_outer_lr, swarm_outer_momentum;  /* Outer optimizer. */
+    double swarm_outer_gain; /* Gain from which the momentum follows; 0: swarm_outer_momentum. */
+    /* Whether betas and weight decay follow from the number of members: enum member_setting. */
+    int64_t swarm_member_betas, swarm_member_decay;
     double swarm_quorum;         /* Share of the roster whose votes a commit must exceed. */
     double swarm_shrink_after_s; /* Time after which a round below quorum is reopened. */
     double swarm_patience;       /* Limit on training, as a multiple of the typical time. */

@@ -31,12 +31,23 @@ static const char *write_shared_keys(const struct settings *settings, struct reg
     return text.bytes;
 }
 
+/* A manifest has a value of both keys, so only the run file shows a contradiction. */
+static enum status check_outer_keys(const struct settings *settings, struct fault *fault) {
+    return settings->swarm_outer_gain > 0 && settings_is_given(settings, "swarm.outer_momentum")
+               ? fault_set(fault, STATUS_INPUT, settings_location(settings, "swarm.outer_gain"),
+                           "remove one of them",
+                           "swarm.outer_gain determines the momentum, but swarm.outer_momentum is "
+                           "also set")
+               : OK;
+}
+
 enum status manifest_draft_read(const char *path, const char *const *overrides, int override_count,
                                 struct region *region, struct manifest_draft *draft,
                                 struct fault *fault) {
     struct manifest_draft *read = region_alloc(region, 1, sizeof *read);
     TRY(settings_open(path, overrides, override_count, region, &read->settings, fault));
     TRY(swarm_settings_check(&read->settings, fault));
+    TRY(check_outer_keys(&read->settings, fault));
     TRY(read_model(read, region, fault));
     TRY(swarm_settings_check(&read->settings,
                              fault)); /* with the types that the model determines */

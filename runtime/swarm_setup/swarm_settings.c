@@ -1,6 +1,7 @@
 #include "runtime/swarm_setup/swarm_setup.h"
 
 #include "runtime/data/data_match.h"
+#include "runtime/swarm_setup/member_rates.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +15,33 @@ bool swarm_is_shared(const struct setting_key *key) {
     return key->class == SETTING_SHARED && !is_location;
 }
 
+/* Keys that programs of the same protocol version do not all know. A manifest without them has the
+ * same bytes as one of an older program; with one of them, an older program rejects the key. Their
+ * defaults must not change within a protocol version. */
+static bool is_later_key(const struct setting_key *key) {
+    static const char *const NAMES[] = {"swarm.outer_gain", "swarm.member_betas",
+                                        "swarm.member_decay"};
+    bool found = false;
+    for (size_t i = 0; i < ARRAY_COUNT(NAMES); i++) {
+        found |= strcmp(key->name, NAMES[i]) == 0;
+    }
+    return found;
+}
+
+static bool has_default_value(const struct settings *settings, const struct setting_key *key) {
+    char value[NAME_BYTES];
+    struct text text = text_over(value, sizeof value);
+    settings_describe_key(settings, key, &text);
+    return strcmp(value, key->default_text) == 0;
+}
+
+static bool is_in_manifest(const struct settings *settings, const struct setting_key *key) {
+    return swarm_is_shared(key) && !(is_later_key(key) && has_default_value(settings, key));
+}
+
 void swarm_keys_write(const struct settings *settings, struct text *text) {
     for (int i = 0; i < setting_key_count(); i++) {
-        if (swarm_is_shared(setting_key_at(i))) {
+        if (is_in_manifest(settings, setting_key_at(i))) {
             text_add(text, "%s: ", setting_key_at(i)->name);
             settings_describe_key(settings, setting_key_at(i), text);
             text_add(text, "\n");
@@ -37,6 +62,22 @@ static enum status check_frozen(const struct settings *settings, struct fault *f
     return rounded
                ? set_key_fault(settings, fault, "frozen", "set precision.params to f32",
                                "leaves parameters without the fp32 copy that the outer state needs")
+               : OK;
+}
+
+/* A beta of 1 would never change a moment. */
+static enum status check_member_rates(const struct settings *settings, struct fault *fault) {
+    const struct number_pair betas =
+        member_rates_of(settings, (uint32_t)settings->swarm_members_max).betas;
+    if (settings->swarm_member_betas == MEMBER_AUTO &&
+        ((float)betas.first >= 1 || (float)betas.second >= 1)) {
+        return set_key_fault(settings, fault, "swarm.member_betas",
+                             "lower optimizer.betas or swarm.members_max",
+                             "is auto, but with swarm.members_max members a beta rounds to 1");
+    }
+    return settings->swarm_outer_gain > 0 && settings->swarm_outer_lr <= 0
+               ? set_key_fault(settings, fault, "swarm.outer_gain", "set swarm.outer_lr above 0",
+                               "is set, but swarm.outer_lr is 0: the outer step would do nothing")
                : OK;
 }
 
@@ -67,6 +108,7 @@ enum status swarm_settings_check(const struct settings *settings, struct fault *
         return set_key_fault(settings, fault, "swarm.quorum", "set swarm.quorum to 0.5",
                              "is not 0.5: more than half of a roster must vote for a commit");
     }
+    TRY(check_member_rates(settings, fault));
     return check_frozen(settings, fault);
 }
 
@@ -193,7 +235,10 @@ enum status swarm_terms_of(const struct manifest *manifest, const struct setting
         .manifest = manifest,
         .shape = {.members_max = (uint32_t)settings->swarm_members_max,
                   .outer_rate = (float)settings->swarm_outer_lr,
-                  .outer_momentum = (float)settings->swarm_outer_momentum},
+                  .outer_momentum = (float)settings->swarm_outer_momentum,
+                  .rate_per_gain = settings->swarm_outer_gain > 0
+                                       ? settings->swarm_outer_lr / settings->swarm_outer_gain
+                                       : 0},
         .seat_samples = (uint64_t)settings->swarm_inner_steps *
                         (uint64_t)(settings->batch_tokens / settings->sequence_tokens),
         .sample_tokens = (uint64_t)settings->sequence_tokens,

@@ -4,8 +4,8 @@
  * options of its tracker. This header declares the functions for settings. runtime/cli and
  * runtime/inner_training call this module.
  *
- * public   member_session.h preflight.h rollback_setup.h swarm_memory.h tracker_delegation.h
- *          tracker_setup.h */
+ * public   member_rates.h member_session.h preflight.h rollback_setup.h swarm_memory.h
+ *          tracker_delegation.h tracker_setup.h */
 #ifndef SKEP_SWARM_SETUP_SWARM_SETUP_H
 #define SKEP_SWARM_SETUP_SWARM_SETUP_H
 
@@ -18,14 +18,15 @@
 bool swarm_is_shared(const struct setting_key *key);
 
 /* swarm_keys_write: writes the keys that swarm_is_shared accepts, one "key: value" per line, in the
- * order of the key table.
+ * order of the key table. Keys that older programs of the same protocol do not know are written
+ * only if they do not have their default.
  * limits  settings_check_model has completed the settings; `text` has room for
  *         settings_describe_bytes_max */
 void swarm_keys_write(const struct settings *settings, struct text *text);
 
 /* swarm_settings_check: checks the rules that apply only in a swarm: it has a name, at most
- * SWARM_MEMBERS_MAX members, a codec that is implemented, a quorum of 0.5, and an fp32 copy of all
- * parameters.
+ * SWARM_MEMBERS_MAX members, a codec that is implemented, a quorum of 0.5, rates that work with any
+ * number of members, and an fp32 copy of all parameters.
  * errors  STATUS_INPUT at the key that breaks a rule */
 MUST_CHECK enum status swarm_settings_check(const struct settings *settings, struct fault *fault);
 

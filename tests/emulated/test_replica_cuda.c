@@ -234,8 +234,9 @@ static void assert_same_state(struct pair *pair) {
 /* Every second round is not named for a vote before. */
 static void vote_and_apply(struct pair *pair) {
     struct replica *host = &pair->host.replica;
-    struct hash one = replica_root_after(host, pair->entry.round);
-    struct hash other = replica_root_after(&pair->replica, pair->entry.round);
+    struct hash one = replica_root_after(host, pair->entry.round, pair->entry.seat_count);
+    struct hash other =
+        replica_root_after(&pair->replica, pair->entry.round, pair->entry.seat_count);
     assert_true(hash_equal(&one, &other));
     pair->entry.root = pair->entry.round % 2 == 1 ? one : (struct hash){{0}};
     struct hash applied = replica_apply(host, &pair->entry, 0);
@@ -327,7 +328,7 @@ static void a_device_that_fails_says_so_and_does_nothing_more(void **state) {
         emulated_driver_fail_work(nth, CUDA_ERROR_LAUNCH_FAILED);
         bool was_finite = replica_encode_contribution(&pair.replica);
         (void)was_finite;
-        (void)replica_root_after(&pair.replica, 1);
+        (void)replica_root_after(&pair.replica, 1, 1);
         replica_reset_inner(&pair.replica);
         assert_int_equal(pair.failure.result, CUDA_ERROR_LAUNCH_FAILED);
         close_pair(&pair);

@@ -16,6 +16,10 @@
 static const float OUTER_RATE = 0.1F;
 static const float OUTER_MOMENTUM = 0.9F;
 
+/* With int8 the outer momentum follows from a gain of 0.2, so that it changes with the roster: 0.5
+ * for one member, 0.75 for four. */
+static const double OUTER_RATE_PER_GAIN = 0.5;
+
 /* A member's replica, with its memory. */
 struct values {
     struct replica replica;
@@ -176,10 +180,12 @@ void values_start(struct world *world, uint32_t index) {
     struct node *node = &world->nodes[index];
     struct values *values = calloc(1, sizeof(*values));
     struct replica *replica = &values->replica;
-    replica->shape = (struct replica_shape){.slices = slices_of(world),
-                                            .members_max = MEMBERS_MOST,
-                                            .outer_rate = OUTER_RATE,
-                                            .outer_momentum = OUTER_MOMENTUM};
+    replica->shape = (struct replica_shape){
+        .slices = slices_of(world),
+        .members_max = MEMBERS_MOST,
+        .outer_rate = OUTER_RATE,
+        .outer_momentum = OUTER_MOMENTUM,
+        .rate_per_gain = world->codec == CODEC_INT8 ? OUTER_RATE_PER_GAIN : 0};
     const struct replica_memory memory = replica_memory_of(&replica->shape);
     const int64_t count = replica->shape.slices.parameter_count;
     replica->compute = compute_of(index);
@@ -322,7 +328,8 @@ static void load_results(struct world *world, uint32_t index, const struct entry
 
 struct hash values_root_after(struct world *world, uint32_t index, const struct entry *entry) {
     load_results(world, index, entry);
-    return replica_root_after(&world->nodes[index].values->replica, entry->round);
+    return replica_root_after(&world->nodes[index].values->replica, entry->round,
+                              entry->seat_count);
 }
 
 void values_apply(struct world *world, uint32_t index, const struct action *action) {

@@ -97,6 +97,7 @@ static void post_training_job(struct member_loop *loop, const struct action *act
                              .round = action->round,
                              .seat = own_seat(loop),
                              .commits = action->commits,
+                             .members = action->members,
                              .deadline_ms = action->deadline_ms,
                              .range_count = action->range_count};
     ASSERT(action->range_count <= SWARM_SEAT_RANGES_MAX);

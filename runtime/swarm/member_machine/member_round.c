@@ -20,6 +20,7 @@ static void start_training(struct member_round *round, uint32_t seat, struct act
     struct action *start_training = actions_add(actions, ACTION_TRAIN);
     start_training->round = round->open.round;
     start_training->commits = round->open.commits;
+    start_training->members = round->open.seat_count;
     start_training->deadline_ms = round->open.deadline_ms;
     start_training->range_count = own->range_count;
     start_training->ranges = own->ranges;

@@ -373,6 +373,7 @@ struct action {
     struct hash seed;     /* SKETCH, CHECK, RECHECK: seed of the sketches. */
     uint32_t parts;       /* Bits of enum record_part: what ACTION_WRITE writes. */
     uint32_t commits;     /* TRAIN: number of commits so far, for the learning rate. */
+    uint32_t members;     /* TRAIN: number of members with a seat in the round. */
     uint32_t deadline_ms; /* TRAIN: time left until the declaration is due. */
     const uint8_t *slots; /* [SWARM_MEMBERS_MAX]: by seat, slot of the contribution */
     struct message message;

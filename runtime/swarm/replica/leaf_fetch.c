@@ -380,8 +380,8 @@ static void request_leaves(struct leaf_fetch *fetch, int64_t now_ns) {
 
 /* Replays one round on a leaf. A leaf that is then at the target version but does not match its
  * hash was already damaged, so it is marked as missing. */
-static void replay_leaf(struct leaf_fetch *fetch, uint64_t leaf, uint32_t round) {
-    replica_replay_leaf(&fetch->compute, fetch->replica, leaf, round);
+static void replay_leaf(struct leaf_fetch *fetch, uint64_t leaf, const struct replay_step *step) {
+    replica_replay_leaf(&fetch->compute, fetch->replica, leaf, step->round, step->members);
     fetch->versions[leaf]++;
     if (fetch->stage == LEAF_STAGE_LEAVES && fetch->versions[leaf] == fetch->target_version &&
         !leaf_matches_target(fetch, leaf)) {
@@ -405,7 +405,7 @@ static void replay_some_leaves(struct leaf_fetch *fetch, int64_t now_ns) {
             drop_versions_below(fetch, 0);
             return;
         }
-        replay_leaf(fetch, fetch->replayed_leaves, step->round);
+        replay_leaf(fetch, fetch->replayed_leaves, step);
     }
 }
 

@@ -60,7 +60,8 @@ struct replay_slice { /* the fetch of one result for a replay step */
 /* One replay step: applies the results of one round to leaves at `from_version`, which are then
  * at the next version. */
 struct replay_step {
-    uint32_t round, from_version;
+    uint32_t round, members; /* the round, and the number of members with seats in it */
+    uint32_t from_version;
     uint64_t sources;            /* bit i: source i took part in the round */
     uint32_t missing_count;      /* number of needed results that have not arrived */
     int64_t last_result_ns;      /* time of the newest result, or of the first request; 0: none */

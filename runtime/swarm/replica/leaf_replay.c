@@ -116,6 +116,7 @@ uint32_t leaf_replay_add(struct leaf_replay *replay, const struct entry *commit,
     ASSERT(replay->step_count < REPLAY_STEPS_MAX);
     struct replay_step *step = &replay->steps[replay->step_count++];
     *step = (struct replay_step){.round = commit->round,
+                                 .members = commit->seat_count,
                                  .from_version = from_version,
                                  .sources = sources,
                                  .slices = step->slices};

@@ -96,6 +96,7 @@ struct replica_chunk {
 struct device_step {
     struct replica_chunk chunk; /* elements to step */
     uint32_t round;             /* round whose results are applied */
+    float outer_momentum;       /* momentum of that round */
     float *params, *momentum;   /* [chunk.count], pinned: receive the new values */
     bool resets_inner;          /* also copy the new params to the device's inner weights */
 };
@@ -171,7 +172,16 @@ struct replica_shape {
     struct slices slices;             /* division of the parameters into slices */
     uint32_t members_max;             /* maximum number of members */
     float outer_rate, outer_momentum; /* learning rate and momentum of the outer step */
+    /* swarm.outer_lr / swarm.outer_gain, from which the momentum of a round follows; 0: it is
+     * outer_momentum in every round */
+    double rate_per_gain;
 };
+
+/* replica_outer_momentum: the outer momentum of a round in whose OPEN `members` members have seats:
+ * outer_momentum, or with a gain G the one that makes rate / (1 - momentum) G sqrt(members), but at
+ * least 0. All verifiers of a round compute the same bits: division, square root and difference are
+ * exact up to one rounding in fp64, and nothing can be fused. */
+float replica_outer_momentum(const struct replica_shape *shape, uint32_t members);
 
 struct replica_memory replica_memory_of(const struct replica_shape *shape);
 
@@ -272,12 +282,12 @@ uint8_t *replica_result(const struct replica *replica, uint32_t round, uint32_t 
 uint8_t *replica_own_contribution(const struct replica *replica, uint32_t slice);
 uint8_t *replica_contribution_slot(const struct replica *replica, uint32_t seat, uint32_t slot);
 
-/* replica_root_after: compute the root that the state would have after the results of `round`. The
- * state stays unchanged; the hashes of the new leaves are kept in voted_leaves for
- * replica_apply.
+/* replica_root_after: compute the root that the state would have after the results of `round`, in
+ * which `members` members have seats. The state stays unchanged; the hashes of the new leaves are
+ * kept in voted_leaves for replica_apply.
  * errors  the zero hash when a value of that state would not be finite: infinities and NaN have
  *         different bits on different hardware, so they never enter a hash of the swarm */
-struct hash replica_root_after(struct replica *replica, uint32_t round);
+struct hash replica_root_after(struct replica *replica, uint32_t round, uint32_t members);
 
 /* replica_apply: apply the results of entry->round to the outer state, then copy the outer weights
  * to the inner weights; returns the new root. It also updates the feedback of the slices to which
@@ -305,12 +315,12 @@ void replica_reset_inner(struct replica *replica);
 size_t replica_read_leaf(const struct replica *replica, uint64_t index, uint8_t *bytes);
 void replica_write_leaf(struct replica *replica, uint64_t index, const uint8_t *bytes);
 
-/* replica_replay_leaf: apply the results of `round` to leaf `index` only, with bits identical to
- * those of replica_apply, and update the leaf's hash. Root, feedback and inner weights stay
- * unchanged.
+/* replica_replay_leaf: apply the results of `round`, in which `members` members had seats, to leaf
+ * `index` only, with bits identical to those of replica_apply, and update the leaf's hash. Root,
+ * feedback and inner weights stay unchanged.
  * limits  the results of the slices that overlap the leaf are present; `compute` belongs to the
  *         calling thread; no other thread uses params, momentum and scratch */
 void replica_replay_leaf(const struct compute *compute, struct replica *replica, uint64_t index,
-                         uint32_t round);
+                         uint32_t round, uint32_t members);
 
 #endif

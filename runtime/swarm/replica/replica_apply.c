@@ -5,24 +5,41 @@
 #include "kernels/outer.h"
 #include "runtime/swarm/replica/replica_state.h"
 
+#include <math.h>
 #include <string.h>
+
+float replica_outer_momentum(const struct replica_shape *shape, uint32_t members) {
+    ASSERT(members > 0);
+    if (shape->rate_per_gain <= 0) {
+        return shape->outer_momentum;
+    }
+    const double momentum = 1 - shape->rate_per_gain / sqrt((double)members);
+    return momentum > 0 ? (float)momentum : 0;
+}
+
+/* The results that an outer step applies, and the momentum of their round. */
+struct round_step {
+    uint32_t round; /* round whose results are applied */
+    float momentum; /* outer momentum of that round */
+};
 
 /* Buffers for the output of the outer step of a chunk. */
 struct step_output {          /* output of the outer step of a chunk */
     float *params, *momentum; /* [chunk.count]: receive the new values */
 };
 
-/* Performs the outer step of one chunk with the results of `round` on the threads of `compute`. */
-static void step_chunk(const struct compute *compute, const struct replica *replica, uint32_t round,
-                       struct replica_chunk chunk, struct step_output destination) {
+/* Performs the outer step of one chunk with the results of a round on the threads of `compute`. */
+static void step_chunk(const struct compute *compute, const struct replica *replica,
+                       struct round_step step, struct replica_chunk chunk,
+                       struct step_output destination) {
     const struct replica_shape *shape = &replica->shape;
     float *mean = replica_scratch(replica, 0);
-    const uint8_t *results = replica_result(replica, round, 0);
+    const uint8_t *results = replica_result(replica, step.round, 0);
     codec_decode(compute, shape->slices.codec, chunk.count,
                  results + replica_encoded_offset(replica, chunk.begin), mean);
     struct outer_step_args args = {.count = chunk.count,
                                    .rate = shape->outer_rate,
-                                   .momentum = shape->outer_momentum,
+                                   .momentum = step.momentum,
                                    .params = replica->params + chunk.begin,
                                    .moments = replica->momentum + chunk.begin,
                                    .gradients = mean,
@@ -34,7 +51,7 @@ static void step_chunk(const struct compute *compute, const struct replica *repl
 /* One outer step over the whole parameter space. */
 struct outer_step_pass {     /* an outer step over the whole replica */
     struct replica *replica; /* the replica to step */
-    uint32_t round;          /* round whose results are applied */
+    struct round_step step;  /* results and momentum of the round */
     bool is_trial;           /* the results go to scratch, not to the state */
     struct hash *hashes;     /* receives the new leaf hashes; NULL: do not hash */
     bool is_finite;          /* no value that was hashed is infinite or NaN */
@@ -64,11 +81,12 @@ static void begin_step_of_chunk(const struct outer_step_pass *pass, int64_t inde
     struct replica_chunk chunk = chunk_at_index(pass, index);
     struct step_output destination = output_of_chunk(pass, index);
     if (replica->device == NULL) {
-        step_chunk(replica->compute, replica, pass->round, chunk, destination);
+        step_chunk(replica->compute, replica, pass->step, chunk, destination);
         return;
     }
     const struct device_step step = {.chunk = chunk,
-                                     .round = pass->round,
+                                     .round = pass->step.round,
+                                     .outer_momentum = pass->step.momentum,
                                      .params = destination.params,
                                      .momentum = destination.momentum,
                                      .resets_inner = !pass->is_trial};
@@ -102,9 +120,15 @@ static void run_pass(struct outer_step_pass *pass) {
     }
 }
 
-struct hash replica_root_after(struct replica *replica, uint32_t round) {
+static struct round_step step_of_round(const struct replica *replica, uint32_t round,
+                                       uint32_t members) {
+    return (struct round_step){round, replica_outer_momentum(&replica->shape, members)};
+}
+
+struct hash replica_root_after(struct replica *replica, uint32_t round, uint32_t members) {
     static const struct hash NO_ROOT;
-    struct outer_step_pass pass = {replica, round, true, replica->voted_leaves, true};
+    struct outer_step_pass pass = {replica, step_of_round(replica, round, members), true,
+                                   replica->voted_leaves, true};
     run_pass(&pass);
     if (!pass.is_finite) {
         replica_drop_vote(replica);
@@ -123,8 +147,8 @@ struct hash replica_apply(struct replica *replica, const struct entry *entry, in
     if (seat >= 0 && replica->feedback != NULL) {
         replica_advance_feedback(replica, entry, (uint32_t)seat);
     }
-    struct outer_step_pass pass = {replica, entry->round, false, is_hashed ? NULL : replica->leaves,
-                                   true};
+    struct outer_step_pass pass = {replica, step_of_round(replica, entry->round, entry->seat_count),
+                                   false, is_hashed ? NULL : replica->leaves, true};
     run_pass(&pass);
     if (is_hashed) {
         memcpy(replica->leaves, replica->voted_leaves,
@@ -142,11 +166,11 @@ struct hash replica_apply(struct replica *replica, const struct entry *entry, in
 }
 
 void replica_replay_leaf(const struct compute *compute, struct replica *replica, uint64_t index,
-                         uint32_t round) {
+                         uint32_t round, uint32_t members) {
     struct replica_chunk leaf = replica_chunk_of_leaf(replica, index);
     struct step_output own = {replica->params + leaf.begin, replica->momentum + leaf.begin};
     size_t half = sizeof(float) * (size_t)leaf.count;
-    step_chunk(compute, replica, round, leaf, own);
+    step_chunk(compute, replica, step_of_round(replica, round, members), leaf, own);
     const struct hash hash = merkle_leaf_hash_joined(own.params, half, own.momentum, half);
     replica_set_leaf_hash(replica, index, &hash);
 }

@@ -217,7 +217,7 @@ static void enqueue_outer_step(struct replica_device *device, int slot,
     cuda_codec_decode(compute, codec, chunk.count, memory.encoded, memory.spare);
     const struct outer_step_args args = {.count = chunk.count,
                                          .rate = replica->shape.outer_rate,
-                                         .momentum = replica->shape.outer_momentum,
+                                         .momentum = step->outer_momentum,
                                          .params = memory.values,
                                          .moments = memory.moments,
                                          .gradients = memory.spare,

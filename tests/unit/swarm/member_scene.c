@@ -88,7 +88,7 @@ static void compute(struct site *site, const struct member_job *work) {
             replica_sum(replica, work->round, work->slice, work->addends, work->addend_count);
         break;
     case ACTION_ROOT:
-        event.root = replica_root_after(replica, work->round);
+        event.root = replica_root_after(replica, work->round, work->entry->seat_count);
         member_loop_vote(site->loop, work, &event.root);
         return;
     case ACTION_STORE:

@@ -105,6 +105,7 @@ static struct scene *begin(void) {
     }
     struct replica *replica = &scene->joiner.replica;
     scene->commit.kind = ENTRY_COMMIT;
+    scene->commit.seat_count = 1;
     scene->commit.slice_count = replica->shape.slices.count;
     scene->commit.slices = calloc(scene->commit.slice_count, sizeof *scene->commit.slices);
     scene->tables = malloc(leaf_fetch_memory_bytes(&replica->shape));

@@ -160,7 +160,7 @@ static void vote_and_apply(struct swarm *swarm, const struct reference_round *ro
         struct replica *replica = &swarm->members[m].replica;
         size_t bytes = sizeof(float) * (size_t)swarm->reference.shape.count;
         struct hash before = replica->root;
-        votes[m] = replica_root_after(replica, swarm->entry.round);
+        votes[m] = replica_root_after(replica, swarm->entry.round, swarm->entry.seat_count);
         assert_memory_equal(replica->params, swarm->reference.params, bytes);
         assert_memory_equal(replica->momentum, swarm->reference.momentum, bytes);
         assert_true(hash_equal(&replica->root, &before));
@@ -429,7 +429,8 @@ static void leaves_brought_forward_are_those_of_apply_at(int64_t count, enum cod
         memcpy(replica_result(&joiner.replica, round, 0), replica_result(from, round, 0),
                swarm.cut->bytes);
         for (uint64_t i = replica_leaf_count(count); i > 0; i--) {
-            replica_replay_leaf(from->compute, &joiner.replica, i - 1, round);
+            replica_replay_leaf(from->compute, &joiner.replica, i - 1, round,
+                                swarm.entry.seat_count);
             assert_true(hash_equal(&joiner.replica.leaves[i - 1], &from->leaves[i - 1]));
         }
         assert_memory_equal(joiner.replica.params, from->params, bytes);

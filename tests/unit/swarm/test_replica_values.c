@@ -1,4 +1,5 @@
-/* The norm of a contribution, and states that are not finite. */
+/* The norm of a contribution, states that are not finite, and outer momenta by the number of
+ * members. */
 #include "base/check.h"
 #include "tests/unit/swarm/replica_fixture.h"
 
@@ -110,11 +111,11 @@ static void a_state_that_is_not_finite_has_no_root_and_no_vote(void **state) {
     struct replica *replica = &made.replica;
     const struct hash before = replica->root;
     fill_results(replica, 1, FLT_MAX / 4);
-    struct hash root = replica_root_after(replica, 1);
+    struct hash root = replica_root_after(replica, 1, 1);
     assert_false(hash_is_zero(&root)); /* large, but finite */
     assert_int_equal(replica->voted_round, 1);
     fill_results(replica, 2, FLT_MAX);
-    root = replica_root_after(replica, 2);
+    root = replica_root_after(replica, 2, 1);
     assert_true(hash_is_zero(&root)); /* the momentum term overflows */
     assert_int_equal(replica->voted_round, 0);
     assert_true(hash_equal(&replica->root, &before));
@@ -123,9 +124,101 @@ static void a_state_that_is_not_finite_has_no_root_and_no_vote(void **state) {
     }
     replica->momentum[COUNT - 1] = NAN;
     fill_results(replica, 3, 0);
-    root = replica_root_after(replica, 3);
+    root = replica_root_after(replica, 3, 1);
     assert_true(hash_is_zero(&root));
     fixture_replica_free(&made);
+}
+
+/* ---- outer gain ---- */
+
+/* rate / (1 - momentum) is the gain times the square root of the number of members. The momenta are
+ * worked out by hand. */
+static void the_outer_momentum_follows_from_gain_and_members(void **state) {
+    (void)state;
+    static const struct {
+        double rate, gain;
+        uint32_t members;
+        double momentum;
+    } ROWS[] = {
+        {1, 1, 1, 0},
+        {1, 1, 4, 0.5},
+        {1, 1, 2, 0.292893218813452},
+        {1, 1, 8, 0.646446609406726},
+        {1, 2, 4, 0.75},
+        {0.7, 1.4, 16, 0.875},
+        {0.7, 1, 3, 0.595854811567245},
+        {1, 0.5, 1, 0}, /* -1 */
+        {1, 0.5, 4, 0},
+        {1, 0.5, 9, 1.0 / 3},
+        {1, 1, 64, 0.875},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
+        const struct replica_shape shape = {.outer_momentum = 0.9F,
+                                            .rate_per_gain = ROWS[i].rate / ROWS[i].gain};
+        const double momentum = (double)replica_outer_momentum(&shape, ROWS[i].members);
+        assert_true(fabs(momentum - ROWS[i].momentum) < 1e-7);
+    }
+    const struct replica_shape fixed = {.outer_momentum = 0.9F};
+    for (uint32_t members = 1; members <= SWARM_MEMBERS_MAX; members++) {
+        assert_true(replica_outer_momentum(&fixed, members) == 0.9F);
+    }
+}
+
+enum { ROUNDS = 3 };
+static const uint32_t MEMBERS[ROUNDS] = {2, 3, 2};
+
+/* The outer step in plain arrays, with the momentum of a gain of 1 and a rate of 0.7. */
+static void step_reference(float *params, float *moments, const float *mean, uint32_t members) {
+    const float momentum = (float)(1 - 0.7 / sqrt((double)members));
+    for (int64_t i = 0; i < COUNT; i++) {
+        float kept = momentum * moments[i];
+        moments[i] = kept + mean[i];
+        float ahead = momentum * moments[i];
+        float slope = mean[i] + ahead;
+        float stride = 0.7F * slope;
+        params[i] = params[i] - stride;
+    }
+}
+
+/* A vote, an applied round and a replayed leaf use the number of members of their own round. */
+static void each_round_is_applied_with_its_own_members(void **state) {
+    (void)state;
+    static struct fixture_replica made, replayed;
+    static float params[COUNT], moments[COUNT], mean[COUNT];
+    static struct entry entry;
+    struct fixture_replica *const both[] = {&made, &replayed};
+    for (size_t i = 0; i < ARRAY_COUNT(both); i++) {
+        make_replica(CODEC_FP32, both[i]);
+        both[i]->replica.shape.rate_per_gain = 0.7;
+    }
+    struct replica *replica = &made.replica;
+    memcpy(params, replica->params, sizeof params);
+    memcpy(replayed.replica.params, replica->params, sizeof params);
+    memset(moments, 0, sizeof moments);
+    for (uint32_t round = 1; round <= ROUNDS; round++) {
+        const uint32_t members = MEMBERS[round - 1];
+        entry.kind = ENTRY_COMMIT;
+        entry.round = round;
+        entry.seat_count = members;
+        for (int64_t i = 0; i < COUNT; i++) {
+            mean[i] = fixture_noise(round, i);
+        }
+        memcpy(replica_result(replica, round, 0), mean, sizeof mean);
+        memcpy(replica_result(&replayed.replica, round, 0), mean, sizeof mean);
+        step_reference(params, moments, mean, members);
+        const struct hash voted = replica_root_after(replica, round, members);
+        entry.root = round == 2 ? voted : (struct hash){{0}}; /* with and without known hashes */
+        const struct hash applied = replica_apply(replica, &entry, -1);
+        assert_true(hash_equal(&voted, &applied));
+        assert_memory_equal(replica->params, params, sizeof params);
+        assert_memory_equal(replica->momentum, moments, sizeof moments);
+        for (uint64_t leaf = 0; leaf < replica_leaf_count(COUNT); leaf++) {
+            replica_replay_leaf(replica->compute, &replayed.replica, leaf, round, members);
+            assert_true(hash_equal(&replayed.replica.leaves[leaf], &replica->leaves[leaf]));
+        }
+    }
+    fixture_replica_free(&made);
+    fixture_replica_free(&replayed);
 }
 
 int main(void) {
@@ -134,6 +227,8 @@ int main(void) {
         cmocka_unit_test(every_slice_is_proven_with_the_hash_and_norm_of_its_bytes),
         cmocka_unit_test(a_contribution_of_zeros_has_the_zero_root),
         cmocka_unit_test(a_state_that_is_not_finite_has_no_root_and_no_vote),
+        cmocka_unit_test(the_outer_momentum_follows_from_gain_and_members),
+        cmocka_unit_test(each_round_is_applied_with_its_own_members),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,17 @@
+#include "runtime/swarm_setup/member_rates.h"
+
+#include "base/check.h"
+
+/* The sum of M - 1 and beta is exact for one member, which 1 - (1 - beta) is not. */
+static double beta_of_share(double beta, double members) {
+    return (members - 1 + beta) / members;
+}
+
+struct member_rates member_rates_of(const struct settings *settings, uint32_t members) {
+    ASSERT(members > 0);
+    const double beta_members = settings->swarm_member_betas == MEMBER_AUTO ? members : 1;
+    const double decay_members = settings->swarm_member_decay == MEMBER_AUTO ? members : 1;
+    return (struct member_rates){.betas = {beta_of_share(settings->betas.first, beta_members),
+                                           beta_of_share(settings->betas.second, beta_members)},
+                                 .weight_decay = settings->weight_decay / decay_members};
+}

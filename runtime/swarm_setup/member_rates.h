@@ -1,0 +1,28 @@
+/* member_rates: the optimizer's rates of a swarm's members, which may depend on how many of them
+ * share a round.
+ *
+ * optimizer.betas and optimizer.weight_decay are those of a run that trains alone on the batches of
+ * all M members together. A member's batch is 1/M of that. With `auto`, a member's averages (both
+ * moments, and the weights, which decay) cover as many tokens of its own as the lone run's cover:
+ *
+ *     1 - beta' = (1 - beta) / M          decay' = decay / M                 (decision 0028)  */
+#ifndef SKEP_SWARM_SETUP_MEMBER_RATES_H
+#define SKEP_SWARM_SETUP_MEMBER_RATES_H
+
+#include "runtime/settings/settings.h"
+
+#include <stdint.h>
+
+struct member_rates {
+    struct number_pair betas; /* decay rates of the moments */
+    double weight_decay;      /* decoupled weight decay */
+};
+
+/* member_rates_of: the rates of each of `members` members of a round. They are exactly those of the
+ * settings for one member, and for settings that are `fixed`.
+ * limits  members > 0
+ * source  Malladi et al. 2022, arXiv:2205.10287 (betas); Therien et al. 2025, arXiv:2505.23725
+ *         (decay) */
+struct member_rates member_rates_of(const struct settings *settings, uint32_t members);
+
+#endif
