@@ -1,11 +1,11 @@
 """A copied state folder makes two trackers; with half of the members at each, none commits before
 the operator names one of them."""
 import json
-import re
 import shutil
 import time
 
 from loopback_swarm import Process, SwarmTest, json_lines
+from small_ledger import keys_of
 from small_run import main, wait_until
 
 SAYS_FORK_S = 10  # from the moment at which each tracker has half of the members
@@ -17,13 +17,12 @@ class Forks(SwarmTest):
         return [entry for entry in json_lines(member.ledger()) if entry["kind"] == "commit"]
 
     def start_copy(self):
-        """The copy of the tracker, on another port; its join string."""
+        """The copy of the tracker, on any free port of another address; its join string."""
         shutil.copytree(self.site.path / "tracker", self.site.path / "copied",
                         ignore=shutil.ignore_patterns("log", "output", "lock"))
-        port = int(re.search(r":(\d+)#", self.join_string).group(1))
         self.copy = Process(self.site, "copy", self.site.command(
             "track", "run.yaml", "--state", "copied", "--roster", "roster.yaml", "--json",
-            "--listen", f"tcp://127.0.0.1:{port + 2}"))
+            "--listen", "tcp://127.0.0.2:0"))
         self.addCleanup(self.copy.kill)
         self.copy.start()
         output = self.copy.folder / "output"
@@ -31,6 +30,35 @@ class Forks(SwarmTest):
                                    not self.copy.is_running()))
         self.assertTrue(self.copy.is_running(), self.copy.log())
         return json.loads(output.read_text())["join"]
+
+    def leave_all_but_one(self, members):
+        """The one that stays is not the first elector, so it needs a resignation."""
+        first = self.commits(members[0])[-1]["members"][0]["id"]
+        stays = next(member for member in members if self.id_of(member) != first)
+        left = [member for member in members if member != stays]
+        for member in left:
+            member.ask_to_stop()
+        self.wait_for_end(*left)
+        before = len(self.commits(stays))
+        self.wait_for(lambda: len(self.commits(stays)) > before + 2, "commits of one member")
+        stays.ask_to_stop()
+        self.wait_for_end(stays)
+
+    def id_of(self, member):
+        return keys_of(self.key_of(f"{member.name}/config"))[1].hex()
+
+    def assert_resigned(self, history):
+        """The first OPEN of the member that stayed has the resignations that it needs."""
+        electors = []
+        for entry in history:
+            seats = [member["id"] for member in entry.get("members", [])]
+            if entry["kind"] == "open" and len(seats) == 1 and len(electors) > 1:
+                leases = entry["leases"]
+                break
+            electors = seats if entry["kind"] == "commit" else electors
+        self.assertGreater(len(leases["resigned"]), 0)
+        self.assertEqual(len(leases["signatures"]), len(leases["resigned"]))
+        self.assertNotIn(electors.index(seats[0]), leases["resigned"])
 
     def rejoin(self, member, join_string):
         member.kill()
@@ -77,15 +105,14 @@ class Forks(SwarmTest):
             self.rejoin(member, original)
         self.wait_for(lambda: min(len(self.commits(member)) for member in members)
                       > max(before) + 2, "commits after the copy has ended")
-        for member in members:
-            member.ask_to_stop()
-        self.wait_for_end(*members)
+        self.leave_all_but_one(members)
         self.assert_one_root_a_round()
         history = self.assert_one_history()
         self.assertEqual(history[0]["needs_leases"], 1)
         opened = [entry["leases"] for entry in history if entry["kind"] == "open"]
         self.assertGreaterEqual(len({leases["start"] for leases in opened}), 2)
         self.assertEqual(["order" in leases for leases in opened].count(True), 1)
+        self.assert_resigned(history)
         print(f"both said that a fork is possible after {said_s:.1f} s")
 
 

@@ -15,19 +15,23 @@ enum { START = 77, ROUND = 3 };
 
 static const struct hash STATE = {{9, 9}}, OTHER_STATE = {{9, 8}};
 
-static void begin_with(uint32_t members_min, uint32_t electors) {
+static void use_leases(uint64_t start, uint32_t electors) {
     static struct ledger_chain chain;
-    scene_begin(0, members_min);
     memset(&chain, 0, sizeof chain);
     chain.needs_leases = 1;
     chain.electors = (struct electors){.count = electors, .state = STATE, .round = ROUND};
     for (uint32_t m = 0; m < electors; m++) {
         chain.electors.ids[m].bytes[0] = (uint8_t)(m + 1);
     }
-    tracker_use_leases(scene.tracker, START, &chain);
+    tracker_use_leases(scene.tracker, start, &chain);
     for (uint32_t m = 0; m < MEMBERS; m++) {
         scene_report(m, 0); /* between rounds */
     }
+}
+
+static void begin_with(uint32_t members_min, uint32_t electors) {
+    scene_begin(0, members_min);
+    use_leases(START, electors);
 }
 
 /* A swarm whose newest state entry has all members as electors. */
@@ -128,6 +132,27 @@ static void resignation_is_durable_before_the_member_may_exit(void **state) {
     scene_beat(0, 0);
     resign(0, &STATE);
     assert_true(is_released(0));
+}
+
+/* The tracker restarts between the resignations and the next OPEN. */
+static void resignations_outlast_a_restart(void **state) {
+    (void)state;
+    begin(1);
+    for (uint32_t m = 0; m < 3; m++) {
+        leave_and_resign(m);
+    }
+    scene_restart();
+    use_leases(START + 1, MEMBERS);
+    for (uint32_t m = 0; m < 3; m++) {
+        scene_close(m);
+    }
+    assert_true(opens(7));
+    assert_int_equal(scene.head.seat_count, 2);
+    assert_int_equal(scene.head.leases.start, START + 1);
+    assert_int_equal(scene.head.leases.resigned, 7);
+    for (uint32_t m = 0; m < MEMBERS; m++) {
+        assert_int_equal(scene.head.leases.signatures[m].bytes[0], m < 3 ? 50 + m : 0);
+    }
 }
 
 static void resignation_from_another_state_or_of_no_elector_does_not_count(void **state) {
@@ -324,6 +349,7 @@ int main(void) {
         cmocka_unit_test(round_without_half_of_the_electors_does_not_open),
         cmocka_unit_test(members_that_resigned_are_not_waited_for),
         cmocka_unit_test(resignation_is_durable_before_the_member_may_exit),
+        cmocka_unit_test(resignations_outlast_a_restart),
         cmocka_unit_test(resignation_from_another_state_or_of_no_elector_does_not_count),
         cmocka_unit_test(last_member_leaves_without_resigning),
         cmocka_unit_test(member_is_not_asked_if_too_few_stay_to_continue),

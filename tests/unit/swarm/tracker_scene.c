@@ -13,6 +13,7 @@ const struct hash SCENE_ZERO_ROOT = {{1, 9}};
 static const struct hash ROOT = {{1}}; /* nothing here changes it */
 
 struct scene scene;
+static struct tracker_settings settings;
 
 static void do_action(const struct action *action) {
     if (action->kind == ACTION_WRITE && scene.disk_is_full) {
@@ -21,6 +22,7 @@ static void do_action(const struct action *action) {
     }
     if (action->kind == ACTION_WRITE) {
         struct event written = {.kind = EVENT_WRITTEN};
+        scene.written = *action->record;
         written.hash.bytes[0] = ++scene.entries;
         if (action->entry != NULL && action->entry->kind == ENTRY_SUSPEND) {
             scene.suspension = *action->entry;
@@ -108,6 +110,25 @@ void scene_free(void) {
     scene.tracker = NULL;
 }
 
+static void start(void) {
+    scene.tracker = aligned_alloc(64, tracker_memory_bytes(&settings));
+    scene.tracker = tracker_init(scene.tracker, &settings, &scene.record, scene.now_ms);
+    for (uint32_t m = 0; m < MEMBERS; m++) {
+        scene.measured[m].upload_kib_s = TIMING_UNKNOWN;
+        scene_say(m, (struct message){.kind = MESSAGE_HELLO, .number = 70 + m});
+    }
+}
+
+void scene_restart(void) {
+    assert_int_equal(scene.head.kind, ENTRY_GENESIS);
+    scene_free();
+    scene.record = scene.written;
+    scene.record.incarnation += 1;
+    scene.record.commit.slices = scene.slices;
+    scene.record.table.slices = scene.plans;
+    start();
+}
+
 void scene_begin(uint32_t commits_max, uint32_t members_min) {
     scene_free();
     memset(&scene, 0, sizeof(scene));
@@ -117,23 +138,18 @@ void scene_begin(uint32_t commits_max, uint32_t members_min) {
     scene.record.next_session = 1;
     scene.record.commit.root = ROOT;
     scene.record.head.root = ROOT;
-    struct tracker_settings settings = {.slice_count = SLICES,
-                                        .slice_elements = 100,
-                                        .parameter_count = 100 * SLICES - 50,
-                                        .seat_samples = TRAINED_SAMPLES,
-                                        .sample_tokens = 1,
-                                        .zero_root = SCENE_ZERO_ROOT,
-                                        .members_min = members_min,
-                                        .commits_max = commits_max,
-                                        .rollback_after_ms = ROLLBACK_MS,
-                                        .training = {30, 2},
-                                        .times = {450, 2450, 2450, 450, 0}};
-    scene.tracker = aligned_alloc(64, tracker_memory_bytes(&settings));
-    scene.tracker = tracker_init(scene.tracker, &settings, &scene.record, 0);
-    for (uint32_t m = 0; m < MEMBERS; m++) {
-        scene.measured[m].upload_kib_s = TIMING_UNKNOWN;
-        scene_say(m, (struct message){.kind = MESSAGE_HELLO, .number = 70 + m});
-    }
+    settings = (struct tracker_settings){.slice_count = SLICES,
+                                         .slice_elements = 100,
+                                         .parameter_count = 100 * SLICES - 50,
+                                         .seat_samples = TRAINED_SAMPLES,
+                                         .sample_tokens = 1,
+                                         .zero_root = SCENE_ZERO_ROOT,
+                                         .members_min = members_min,
+                                         .commits_max = commits_max,
+                                         .rollback_after_ms = ROLLBACK_MS,
+                                         .training = {30, 2},
+                                         .times = {450, 2450, 2450, 450, 0}};
+    start();
 }
 
 void scene_start_anew(uint32_t member) {

@@ -20,6 +20,7 @@ extern const struct hash SCENE_ZERO_ROOT;
 extern struct scene {
     struct tracker *tracker;
     struct tracker_record record;
+    struct tracker_record written; /* as it was written last; its arrays belong to the tracker */
     struct entry_slice slices[SLICES];
     struct slice_plan plans[SLICES];
     struct action rows[ACTIONS_MAX];
@@ -53,6 +54,10 @@ extern struct scene {
  * scene_free: after the last. */
 void scene_begin(uint32_t commits_max, uint32_t members_min);
 void scene_free(void);
+
+/* scene_restart: another process of the tracker, with the record that was written last; all members
+ * introduce themselves again. No round has been opened. */
+void scene_restart(void);
 
 /* scene_take: one event; a write that it causes ends at once, and is the last that it causes. */
 void scene_take(const struct event *event);
