@@ -30,11 +30,16 @@ def product(kind, fixed, **values):
 
 
 def swarm_grid(members, lrs, betas, more):
-    """Settings of a swarm: the middle of the range first, then `more` outer momenta and decays."""
+    """Settings of a swarm: the middle of the range first, then `more` outer momenta and decays, and
+    last the settings that follow from the number of members, for three quotients of the best rates
+    of data parallel and of members."""
     fixed = {"members": members}
     grid = product("swarm", fixed, lr=lrs, betas=betas)
     for changes in more:
         grid += product("swarm", {**fixed, **changes}, lr=lrs[:2], betas=betas[:2])
+    if members > 1:  # one member has the given betas and decay, and a momentum for each gain
+        grid += product("swarm", {**fixed, "betas": betas[0], **BY_MEMBERS},
+                        outer_gain=(1.4, 1, 2), lr=lrs[:2])
     return grid
 
 
@@ -42,6 +47,9 @@ def swarm_grid(members, lrs, betas, more):
 # quarter of the batch, which divides 1 - beta by the number of members (Malladi et al. 2022,
 # arXiv:2205.10287), and half of the way there. Data parallel gets the same candidates.
 BETAS = ([0.9, 0.99], [0.975, 0.9975], [0.95, 0.995])
+# Without churn, a swarm with `auto` computes what one with the betas and the decay written down
+# computes; the other rows of the grids have no such betas and decay together.
+BY_MEMBERS = {"member_betas": "auto", "member_decay": "auto"}
 GRIDS = {
     "data parallel":
         product("data parallel", {}, lr=(1.4e-3, 2e-3, 1e-3, 2.8e-3), betas=BETAS) +

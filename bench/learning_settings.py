@@ -60,6 +60,10 @@ DEFAULTS = {
               "churn": 0.0},  # probability that a member is replaced in 30 inner steps
     "muon": {**COMMON, "precision": "f32", "lr": 1e-2, "embedding_lr": 2e-3, "momentum": 0.95},
 }
+# Values of a swarm that a setting has only where they differ from these, so that keys of earlier
+# results stay the same.
+LATER = {"member_betas": "fixed", "member_decay": "fixed",
+         "outer_gain": 0}  # unless 0, it takes the place of outer_momentum
 CHURN_STEPS = 30
 MICROBATCH_ROWS_MAX = 8
 
@@ -96,7 +100,6 @@ SWARM_RUN = """swarm:
   patience: 20
   shrink_after: {shrink_after}
   outer_lr: {outer_lr}
-  outer_momentum: {outer_momentum}
 """
 SNAPSHOT_STEPS = 500
 
@@ -105,11 +108,17 @@ def setting(kind, **changes):
     """The defaults of `kind` with `changes`; ValueError for a name or a division that is wrong."""
     if kind not in DEFAULTS:
         raise ValueError(f"kind {kind!r} is not one of {', '.join(DEFAULTS)}")
-    unknown = changes.keys() - DEFAULTS[kind].keys()
+    known = {**DEFAULTS[kind], **(LATER if kind == "swarm" else {})}
+    unknown = changes.keys() - known.keys()
     if unknown:
-        raise ValueError(f"{kind} has no {', '.join(sorted(unknown))}; it has "
-                         f"{', '.join(DEFAULTS[kind])}")
+        raise ValueError(f"{kind} has no {', '.join(sorted(unknown))}; it has {', '.join(known)}")
     made = {"kind": kind, **DEFAULTS[kind], **changes}
+    made = {name: value for name, value in made.items()
+            if name not in LATER or value != LATER[name]}
+    if made.get("outer_gain"):
+        if "outer_momentum" in changes:
+            raise ValueError("outer_gain takes the place of outer_momentum: give one of them")
+        del made["outer_momentum"]
     if made["model"] not in MODELS:
         raise ValueError(f"model {made['model']!r} is not one of {', '.join(MODELS)}")
     members = made.get("members", 1)
@@ -145,7 +154,11 @@ def words_of(made):
     words = [f"lr {made['lr']:g}", "betas {:g}/{:g}".format(*made["betas"]),
              f"decay {made['weight_decay']:g}"]
     if made["kind"] == "swarm":
-        words.append(f"outer {made['outer_lr']:g}/{made['outer_momentum']:g}")
+        words.append(f"outer {made['outer_lr']:g}/" + (
+            f"gain {made['outer_gain']:g}" if "outer_gain" in made
+            else f"{made['outer_momentum']:g}"))
+        words += [f"{name.replace('member_', '')} {made[name]}"
+                  for name in ("member_betas", "member_decay") if name in made]
     if made["kind"] == "muon":
         words.append(f"momentum {made['momentum']:g}, embeddings {made['embedding_lr']:g}")
     return ", ".join(words + list(made["run_keys"]))
@@ -167,4 +180,6 @@ def run_file(made, seed, text_folder):
         text = RUN.format(**values) + SWARM_RUN.format(
             members_min=members - 1 if churn else members, shrink_after=2 if churn else 20,
             **values)
+        text += "".join(f"  {name}: {made[name]}\n" for name in ("outer_momentum", *LATER)
+                        if name in made)
     return text + "".join("{}: {}\n".format(*pair.split("=", 1)) for pair in made["run_keys"])

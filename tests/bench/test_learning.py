@@ -35,11 +35,30 @@ class KeyTest(unittest.TestCase):
                   "sequence": 64, "precision": "f32", "warmup": 50, "lr": 2e-3,
                   "betas": [0.9, 0.999], "eps": 1e-9, "clip_norm": 2.0, "weight_decay": 0.3,
                   "run_keys": ["optimizer.x=1"], "members": 2, "inner_steps": 10, "codec": "int4",
-                  "outer_lr": 0.7, "outer_momentum": 0.9, "churn": 0.1}
-        self.assertEqual(others.keys(), settings.DEFAULTS["swarm"].keys())
+                  "outer_lr": 0.7, "outer_momentum": 0.9, "churn": 0.1, "member_betas": "auto",
+                  "member_decay": "auto", "outer_gain": 1.4}
+        self.assertEqual(others.keys(), settings.DEFAULTS["swarm"].keys() | settings.LATER.keys())
         keys = {settings.key_of(settings.setting("swarm", **{"text": TEXT, name: value}))
                 for name, value in others.items()}
         self.assertEqual(len(keys | {settings.key_of(made)}), len(others) + 1)
+
+    def test_later_names_at_their_defaults_do_not_change_a_key(self):
+        """The key is that of results that were stored before the names existed."""
+        made = settings.setting("swarm", text=TEXT, outer_gain=0, member_betas="fixed",
+                                member_decay="fixed")
+        self.assertEqual(made, settings.setting("swarm", text=TEXT))
+        self.assertEqual(settings.key_of(made), "459f215fdde4")
+
+    def test_a_gain_takes_the_place_of_the_momentum(self):
+        made = settings.setting("swarm", text=TEXT, outer_gain=1.4, member_betas="auto")
+        lines = settings.run_file(made, 7, "/texts").split("\n")
+        self.assertIn("  outer_gain: 1.4", lines)
+        self.assertIn("  member_betas: auto", lines)
+        self.assertFalse([line for line in lines if "momentum" in line or "member_decay" in line])
+        self.assertEqual(grid.at(made, steps=100), {**made, "steps": 100})
+        self.assertIn("outer 1/gain 1.4, betas auto", settings.words_of(made))
+        with self.assertRaises(ValueError):
+            settings.setting("swarm", text=TEXT, outer_gain=1, outer_momentum=0.5)
 
     def test_key_depends_on_the_shape_behind_a_model_name(self):
         made = settings.setting("swarm", text=TEXT)
