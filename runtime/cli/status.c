@@ -259,7 +259,7 @@ static void print_suspensions(const struct swarm_status *read) {
     for (size_t i = 0; i < read->member_count; i++) {
         const struct member_row *row = &read->members[i];
         if (row->suspended_until > 0) {
-            printf("%ssuspended until round %.0f: %s, last missed: %s\n", is_first ? "\n" : "",
+            printf("%ssuspended until round %.0f: %s, reason: %s\n", is_first ? "\n" : "",
                    row->suspended_until, row->name, row->suspension_reason);
             is_first = false;
         }

@@ -129,9 +129,9 @@ static void log_recheck(const struct member_job *job, const struct message_refus
     }
 }
 
-/* Logs contributions that point in the opposite direction to the others. Nothing else follows,
- * because the data of an honest member may have that effect. */
-static void log_opposed_contributions(const struct member_job *job) {
+/* Logs contributions that point in the opposite direction to the others, and returns their seats.
+ * The data of an honest member may have that effect in single rounds. */
+static uint64_t find_opposed_contributions(const struct member_job *job) {
     const struct entry *entry = job->entry;
     const struct opposition_round round = {entry, job->sketches, job->silent};
     struct opposition_measure measures[SWARM_MEMBERS_MAX];
@@ -146,6 +146,7 @@ static void log_opposed_contributions(const struct member_job *job) {
                  entry->round, id, is_opposed ? " is opposed to the others" : "",
                  measures[seat].cosine, measures[seat].deviation);
     }
+    return opposed;
 }
 
 void member_check_execute(struct member_run *member, const struct member_job *job) {
@@ -163,7 +164,7 @@ void member_check_execute(struct member_run *member, const struct member_job *jo
                  (int64_t)replica->shape.slices.count - job->slice);
         event.slice = atomic_load(&work.first_failed);
         if (event.slice == replica->shape.slices.count) {
-            log_opposed_contributions(job);
+            event.opposed = find_opposed_contributions(job);
         }
         break;
     default:

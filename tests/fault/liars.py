@@ -55,7 +55,7 @@ QUICK_WORKERS = 4  # most of a run waits
 NOT_WITHSTOOD = {
     "swap": "is named by audits, of which there are none below five voters",
     "sum-int4": "is named by audits",
-    "flip": "is not named: honest members with unlike data oppose the others as much",
+    "flip": "is named when it has opposed the others in three rounds in which they agree",
     "copy": "is not named: repeats parts of contributions that only their owners have seen",
 }
 

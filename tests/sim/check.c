@@ -54,6 +54,7 @@ void check_act(struct world *world, uint32_t index, const struct action *action)
     } else if (action->kind == ACTION_CHECK) {
         done->event.kind = EVENT_CHECKED;
         done->event.slice = find_failed(world, index, action);
+        done->event.opposed = values_opposed(world, index, action);
         world->nodes[index].checked_round = action->entry->round;
         world->nodes[index].checked_silent = action->silent;
         world->nodes[index].suspected_slice = done->event.slice;

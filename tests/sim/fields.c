@@ -73,6 +73,7 @@ const struct field FIELDS[] = {
     FIELD(MESSAGE_VOTE, ballot.refusal.reason, 4),
     FIELD(MESSAGE_VOTE, ballot.refusal.suspect, 4),
     FIELD(MESSAGE_VOTE, ballot.refusal.silent_seats, 8),
+    FIELD(MESSAGE_VOTE, ballot.refusal.opposed_seats, 8),
     FIELD(MESSAGE_LEAVE, session, 4),
     FIELD(MESSAGE_RESIGN, session, 4),
     FIELD(MESSAGE_RESIGN, hash, HASH_BYTES),

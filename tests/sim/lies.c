@@ -76,6 +76,8 @@ bool lie_explains(enum hostility hostility, uint32_t reason) {
         return is_wrong_owner(hostility);
     case SUSPENSION_WRONG_SKETCH:
         return hostility == HOSTILE_SWAP || hostility == HOSTILE_SKETCH;
+    case SUSPENSION_OPPOSED:
+        return hostility == HOSTILE_SIGN;
     default:
         return true;
     }

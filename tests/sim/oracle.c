@@ -314,7 +314,7 @@ static void check_chain(struct world *world, struct tracker_store *store,
     }
 }
 
-/* Only a member that signed a false statement is named for one. */
+/* Only a member that signed a false statement, or changed all signs, is named for it. */
 static void check_suspension(struct world *world, const struct entry *entry) {
     const struct entry_suspension *suspension = &entry->suspension;
     if (!lie_explains(world->nodes[suspension->id.bytes[0]].hostility, suspension->reason)) {
@@ -322,7 +322,7 @@ static void check_suspension(struct world *world, const struct entry *entry) {
                    entry->round, suspension->id.bytes[0]);
     }
     world->suspended += 1;
-    world->named += entry_has_evidence(suspension);
+    world->named += entry_has_evidence(suspension) || suspension->reason == SUSPENSION_OPPOSED;
 }
 
 void oracle_append(struct world *world, struct tracker_store *store, const struct entry *entry) {

@@ -89,6 +89,7 @@ static void begin(struct world *world, uint64_t seed, const struct steady_swarm 
     world->slice_bytes = swarm->slice_bytes;
     world->codec = CODECS[seed % ARRAY_COUNT(CODECS)];
     world->sample_ms = swarm->sample_ms;
+    world->agreement = swarm->agreement;
     world->delay = swarm->delay_ms;
     world->settings =
         (struct tracker_settings){.slice_count = world->slice_count,

@@ -6,6 +6,8 @@
  *                                    named, and no sum is computed again
  *      test_real --wrong ROUNDS      just these rounds of swarms with an owner that changes its
  *                                    results by a tenth: no commit has one, and it is named
+ *      test_real --sign ROUNDS       just these rounds of swarms with a member that changes all
+ *                                    signs of its contributions: it is named
  *      test_real --catch NAME        until an oracle sees the mistake in this build's replica */
 #include "tests/sim/parts.h"
 
@@ -35,8 +37,12 @@ enum {
     CLEAN_MEMBERS = 8,
     CLEAN_ROUNDS = 200, /* of one swarm; its ledger holds so many */
     WRONG_ROUNDS = 4,   /* of one swarm, which names the owner in the first one */
+    SIGN_ROUNDS = 8,    /* of one swarm */
+    OPENED_MS = 150,    /* after a commit, the next round is open, and not committed */
     HOUR_MS = 3600 * 1000,
 };
+
+static const float AGREEMENT = 2; /* where all members learn the same */
 
 struct tally {
     uint64_t failed, commits, aborts, rollbacks, suspended, named, rechecks, adoptions;
@@ -69,6 +75,16 @@ static bool run_schedules(struct world *world, uint64_t first, uint64_t count) {
     return tally.failed == 0;
 }
 
+/* The tracker restarts after every second commit, with the next round open. */
+static void run_with_restarts(struct world *world, uint32_t rounds) {
+    while (world->commits + 2 < rounds && world->failure[0] == 0 && world->now < HOUR_MS) {
+        world_run_until(world, HOUR_MS, world->commits + 2);
+        world_run_until(world, world->now + OPENED_MS, rounds);
+        world_stop(world, 0);
+        world_start(world, 0);
+    }
+}
+
 /* A swarm without faults, whose first member may be a liar. */
 static bool run_swarm(struct world *world, uint64_t seed, uint32_t rounds, enum hostility first) {
     static const enum codec CODECS[] = {CODEC_INT8, CODEC_BF16};
@@ -76,13 +92,17 @@ static bool run_swarm(struct world *world, uint64_t seed, uint32_t rounds, enum 
                                  .slices = SLICES_MOST,
                                  .delay_ms = 10,
                                  .samples = 8,
-                                 .sample_ms = 20};
+                                 .sample_ms = 20,
+                                 .agreement = first == HOSTILE_SIGN ? AGREEMENT : 0};
     world_begin_steady(world, seed, &swarm);
     world->codec = CODECS[seed % ARRAY_COUNT(CODECS)];
     world->settings.members_min = CLEAN_MEMBERS - (first != HONEST);
     world->nodes[TRACKERS].hostility = first;
     for (uint32_t n = 0; n <= CLEAN_MEMBERS; n++) {
         world_start(world, n == 0 ? 0 : TRACKERS + n - 1);
+    }
+    if (first == HOSTILE_SIGN && seed % 2 == 1) {
+        run_with_restarts(world, rounds);
     }
     world_run_until(world, HOUR_MS, rounds);
     return world_end(world) && world->commits == rounds;
@@ -141,6 +161,24 @@ static bool run_wrong(struct world *world, uint32_t rounds) {
     return tally.failed == 0 && lies > 0 && tally.named == lies;
 }
 
+/* A member that changes all signs of its contributions is suspended, and no other one; also if the
+ * tracker restarts, in every second swarm. */
+static bool run_signs(struct world *world, uint32_t rounds) {
+    struct tally tally = {0};
+    uint64_t swarms = 0;
+    for (; tally.commits < rounds && tally.failed == 0; swarms++) {
+        if (!run_swarm(world, swarms, SIGN_ROUNDS, HOSTILE_SIGN)) {
+            printf("opposite signs, seed %" PRIu64 ": %s\n", swarms, world->failure);
+            tally.failed++;
+        }
+        add_to(&tally, world);
+    }
+    printf("%" PRIu64 " swarms with a member that changes all signs: %" PRIu64 " commits, %" PRIu64
+           " named, %" PRIu64 " suspended, %" PRIu64 " aborts\n",
+           swarms, tally.commits, tally.named, tally.suspended, tally.aborts);
+    return tally.failed == 0 && tally.named == swarms && tally.suspended == swarms;
+}
+
 static bool catch_mistake(struct world *world, const char *name) {
     for (uint64_t seed = 0; seed < MISTAKE_SEEDS; seed++) {
         if (!world_run(world, seed, MISTAKE_NONE) ||
@@ -166,12 +204,15 @@ int main(int argc, char **argv) {
         is_good = run_clean(world, (uint32_t)strtoul(argv[2], NULL, 10));
     } else if (argc == 3 && strcmp(argv[1], "--wrong") == 0) {
         is_good = run_wrong(world, (uint32_t)strtoul(argv[2], NULL, 10));
+    } else if (argc == 3 && strcmp(argv[1], "--sign") == 0) {
+        is_good = run_signs(world, (uint32_t)strtoul(argv[2], NULL, 10));
     } else if (argc == 3 && strcmp(argv[1], "--catch") == 0) {
         is_good = catch_mistake(world, argv[2]);
     } else {
         is_good = run_schedules(world, 0, is_long ? SEEDS_LONG : SEEDS);
         is_good &= run_clean(world, is_long ? CLEAN_LONG : CLEAN);
         is_good &= run_wrong(world, is_long ? WRONG_LONG : WRONG);
+        is_good &= run_signs(world, is_long ? WRONG_LONG : WRONG);
     }
     world_delete(world);
     return is_good ? 0 : 1;

@@ -7,6 +7,7 @@
 enum {
     SAMPLE_MS = 25, /* the longest time of a sample */
     IDLE_ONE_IN = 12,
+    SHARED_SAMPLE = 1 << 30, /* no member has so many */
 };
 
 /* What one sample adds to an element: anything that is not zero on the whole and the same for
@@ -27,7 +28,8 @@ static void encode(struct world *world, uint32_t index, const struct action *act
         for (uint64_t k = action->ranges[r].begin; k < action->ranges[r].end && count > 0; k++) {
             count--;
             for (uint32_t i = 0; i < world->slice_count * SLICE_ELEMENTS; i++) {
-                values[i] += sample_gradient(k, i) + 0.01f * node->outer.values[i];
+                values[i] += sample_gradient(k, i) + 0.01f * node->outer.values[i] +
+                             world->agreement * sample_gradient(SHARED_SAMPLE, i);
             }
         }
     }

@@ -59,11 +59,13 @@ const float *values_feedback(const struct world *world, uint32_t node);
  * values_have_sketches   whether this codec has sketches
  * values_sketch       of a contribution to a slice
  * values_allow        whether sketches and result of a slice agree
+ * values_opposed      seats whose contributions oppose the others; toy sketches do not show it
  * values_recheck      what is wrong with the slice of the action, by its contributions */
 bool values_have_sketches(const struct world *world);
 struct page_sketch values_sketch(struct world *world, uint32_t node, uint32_t slice,
                                  const struct hash *seed, const struct coded *coded);
 bool values_allow(struct world *world, uint32_t node, const struct action *action, uint32_t slice);
+uint64_t values_opposed(const struct world *world, uint32_t node, const struct action *action);
 struct message_refusal values_recheck(struct world *world, uint32_t node,
                                       const struct action *action);
 

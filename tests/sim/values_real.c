@@ -5,6 +5,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/outer.h"
 #include "runtime/swarm/ledger/norms.h"
+#include "runtime/swarm/replica/opposition.h"
 #include "runtime/swarm/replica/sum_check.h"
 #include "tests/kernels/codec_reference.h"
 #include "tests/sim/parts.h"
@@ -383,6 +384,17 @@ bool values_allow(struct world *world, uint32_t index, const struct action *acti
     load_results(world, index, entry);
     return sum_check_allows(&node->values->replica, entry->round, slice, &action->seed, parts,
                             count);
+}
+
+uint64_t values_opposed(const struct world *world, uint32_t index, const struct action *action) {
+    const struct node *node = &world->nodes[index];
+    const uint8_t *sketches[SWARM_MEMBERS_MAX] = {NULL};
+    for (uint32_t seat = 0; seat < action->entry->seat_count; seat++) {
+        sketches[seat] =
+            (int)seat == action->seat ? node->own_sketches[0].bytes : node->sketches[seat][0].bytes;
+    }
+    const struct opposition_round round = {action->entry, sketches, action->silent};
+    return opposition_find(&round, NULL);
 }
 
 /* Compares the contributions of the action with their sketches, where the node checked these. */

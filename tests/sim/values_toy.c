@@ -307,6 +307,11 @@ bool values_allow(struct world *world, uint32_t index, const struct action *acti
     return hash_equal(&hash, &line->hash) || sqrt(energy) <= mean.missing + rounding;
 }
 
+uint64_t values_opposed(const struct world *world, uint32_t index, const struct action *action) {
+    (void)world, (void)index, (void)action;
+    return 0;
+}
+
 struct message_refusal values_recheck(struct world *world, uint32_t index,
                                       const struct action *action) {
     const struct node *node = &world->nodes[index];

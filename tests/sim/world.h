@@ -357,6 +357,7 @@ struct world {
     bool is_measuring;              /* Members report what they measure, not random values. */
     bool is_steady;                 /* Times of training and delays are constant. */
     uint32_t sample_ms;   /* in a steady world: time of a sample, if the member is not slow */
+    float agreement;      /* what all samples have in common, as a part of their other values */
     uint64_t slice_bytes; /* size of an encoded slice on the wire; 0: links have no rates */
     double loss;
     int64_t delay;
@@ -456,6 +457,7 @@ struct steady_swarm {
     int64_t delay_ms;     /* of a message, one way */
     uint32_t samples;     /* of a seat and round */
     uint32_t sample_ms;
+    float agreement; /* what all samples have in common, as a part of their other values */
 };
 void world_begin_steady(struct world *world, uint64_t seed, const struct steady_swarm *swarm);
 

@@ -76,6 +76,7 @@ enum suspension_reason {
     SUSPENSION_INVALID,      /* Owners rejected the member's contributions. */
     /* The member signed a result, and did not send the voters its own contribution to it. */
     SUSPENSION_WITHHELD,
+    SUSPENSION_OPPOSED, /* The contributions of the member opposed those of the others. */
     SUSPENSION_REASONS
 };
 

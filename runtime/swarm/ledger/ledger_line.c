@@ -19,7 +19,8 @@ static const char *const REASONS[] = {[SUSPENSION_NONE] = "",
                                       [SUSPENSION_WRONG_SUM] = "wrong_sum",
                                       [SUSPENSION_WRONG_SKETCH] = "wrong_sketch",
                                       [SUSPENSION_INVALID] = "invalid_values",
-                                      [SUSPENSION_WITHHELD] = "withheld"};
+                                      [SUSPENSION_WITHHELD] = "withheld",
+                                      [SUSPENSION_OPPOSED] = "opposed"};
 _Static_assert(ARRAY_COUNT(REASONS) == SUSPENSION_REASONS, "a reason has no name");
 
 const char *ledger_suspension_name(uint32_t reason) {
@@ -34,16 +35,15 @@ const char *ledger_suspension_cause(uint32_t reason) {
         [SUSPENSION_CONTRIBUTIONS] =
             "twice in three rounds, its contributions or their sketches did not arrive",
         [SUSPENSION_RESULTS] = "twice in three rounds, the results of its slices did not arrive",
-        [SUSPENSION_LARGE_NORM] =
-            "twice in three rounds, its contribution was far larger than the others",
-        [SUSPENSION_NO_EFFECT] =
-            "twice in three rounds, its contribution was too small to have an effect",
-        [SUSPENSION_REPETITION] =
-            "twice in three rounds, its contribution was that of an earlier round",
+        [SUSPENSION_LARGE_NORM] = "twice in three rounds, its contribution was far too large",
+        [SUSPENSION_NO_EFFECT] = "twice in three rounds, its contribution had no effect",
+        [SUSPENSION_REPETITION] = "twice in three rounds, its contribution was an earlier one",
         [SUSPENSION_WRONG_SUM] = "it signed an incorrect sum",
         [SUSPENSION_WRONG_SKETCH] = "it signed sketches that do not match its contribution",
         [SUSPENSION_INVALID] = "twice in three rounds, its contributions were not valid",
-        [SUSPENSION_WITHHELD] = "it signed a sum without sending its own contribution for a check"};
+        [SUSPENSION_WITHHELD] = "it signed a sum without sending its own contribution for a check",
+        [SUSPENSION_OPPOSED] =
+            "three of five contributions opposed the others: check its data, settings and build"};
     _Static_assert(ARRAY_COUNT(CAUSES) == SUSPENSION_REASONS, "a reason has no sentence");
     ASSERT(reason < SUSPENSION_REASONS);
     return CAUSES[reason];

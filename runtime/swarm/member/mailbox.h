@@ -103,7 +103,7 @@ void mailbox_publish_view(struct mailbox *mailbox, const struct member_loop_view
  * mailbox_is_training_ended: whether mailbox_end_training was called for this round.
  * mailbox_post_answer: post the event that ends a job other than ROOT and LEFT: TRAINED (round,
  * trained, root), SUMMED (job, hash), STORED (job), APPLIED (job, root), SKETCHED (job), CHECKED
- * (job, slice), RECHECKED (job, refusal). */
+ * (job, slice, opposed), RECHECKED (job, refusal). */
 bool mailbox_wait_job(struct mailbox *mailbox, int timeout_ms, struct member_job *job);
 bool mailbox_is_stale(const struct mailbox *mailbox, enum action_kind kind);
 bool mailbox_is_training_ended(const struct mailbox *mailbox, uint32_t round);

@@ -104,7 +104,7 @@ static void handle_job_end(struct member *member, const struct event *event,
         member_handle_sketched(member, actions);
         break;
     case EVENT_CHECKED:
-        member_handle_checked(member, event->slice, actions);
+        member_handle_checked(member, event->slice, event->opposed, actions);
         break;
     case EVENT_RECHECKED:
         member_handle_rechecked(member, &event->refusal, actions);

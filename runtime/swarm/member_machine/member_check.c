@@ -254,8 +254,10 @@ static void remember_silence(struct member *member) {
 
 void member_check_end(struct member *member, enum refusal_reason reason, uint32_t suspect,
                       struct actions *actions) {
-    const struct message_refusal refusal = {
-        .reason = reason, .suspect = suspect, .silent_seats = member->check.silent_seats};
+    const struct message_refusal refusal = {.reason = reason,
+                                            .suspect = suspect,
+                                            .silent_seats = member->check.silent_seats,
+                                            .opposed_seats = member->check.opposed_seats};
     ASSERT(suspect < SWARM_MEMBERS_MAX && reason < REFUSAL_REASONS);
     remember_silence(member);
     member_end_check(member, &refusal, actions);
@@ -275,9 +277,11 @@ void member_check_on_stored(struct member *member, struct actions *actions) {
     }
 }
 
-void member_handle_checked(struct member *member, uint32_t slice, struct actions *actions) {
+void member_handle_checked(struct member *member, uint32_t slice, uint64_t opposed,
+                           struct actions *actions) {
     ASSERT(slice <= member->slice_count && slice >= member->check.next_slice);
     if (slice == member->slice_count) {
+        member->check.opposed_seats = opposed;
         pass_sketches(member, actions);
     } else {
         member_audit_start(member, slice, actions);

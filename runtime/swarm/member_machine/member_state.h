@@ -135,6 +135,7 @@ struct member_check {       /* member_check.c */
     uint32_t next_slice;              /* the slices below have passed */
     uint64_t silent_seats;            /* seats whose sketches did not arrive in time */
     uint64_t missing_seats; /* seats whose sketches the check lacks: these, or no link to them */
+    uint64_t opposed_seats; /* seats whose contributions oppose the others; found at its end */
     struct member_silence silence; /* kept from one proposal to the next */
 };
 
@@ -337,7 +338,8 @@ void member_check_end(struct member *member, enum refusal_reason reason, uint32_
 bool member_is_checking(const struct member *member);
 bool member_is_contributor(const struct member *member);
 void member_handle_sketched(struct member *member, struct actions *actions);
-void member_handle_checked(struct member *member, uint32_t slice, struct actions *actions);
+void member_handle_checked(struct member *member, uint32_t slice, uint64_t opposed,
+                           struct actions *actions);
 void member_handle_sketches(struct member *member, const struct message *message,
                             struct actions *actions);
 void member_handle_sketch_request(struct member *member, const struct message *message,

@@ -83,10 +83,10 @@ enum message_kind {
     /* From a member: session, round, trained, root (of the contribution, see contribution.h), hash
      * (of the round's OPEN), signature. */
     MESSAGE_DECLARE, /* Declaration of a contribution. */
-    /* From a member: session, round, number, refusal.silent_seats; and root, hash, signature of the
-     * proposal with that root. Without a root it refuses the proposal; an accusation has refusal,
-     * the slice that was computed again, seed, and of the signed statement about it that is false:
-     * epoch, contributors, hash, owner, signature. */
+    /* From a member: session, round, number, refusal.silent_seats, refusal.opposed_seats; and root,
+     * hash, signature of the proposal with that root. Without a root it refuses the proposal; an
+     * accusation has refusal, the slice that was computed again, seed, and of the signed statement
+     * about it that is false: epoch, contributors, hash, owner, signature. */
     MESSAGE_VOTE,    /* Vote on a proposal. */
     MESSAGE_LEAVE,   /* From a member that joins no further round: session. */
     MESSAGE_WELCOME, /* From the tracker: session, number (start id from the HELLO). */
@@ -180,9 +180,10 @@ static inline bool refusal_is_accusation(uint32_t reason) {
 enum { RECHECK_NONE, RECHECK_DRAWN, RECHECK_SLICE };
 
 struct message_refusal {
-    uint32_t reason;       /* enum refusal_reason */
-    uint32_t suspect;      /* of an accusation: seat of the member whose statement is false */
-    uint64_t silent_seats; /* seats whose sketches did not arrive in time */
+    uint32_t reason;        /* enum refusal_reason */
+    uint32_t suspect;       /* of an accusation: seat of the member whose statement is false */
+    uint64_t silent_seats;  /* seats whose sketches did not arrive in time */
+    uint64_t opposed_seats; /* seats whose contributions oppose the others (opposition.h) */
 };
 
 struct message_ballot {
@@ -247,7 +248,9 @@ struct tracker_record {
         struct identity id; /* Identity of the registered member. */
         uint32_t session;
         uint32_t misses; /* Last rounds in which others waited for it; bit set: it missed a part. */
-        uint32_t share;  /* Part of the slices that a slow member contributes to; 0: not slow. */
+        uint32_t
+            opposed;    /* Newest commits with its contribution; bit set: it opposed the others. */
+        uint32_t share; /* Part of the slices that a slow member contributes to; 0: not slow. */
     } members[SWARM_MEMBERS_MAX];
     struct entry head;     /* Newest entry of any kind. */
     struct entry commit;   /* Newest GENESIS, COMMIT or ROLLBACK, whose root is current. */
@@ -271,7 +274,7 @@ enum event_kind {
     EVENT_ROOT_COMPUTED, /* Member: a root was computed. */
     EVENT_STORED,        /* Member: ACTION_STORE has ended. job, write_outcome. */
     EVENT_SKETCHED,      /* Member: ACTION_SKETCH has ended. job. */
-    EVENT_CHECKED,       /* Member: ACTION_CHECK has ended. job, slice. */
+    EVENT_CHECKED,       /* Member: ACTION_CHECK has ended. job, slice, opposed. */
     EVENT_RECHECKED,     /* Member: ACTION_RECHECK has ended. job, refusal. */
     EVENT_RESIGNED,      /* Member: ACTION_RESIGN has ended. job, write_outcome. */
     /* Member: ACTION_APPLY or ACTION_ADOPT has ended. job, write_outcome, root (the new current
@@ -285,8 +288,9 @@ struct event {
     enum event_kind kind;
     enum write_outcome write_outcome; /* Success or failure of a write. */
     uint32_t round;
-    uint32_t job;   /* Number of the job that has ended. */
-    uint32_t slice; /* CHECKED: the first slice that failed; the number of slices if none did. */
+    uint32_t job;     /* Number of the job that has ended. */
+    uint32_t slice;   /* CHECKED: the first slice that failed; the number of slices if none did. */
+    uint64_t opposed; /* CHECKED: seats whose contributions oppose the others, if none failed. */
     /* RECHECKED: reason NONE if all statements about the slice are true. */
     struct message_refusal refusal;
     struct training_amount trained; /* Work that a contribution is made of. */

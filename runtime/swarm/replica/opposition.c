@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-static const double AGREEMENT_MIN = 0.3;
-static const double OPPOSITION_PART = 0.75;
+static const double AGREEMENT_MIN = 0.55;
+static const double OPPOSITION_PART = 0.8;
 static const double SIGMAS = 4;
 
 /* Sums over all slices to which a seat contributed. The rest is the sum of the other

@@ -6,9 +6,9 @@
  *     m_i   lower median of a_j over the other voters j
  *
  * A member is opposed if all of this holds:
- *     m_i >= 0.3            the others agree although its contribution is part of what each of them
+ *     m_i >= 0.55           the others agree although its contribution is part of what each of them
  *                           is compared with
- *     a_i <= -0.75 m_i      it points nearly as far away from the others as they agree
+ *     a_i <= -0.8 m_i       it points nearly as far away from the others as they agree
  *     a_i <= -4 sigma       that is no error of the estimate
  *     <c_i, c_j> < 0        with more than half of the other voters
  *
@@ -16,7 +16,8 @@
  * contributions add up to zero, and each is the opposite of the sum of the others. Then all a_i are
  * negative and no one is opposed. The last condition lets no minority of members make another one
  * seem opposed, with whatever contributions. Before that, an honest member whose data differ much
- * can be opposed (docs/BENCHMARKS.md), so this is an observation and no proof of a lie. */
+ * can be opposed in single rounds (docs/BENCHMARKS.md), so only several of five rounds count
+ * (tracker_strikes.c), and an opposed contribution is no proof of a lie. */
 #ifndef SKEP_SWARM_REPLICA_OPPOSITION_H
 #define SKEP_SWARM_REPLICA_OPPOSITION_H
 

@@ -19,7 +19,7 @@
  * written only when it changes. Head, commit and base are in the ledger already, and the
  * incarnation is counted by the store. Both are MessagePack maps (packer.h):
  *     members  format, next_session, member_count, members {32}, sessions {4}, misses {1},
- *              shares {4}
+ *              opposed {4}, shares {4}
  *     table    format, round, version, and unless that is 0: declared, tokens {8}, weights {8},
  *              samples {8}, norms {8, fp64}, roots {32} and signatures {64} of each declared seat,
  *              ascending, slice_count, owners {1}, epochs {2}, expected {8}, optional {8}
@@ -28,7 +28,7 @@
 enum {
     RECORD_FIELDS_MAX = 16, /* Number of fields of either map. */
     RECORD_FIXED_BYTES_MAX = PACKER_MAP_BYTES_MAX + RECORD_FIELDS_MAX * PACKER_FIELD_BYTES_MAX,
-    RECORD_MEMBERS_MAX = RECORD_FIXED_BYTES_MAX + SWARM_MEMBERS_MAX * (SWARM_IDENTITY_BYTES + 9),
+    RECORD_MEMBERS_MAX = RECORD_FIXED_BYTES_MAX + SWARM_MEMBERS_MAX * (SWARM_IDENTITY_BYTES + 13),
     RECORD_RESIGNATIONS_MAX =
         RECORD_FIXED_BYTES_MAX + HASH_BYTES + SWARM_MEMBERS_MAX * SWARM_SIGNATURE_BYTES,
 };

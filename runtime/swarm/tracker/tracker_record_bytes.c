@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum {
-    FORMAT_VERSION = 3,
+    FORMAT_VERSION = 4,
     DECLARATION_BYTES =
         32 + HASH_BYTES + SWARM_SIGNATURE_BYTES, /* size per seat with a declaration */
     SLICE_PLAN_BYTES = 1 + 2 + 8 + 8,            /* size per slice */
@@ -39,11 +39,14 @@ static void pack_members(struct packer *packer, void *object) {
                                    .count = count};
     struct packer_rows misses = {&record->members[0].misses, sizeof record->members[0],
                                  .count = count};
+    struct packer_rows opposed = {&record->members[0].opposed, sizeof record->members[0],
+                                  .count = count};
     struct packer_rows shares = {&record->members[0].share, sizeof record->members[0],
                                  .count = count};
     pack_bytes_column(packer, "members", ids, 0, SWARM_IDENTITY_BYTES);
     pack_u32_column(packer, "sessions", sessions, 0, 4);
     pack_u32_column(packer, "misses", misses, 0, 1);
+    pack_u32_column(packer, "opposed", opposed, 0, 4);
     pack_u32_column(packer, "shares", shares, 0, 4);
 }
 

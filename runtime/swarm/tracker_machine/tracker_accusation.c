@@ -1,6 +1,6 @@
 /* tracker_accusation: what the voters found wrong with a proposal. Each has checked it by itself,
  * so the tracker only counts: more than half of the roster decides. */
-#include "runtime/swarm/tracker_machine/tracker_state.h"
+#include "runtime/swarm/tracker_machine/tracker_accusation.h"
 
 /* The vote of a seat for the current proposal, or NULL. Guests have none. */
 static const struct tracker_vote *find_vote(const struct tracker *tracker, uint32_t seat) {
@@ -136,6 +136,18 @@ bool tracker_is_proposal_refused(const struct tracker *tracker, int64_t now_ms) 
     return refusals > voter_count - quorum && !may_name_liar;
 }
 
+/* The number of other seats that report this one as silent, or as opposed to the others. */
+static uint32_t count_reports(const struct tracker *tracker, uint32_t seat, bool is_opposed) {
+    uint32_t reports = 0;
+    for (uint32_t voter = 0; voter < tracker->record.head.seat_count; voter++) {
+        const struct tracker_vote *vote = voter != seat ? find_vote(tracker, voter) : NULL;
+        reports += vote != NULL && seats_contain(is_opposed ? vote->refusal.opposed_seats
+                                                            : vote->refusal.silent_seats,
+                                                 seat);
+    }
+    return reports;
+}
+
 /* At least half of the other voters must report a seat. More cannot be required: a commit needs
  * the votes of no more members than these and the silent one. */
 uint64_t tracker_find_silent_seats(const struct tracker *tracker) {
@@ -143,15 +155,43 @@ uint64_t tracker_find_silent_seats(const struct tracker *tracker) {
     const uint64_t voters = entry_voting_seats(head);
     uint64_t silent = 0;
     for (uint32_t seat = 0; seat < head->seat_count; seat++) {
-        uint32_t reports = 0;
-        for (uint32_t voter = 0; voter < head->seat_count; voter++) {
-            const struct tracker_vote *vote = find_vote(tracker, voter);
-            reports +=
-                vote != NULL && voter != seat && seats_contain(vote->refusal.silent_seats, seat);
-        }
+        const uint32_t reports = count_reports(tracker, seat, false);
         const uint32_t others = seats_count(voters & ~seat_bit(seat));
         silent |= reports > 0 && 2 * reports >= others ? seat_bit(seat) : 0;
     }
     ASSERT((silent & ~roster_seats(head)) == 0);
     return silent;
+}
+
+/* More than half of the other voters must report a seat, which a minority of the roster is not. The
+ * seat itself does not report, and with four voters a commit may have the votes of only two others:
+ * half of the roster. */
+uint64_t tracker_find_opposed_seats(const struct tracker *tracker) {
+    const struct entry *head = &tracker->record.head;
+    const uint64_t voters = entry_voting_seats(head);
+    uint64_t opposed = 0;
+    for (uint32_t seat = 0; seat < head->seat_count; seat++) {
+        const uint32_t others = seats_count(voters & ~seat_bit(seat));
+        opposed |= 2 * count_reports(tracker, seat, true) > others ? seat_bit(seat) : 0;
+    }
+    ASSERT((opposed & ~roster_seats(head)) == 0);
+    return opposed;
+}
+
+/* With an odd number of voters, the votes of a commit can be that of the opposed member and those
+ * of half of the others. A minority can cause a wait if it has most of the votes so far. */
+bool tracker_is_direction_open(const struct tracker *tracker) {
+    const struct entry *head = &tracker->record.head;
+    const uint64_t voters = entry_voting_seats(head);
+    bool is_open = false;
+    for (uint32_t seat = 0; seat < head->seat_count; seat++) {
+        const uint32_t reports = count_reports(tracker, seat, true);
+        const uint32_t others = seats_count(voters & ~seat_bit(seat));
+        uint32_t votes = 0;
+        for (uint32_t voter = 0; voter < head->seat_count; voter++) {
+            votes += voter != seat && find_vote(tracker, voter) != NULL;
+        }
+        is_open |= 2 * reports > votes && 2 * reports <= others;
+    }
+    return is_open;
 }

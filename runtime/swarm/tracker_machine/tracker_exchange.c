@@ -1,6 +1,6 @@
 /* tracker_exchange: records which seats have which results, recovers lost results, and sends the
  * proposal once no result is missing. */
-#include "runtime/swarm/tracker_machine/tracker_state.h"
+#include "runtime/swarm/tracker_machine/tracker_accusation.h"
 
 enum { GENERAL_FACTOR = 4 }; /* times the close while most owners are as slow: no owner's fault */
 

@@ -127,7 +127,8 @@ void tracker_handle_vote(struct tracker *tracker, uint32_t row, const struct mes
         ASSERT(tracker->proposal.entry.round == tracker->record.head.round);
         const struct tracker_vote vote = {
             .has_arrived = true,
-            .refusal = {.silent_seats = message->ballot.refusal.silent_seats},
+            .refusal = {.silent_seats = message->ballot.refusal.silent_seats,
+                        .opposed_seats = message->ballot.refusal.opposed_seats},
             .root = message->root,
             .hash = message->hash,
             .signature = message->signature};

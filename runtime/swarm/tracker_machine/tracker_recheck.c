@@ -1,4 +1,5 @@
 #include "runtime/swarm/protocol/audit.h"
+#include "runtime/swarm/tracker_machine/tracker_accusation.h"
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
 enum {
@@ -94,7 +95,8 @@ bool tracker_is_recheck_open(struct tracker *tracker, int64_t now_ms) {
         tracker_enter_stage(tracker, STAGE_EXCHANGE, now_ms);
         return true;
     }
-    return recheck->current == RECHECK_DRAWN && waits_for_votes(tracker, now_ms);
+    return (recheck->current == RECHECK_DRAWN || tracker_is_direction_open(tracker)) &&
+           waits_for_votes(tracker, now_ms);
 }
 
 /* An accusation that the others did not confirm has cost them time. */

@@ -37,6 +37,7 @@ void tracker_begin_draft(struct tracker *tracker) {
     tracker->writer.next = tracker->record;
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         tracker->writer.next.members[row].misses = tracker->strikes[row].misses;
+        tracker->writer.next.members[row].opposed = tracker->strikes[row].opposed;
         tracker->writer.next.members[row].share = tracker_slow_share(tracker, row);
     }
 }
@@ -56,6 +57,7 @@ void tracker_draft_session(struct tracker *tracker, uint32_t row, const struct i
     ASSERT(row < SWARM_MEMBERS_MAX && row <= next->member_count);
     if (memcmp(&next->members[row].id, id, sizeof *id) != 0) { /* the row had another member */
         next->members[row].misses = 0;
+        next->members[row].opposed = 0;
         next->members[row].share = 0;
     }
     next->members[row].id = *id;

@@ -1,5 +1,6 @@
 /* tracker_round: when a round opens, gets its table, or is aborted. */
 #include "runtime/swarm/ledger/entry.h"
+#include "runtime/swarm/tracker_machine/tracker_accusation.h"
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
 enum { WAIT_EXCHANGES = 4 }; /* most that late members may delay rounds at once, in exchanges */

@@ -183,7 +183,8 @@ struct tracker_pairs { /* tracker_pairs.c */
 /* The misses of the member in a row; kept when the member restarts. */
 struct tracker_strikes { /* tracker_strikes.c */
     uint32_t misses;     /* last rounds in which others waited for it; bit set: it missed a part */
-    uint32_t clean_rounds;          /* rounds since the last miss */
+    uint32_t opposed;    /* newest commits with its contribution; bit set: it opposed the others */
+    uint32_t clean_rounds;          /* rounds since the last miss, or since it opposed the others */
     uint32_t term;                  /* rounds of its last suspension */
     uint32_t until_round;           /* it has no seat before this round */
     enum suspension_reason due;     /* reason for which it is suspended next; none: it is not */
@@ -377,7 +378,7 @@ void tracker_watch_electors(struct tracker *tracker, int64_t now_ms);
  * tracker_suspend_next    Write the suspension of a member, if one is due.
  * tracker_add_suspension  The suspension is durable.
  * tracker_replay_suspension  The same at a start, for a suspension of the ledger.
- * tracker_restore_member  At a start: restore the misses and the share that the record has. */
+ * tracker_restore_member  At a start: restore what the record has of the row. */
 bool tracker_is_suspended(const struct tracker *tracker, uint32_t row);
 void tracker_clear_strikes(struct tracker *tracker, uint32_t row);
 void tracker_judge_round(struct tracker *tracker);
@@ -467,19 +468,6 @@ void repeats_add_commit(struct tracker_repeats *repeats, const struct round_tabl
 void repeats_replay(struct tracker_repeats *repeats, const struct entry *entry);
 void repeats_clear(struct tracker_repeats *repeats);
 bool repeats_find(const struct tracker_repeats *repeats, const struct hash *root, double norm);
-
-/* Accusations in votes (tracker_accusation.c).
- * tracker_judge_accusations    Suspend the member that more than half of the roster accuses of the
- *                              same lie. Returns true if the round cannot be committed.
- * tracker_is_proposal_refused  Whether the proposal cannot get a quorum, and no more votes can name
- *                              a liar.
- * tracker_wrong_owners         The owners that are replaced for a false statement. None, if no
- *                              other voters are live.
- * tracker_find_silent_seats    The seats whose sketches did not reach half of the other members. */
-bool tracker_judge_accusations(struct tracker *tracker);
-bool tracker_is_proposal_refused(const struct tracker *tracker, int64_t now_ms);
-uint64_t tracker_wrong_owners(const struct tracker *tracker);
-uint64_t tracker_find_silent_seats(const struct tracker *tracker);
 
 /* Proposals and votes (tracker_proposal.c).
  * proposal_swap_slices         Make the proposal use the array `slices` in place of its present

@@ -1,10 +1,14 @@
-/* tracker_strikes: members that miss a part of a round although they are fast enough for it, or
- * whose contribution has no weight, and the rounds for which they then have no seat. */
+/* tracker_strikes: members that miss a part of a round although they are fast enough for it, whose
+ * contribution has no weight, or whose contributions oppose those of the others, and the rounds for
+ * which they then have no seat. */
+#include "runtime/swarm/tracker_machine/tracker_accusation.h"
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
 enum {
     STRIKE_ROUNDS = 3,      /* rounds that are remembered: those in which others waited for it */
     STRIKES_MAX = 2,        /* misses in these rounds that suspend the member */
+    OPPOSED_ROUNDS = 5,     /* commits with its contribution that are remembered, below 32 */
+    OPPOSED_MAX = 3,        /* of these commits, those in which it opposed the others */
     STRIKE_SEATS_MIN = 4,   /* with fewer voters the word of one would be too much */
     STRIKE_GUESTS_MIN = 3,  /* voters from which a guest is judged: it is not one of them */
     TERM_MIN = 8,           /* rounds of the first suspension */
@@ -62,6 +66,12 @@ static enum suspension_reason find_miss(const struct tracker *tracker, uint32_t 
                : SUSPENSION_NONE;
 }
 
+/* Whether a round has so many voters that one of them cannot decide about this seat. */
+static bool has_voters(const struct entry *roster, uint32_t seat) {
+    return entry_voter_count(roster) >=
+           (roster->seats[seat].is_guest == 1 ? STRIKE_GUESTS_MIN : STRIKE_SEATS_MIN);
+}
+
 static void record_round(struct tracker_strikes *strikes, enum suspension_reason missed) {
     bool is_liar = is_false_statement(strikes->due);
     strikes->misses =
@@ -74,6 +84,30 @@ static void record_round(struct tracker_strikes *strikes, enum suspension_reason
     if (missed != SUSPENSION_NONE && seats_count(strikes->misses) >= STRIKES_MAX && !is_liar) {
         strikes->due = missed;
         strikes->misses = 0;
+    }
+}
+
+static void record_direction(struct tracker_strikes *strikes, bool is_opposed) {
+    strikes->opposed = (strikes->opposed << 1 | is_opposed) & ((1U << OPPOSED_ROUNDS) - 1);
+    strikes->clean_rounds = is_opposed ? 0 : strikes->clean_rounds;
+    if (seats_count(strikes->opposed) >= OPPOSED_MAX && strikes->due == SUSPENSION_NONE) {
+        strikes->due = SUSPENSION_OPPOSED;
+        strikes->opposed = 0;
+    }
+}
+
+/* A contribution counts even if its member is disconnected by now. */
+static void judge_directions(struct tracker *tracker) {
+    const struct entry *commit = &tracker->record.head;
+    const uint64_t opposed = tracker_find_opposed_seats(tracker);
+    ASSERT(commit->kind == ENTRY_COMMIT);
+    for (uint32_t seat = 0; seat < commit->seat_count; seat++) {
+        const struct entry_member *member = &commit->members[seat];
+        const int row = tracker->seats.row_of_seat[seat];
+        if (row != NO_SEAT && member->weight > 0 && member->contributed > 0 &&
+            has_voters(commit, seat)) {
+            record_direction(&tracker->strikes[row], seats_contain(opposed, seat));
+        }
     }
 }
 
@@ -95,19 +129,19 @@ void tracker_judge_round(struct tracker *tracker) {
     const struct tracker_record *record = &tracker->record;
     ASSERT(record->head.kind == ENTRY_COMMIT || record->head.kind == ENTRY_ABORT);
     bool has_table = record->table.round == record->head.round && record->table.version > 0;
-    uint32_t voters = entry_voter_count(&record->head);
     if (!has_table) {
         return;
+    }
+    if (record->head.kind == ENTRY_COMMIT) {
+        judge_directions(tracker);
     }
     uint64_t judged = exchange->expected_seats | exchange->undeclared_seats |
                       find_excluded_seats(exchange) | tracker_find_silent_seats(tracker);
     SEATS_EACH(seat, tracker_live_seats(tracker) & judged) {
-        bool is_guest = record->head.seats[seat].is_guest == 1;
-        if (voters < (is_guest ? STRIKE_GUESTS_MIN : STRIKE_SEATS_MIN)) {
-            continue;
+        if (has_voters(&record->head, (uint32_t)seat)) {
+            record_round(&tracker->strikes[tracker->seats.row_of_seat[seat]],
+                         find_miss(tracker, (uint32_t)seat));
         }
-        record_round(&tracker->strikes[tracker->seats.row_of_seat[seat]],
-                     find_miss(tracker, (uint32_t)seat));
     }
 }
 
@@ -165,6 +199,7 @@ void tracker_add_suspension(struct tracker *tracker, const struct entry *entry) 
 void tracker_restore_member(struct tracker *tracker, uint32_t row) {
     ASSERT(row < tracker->record.member_count);
     tracker->strikes[row].misses = tracker->record.members[row].misses;
+    tracker->strikes[row].opposed = tracker->record.members[row].opposed;
     tracker_restore_share(tracker, row, tracker->record.members[row].share);
 }
 

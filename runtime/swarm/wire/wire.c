@@ -115,6 +115,7 @@ static const struct {
     {"reason", HAS_REFUSAL, 4, offsetof(struct message, ballot.refusal.reason)},
     {"suspect", HAS_REFUSAL, 4, offsetof(struct message, ballot.refusal.suspect)},
     {"silent", HAS_REFUSAL, 8, offsetof(struct message, ballot.refusal.silent_seats)},
+    {"opposed", HAS_REFUSAL, 8, offsetof(struct message, ballot.refusal.opposed_seats)},
     {"unreachable", HAS_UNREACHABLE, 8, offsetof(struct message, links.unreachable)},
     {"step_ms", HAS_MEASUREMENTS, 4, offsetof(struct message, measured.step_ms)},
     {"transfer_ms", HAS_MEASUREMENTS, 4, offsetof(struct message, measured.transfer_ms)},
@@ -336,7 +337,8 @@ static const char *fields_error(const struct wire_shape *shape, const struct mes
     }
     if (message->ballot.refusal.reason >= REFUSAL_REASONS ||
         message->ballot.refusal.suspect >= SWARM_MEMBERS_MAX ||
-        wire_has_unknown_seats(shape, message->ballot.refusal.silent_seats)) {
+        wire_has_unknown_seats(shape, message->ballot.refusal.silent_seats |
+                                          message->ballot.refusal.opposed_seats)) {
         return "has a refusal with an unknown reason, or with seat numbers above the swarm's "
                "maximum";
     }

@@ -9,8 +9,8 @@
  *
  *     incarnation, number, start, base, parts, version, poll, ends_training, tokens, samples,
  *     root, seed, recheck, hash, contributors, owner, signature, reason, suspect, silent,
- *     unreachable, step_ms, transfer_ms, round_trip_ms, upload_kib_s, stored, then those of the
- *     kind:
+ *     opposed, unreachable, step_ms, transfer_ms, round_trip_ms, upload_kib_s, stored, then those
+ *     of the kind:
  *     ENTRY    the entry's record (entry.h); of a commit: base, the root before it
  *     PROPOSE  entry, its root zero, and the rows of its results (entry.h); holders {8} of each
  *              slice

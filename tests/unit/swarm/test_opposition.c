@@ -149,6 +149,43 @@ static void honest_members_are_not_found_however_much_they_agree(void **state) {
     scene_end();
 }
 
+/* One member has the opposite of what the others share, times a factor. Found only if the others
+ * agree enough and it opposes them as much: an honest member whose data are unlike theirs does less
+ * of both. */
+static void a_member_is_found_only_beyond_both_bounds(void **state) {
+    (void)state;
+    static const struct {
+        float shared, factor;
+        double agreement[2], part[2]; /* bounds of what the sketches then show */
+        bool is_found;
+    } CASES[] = {
+        {0.72F, -1, {0.4, 0.52}, {0.95, 2}, false},
+        {1, -1, {0.58, 0.7}, {0.95, 2}, true},
+        {2, -0.4F, {0.7, 0.95}, {0.55, 0.77}, false},
+        {2, -0.6F, {0.7, 0.95}, {0.83, 1}, true},
+    };
+    scene_begin(MEMBERS);
+    for (uint32_t c = 0; c < ARRAY_COUNT(CASES); c++) {
+        for (uint64_t round = 0; round < ROUNDS / 6; round++) {
+            make_contributions(round, CASES[c].shared);
+            for (int64_t i = 0; i < COUNT; i++) {
+                scene.values[LIAR][i] =
+                    CASES[c].shared * CASES[c].factor * noise_at(round, MEMBERS, i) +
+                    noise_at(round, LIAR, i);
+            }
+            assert_int_equal(find(round), CASES[c].is_found ? 1 << LIAR : 0);
+            double agreement = 0;
+            for (uint32_t m = 0; m < MEMBERS; m++) {
+                agreement += m == LIAR ? 0 : scene.measures[m].cosine / (MEMBERS - 1);
+            }
+            const double part = -scene.measures[LIAR].cosine / agreement;
+            assert_true(agreement > CASES[c].agreement[0] && agreement < CASES[c].agreement[1]);
+            assert_true(part > CASES[c].part[0] && part < CASES[c].part[1]);
+        }
+    }
+    scene_end();
+}
+
 /* Contributions that add up to zero: one member's is the opposite of the sum of the others, which
  * have all in common. */
 static void unlike_data_at_the_end_of_training_are_not_found(void **state) {
@@ -235,6 +272,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_contribution_with_the_opposite_sign_is_found),
         cmocka_unit_test(honest_members_are_not_found_however_much_they_agree),
+        cmocka_unit_test(a_member_is_found_only_beyond_both_bounds),
         cmocka_unit_test(unlike_data_at_the_end_of_training_are_not_found),
         cmocka_unit_test(a_minority_cannot_make_another_member_seem_opposed),
         cmocka_unit_test(members_without_sketches_or_weight_are_left_out),

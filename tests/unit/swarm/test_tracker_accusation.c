@@ -217,6 +217,80 @@ static void a_member_that_withholds_its_sketches_twice_is_suspended(void **state
     }
 }
 
+/* A round in which these members report the last one as opposed to the others. They vote after the
+ * last one, and the rest votes after them, as far as the tracker waits for it. Returns the number
+ * of votes that it took. */
+static uint32_t commit_with_opposed(uint32_t reporters) {
+    enum { LAST = MEMBERS - 1 };
+    uint32_t votes = 0;
+    play_train();
+    propose();
+    for (uint32_t turn = 0; turn < 3; turn++) {
+        for (uint32_t m = 0; m < MEMBERS && scene.head.kind == ENTRY_OPEN; m++) {
+            const bool reports = (reporters >> m & 1) != 0;
+            if (turn == (m == LAST ? 0U : reports ? 1U : 2U)) {
+                struct message vote = {.kind = MESSAGE_VOTE,
+                                       .round = scene.head.round,
+                                       .number = scene.proposal,
+                                       .root = scene.record.commit.root,
+                                       .hash = hash_of(&scene.proposal, sizeof scene.proposal)};
+                vote.ballot.refusal.opposed_seats = reports ? 1 << LAST : 0;
+                scene_say(m, vote);
+                votes++;
+            }
+        }
+    }
+    assert_int_equal(scene.head.kind, ENTRY_COMMIT);
+    return votes;
+}
+
+/* Returns the number of rounds after which the last member is suspended, 0: it is not. In the
+ * rounds with a set bit, these members report it as opposed. */
+static int play_opposed(uint32_t rounds, uint32_t reporters) {
+    scene_begin(0, MEMBERS);
+    play_evenly();
+    for (int i = 1; i <= 24; i++) {
+        (void)commit_with_opposed((rounds >> (i - 1) & 1) != 0 ? reporters : 0);
+        scene_beat(scene.head.round, 0);
+        if (scene.suspension.kind == ENTRY_SUSPEND) {
+            assert_int_equal(scene.suspension.suspension.id.bytes[0], MEMBERS);
+            assert_int_equal(scene.suspension.suspension.reason, SUSPENSION_OPPOSED);
+            return i;
+        }
+    }
+    return 0;
+}
+
+static void three_of_five_opposed_contributions_suspend(void **state) {
+    (void)state;
+    enum { MOST = 0x7, ALL = 0xf };
+    assert_int_equal(play_opposed(0x7, MOST), 3);
+    assert_int_equal(play_opposed(0x19, ALL), 5);
+    assert_int_equal(play_opposed(0x54, MOST), 7);
+    assert_int_equal(play_opposed(0x29, ALL), 0);
+    assert_int_equal(play_opposed(0xC63, MOST), 0);
+}
+
+/* Two of five report it in each round, whoever else votes. */
+static void a_minority_cannot_have_a_member_suspended_as_opposed(void **state) {
+    (void)state;
+    for (uint32_t first = 0; first < 3; first++) {
+        assert_int_equal(play_opposed(UINT32_MAX, 1U << first | 8), 0);
+    }
+    assert_int_equal(play_opposed(UINT32_MAX, 0x3 | 1 << (MEMBERS - 1)), 0); /* nor with itself */
+}
+
+/* Three votes are a quorum: those of the last member and of two others. */
+static void the_tracker_waits_for_votes_that_decide_who_is_opposed(void **state) {
+    (void)state;
+    scene_begin(0, MEMBERS);
+    play_evenly();
+    assert_int_equal(commit_with_opposed(0), 3);
+    assert_int_equal(commit_with_opposed(0x1), 3); /* one of two is not most of them */
+    assert_int_equal(commit_with_opposed(0x3), MEMBERS);
+    assert_int_equal(commit_with_opposed(0x7), 4);
+}
+
 static int free_scene(void **state) {
     (void)state;
     scene_free();
@@ -230,6 +304,9 @@ int main(void) {
         cmocka_unit_test(accusations_of_a_minority_name_nobody),
         cmocka_unit_test(accusations_that_fit_no_result_name_nobody),
         cmocka_unit_test(the_tracker_waits_for_votes_that_may_name_a_liar),
+        cmocka_unit_test(three_of_five_opposed_contributions_suspend),
+        cmocka_unit_test(a_minority_cannot_have_a_member_suspended_as_opposed),
+        cmocka_unit_test(the_tracker_waits_for_votes_that_decide_who_is_opposed),
         cmocka_unit_test(a_member_that_withholds_its_sketches_twice_is_suspended),
     };
     return cmocka_run_group_tests(tests, NULL, free_scene);

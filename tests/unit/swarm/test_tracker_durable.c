@@ -93,6 +93,7 @@ static enum write_outcome write_record(struct rig *rig, bool appends) {
 static void add_member(struct tracker_record *record, uint8_t number) {
     record->members[record->member_count].id.bytes[0] = number;
     record->members[record->member_count].misses = number & 7U;
+    record->members[record->member_count].opposed = 0x51U * number;
     record->members[record->member_count].share = 100U * number;
     record->members[record->member_count++].session = record->next_session++;
 }

@@ -260,6 +260,7 @@ static void make_vote(struct wire_fixture *fixture, const struct key_pairs *keys
     message->hash = draw_hash(fixture);
     message->contributors = seats(fixture, fill);
     message->ballot.refusal.silent_seats = seats(fixture, fill);
+    message->ballot.refusal.opposed_seats = seats(fixture, fill);
     if (draw(fixture) % 3 == 0) {
         struct message result = *message;
         uint32_t suspect = (uint32_t)draw(fixture) % fixture->shape.members_max;
