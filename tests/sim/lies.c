@@ -39,6 +39,12 @@ static const char *const NAMES[HOSTILITIES] = {
     [HOSTILE_CLAIM] = "claim",
     [HOSTILE_IDLE] = "idle",
     [HOSTILE_TOGGLE] = "toggle",
+    [HOSTILE_FAIL_3] = "fail/3",
+    [HOSTILE_FAIL_4] = "fail/4",
+    [HOSTILE_FAIL_5] = "fail/5",
+    [HOSTILE_LOST_3] = "lost/3",
+    [HOSTILE_LOST_4] = "lost/4",
+    [HOSTILE_LOST_5] = "lost/5",
     [HOSTILE_WITHDRAW] = "withdraw",
     [HOSTILE_VOTE] = "vote",
     [HOSTILE_LINKS] = "links",
@@ -178,11 +184,32 @@ void lie_bytes(const struct world *world, uint32_t index, uint32_t to, struct co
 
 /* ---- times ---- */
 
+/* Whether a member that is faulty in every third, fourth or fifth round is faulty now. */
+static bool is_faulty_round(const struct world *world, enum hostility hostility,
+                            enum hostility every_third) {
+    const uint32_t rounds = 3 + (uint32_t)(hostility - every_third);
+    return hostility >= every_third && rounds <= 5 &&
+           world->stores[0].record.head.round % rounds == 0;
+}
+
+/* Whether a member sums nothing and sends no results now. */
+static bool is_idle(const struct world *world, enum hostility hostility) {
+    return hostility == HOSTILE_IDLE || hostility == HOSTILE_TOGGLE ||
+           is_faulty_round(world, hostility, HOSTILE_FAIL_3);
+}
+
+static bool is_in_exchange(const struct world *world) {
+    const struct tracker_record *record = &world->stores[0].record;
+    return record->head.kind == ENTRY_OPEN && record->table.round == record->head.round &&
+           record->table.version > 0;
+}
+
 bool lie_withholds(const struct world *world, uint32_t index, const struct message *message) {
     enum hostility hostility = world->nodes[index].hostility;
-    bool is_silent_owner = hostility == HOSTILE_MUTE || hostility == HOSTILE_CLAIM ||
-                           hostility == HOSTILE_IDLE || hostility == HOSTILE_TOGGLE;
-    return (is_silent_owner && message->kind == MESSAGE_RESULT) ||
+    bool is_silent_owner =
+        hostility == HOSTILE_MUTE || hostility == HOSTILE_CLAIM || is_idle(world, hostility);
+    bool is_lost = is_faulty_round(world, hostility, HOSTILE_LOST_3) && is_in_exchange(world);
+    return is_lost || (is_silent_owner && message->kind == MESSAGE_RESULT) ||
            (hostility == HOSTILE_HIDE && message->kind == MESSAGE_SKETCHES) ||
            (hostility == HOSTILE_WITHHOLD && message->kind == MESSAGE_CONTRIBUTION);
 }
@@ -235,8 +262,7 @@ static void lie_about_slices(struct world *world, uint32_t index, struct slice_r
             claim_result(world, &rows[s], s);
         } else if (hostility == HOSTILE_WITHDRAW && number % 2 == 0) {
             rows[s] = (struct slice_report){.epoch = rows[s].epoch, .changed = rows[s].changed};
-        } else if ((hostility == HOSTILE_IDLE || hostility == HOSTILE_TOGGLE) &&
-                   is_owner(world, index, s)) {
+        } else if (is_idle(world, hostility) && is_owner(world, index, s)) {
             hide_result(&rows[s]);
             rows[s].received_seats ^= hostility == HOSTILE_TOGGLE ? number % 2 : 0;
         }

@@ -159,6 +159,22 @@ static bool check_long_steps(struct world *world, uint32_t members) {
     return is_good;
 }
 
+/* A member that fails as an owner, or is lost, in every third, fourth or fifth round is suspended
+ * late or never: it owns less, or is not waited for. Its first failures are a large part of a
+ * shorter run. */
+static bool check_recurrent_failures(struct world *world, uint32_t members) {
+    static const char *const FAILURES[] = {"fail/3", "fail/4", "fail/5",
+                                           "lost/3", "lost/4", "lost/5"};
+    struct rate_run run = {.members = members, .faulty = 1, .rounds = ROUNDS_LONG / 2};
+    struct rate_pair pair;
+    bool is_good = rate_run_clean(world, &run, &pair);
+    for (size_t i = 0; i < ARRAY_COUNT(FAILURES); i++) {
+        ASSERT(rate_find_case(FAILURES[i], &run.fault));
+        is_good &= check_case(world, FAILURES[i], &run, &pair);
+    }
+    return is_good;
+}
+
 /* One of eight that lies about its values is suspended within three rounds. */
 static bool check_values(struct world *world) {
     static const char *const LIES[] = {"nan", "huge", "scaled", "replay", "zeros"};
@@ -439,6 +455,8 @@ int main(int argc, char **argv) {
     is_good &= check_long_steps(world, MEMBERS / 2);
     is_good &= check_cases(world, 1);
     is_good &= check_cases(world, 2);
+    is_good &= check_recurrent_failures(world, MEMBERS);
+    is_good &= check_recurrent_failures(world, MEMBERS / 2);
     is_good &= check_values(world);
     is_good &= check_restarts(world);
     is_good &= check_swap(world);

@@ -105,6 +105,12 @@ enum hostility {
     HOSTILE_CLAIM,    /* claims to have all results, and sends none */
     HOSTILE_IDLE,     /* never sums the slices that it owns */
     HOSTILE_TOGGLE,   /* the same, while one bit of its reports changes all the time */
+    HOSTILE_FAIL_3,   /* does not sum the slices that it owns in every third round */
+    HOSTILE_FAIL_4,   /* in every fourth round */
+    HOSTILE_FAIL_5,   /* in every fifth round */
+    HOSTILE_LOST_3,   /* sends nothing in the exchange of every third round */
+    HOSTILE_LOST_4,   /* of every fourth round */
+    HOSTILE_LOST_5,   /* of every fifth round */
     HOSTILE_WITHDRAW, /* withdraws in every second report what it reported before */
     /* Claims. */
     HOSTILE_VOTE,      /* votes for a root that is not the entry's */

@@ -1,7 +1,6 @@
 /* tracker_speed: how fast each member is, as the tracker and the other members observe it, and the
  * share of the work of a round that follows from it. A member's own speed decides how much it is
- * given, and never how long the others wait: their deadlines follow from the lower median of all
- * voters' times, which a minority cannot raise above the times of the others. */
+ * given, and never how long the others wait. */
 #include "base/statistics.h"
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
@@ -12,11 +11,10 @@ enum {
     RETRY_ROUNDS_MAX = 512,  /* most of these rounds */
     RETRY_FACTOR = 4,        /* so much longer, if it delivers less than half of a full share */
     OWNER_CLEAN_ROUNDS = 64, /* exchanges in time that halve an owner's next term without slices */
-    LOSS_ROUNDS = 8,         /* a member that is lost twice in so many is not reliable */
+    LOSS_ROUNDS = 8,         /* a member that is lost or fails twice in so many is unreliable */
     LOSS_PART = 8,           /* of the slices: what it contributes to when it returns */
     OWNER_MEDIAN = 1000,     /* value of SPEED_OWNER of an owner with the median time */
     RATE_MIN_HEARTBEATS = 4, /* a shorter transfer does not measure an upload rate */
-    AGED_EXCHANGES_MAX = 16, /* the times are then 18 hours at least: above all maxima */
 };
 
 static void add_value(struct speed_history *history, uint32_t value) {
@@ -36,79 +34,6 @@ static uint32_t recent_value(const struct speed_history *history) {
 uint32_t tracker_recent_time(const struct tracker_speed *speed, enum speed_kind kind) {
     ASSERT(kind < SPEED_KINDS);
     return recent_value(&speed->times[kind]);
-}
-
-/* The lower median of the recent values of all voters that have any; UINT32_MAX if none has. */
-static uint32_t usual_value(const struct tracker *tracker, enum speed_kind kind) {
-    int64_t values[SWARM_MEMBERS_MAX];
-    int count = 0;
-    for (uint32_t row = 0; row < tracker->record.member_count; row++) {
-        const struct speed_history *history = &tracker->speeds[row].times[kind];
-        if (history->count > 0 && !tracker->members[row].is_silent &&
-            !tracker_is_guest(tracker, row)) {
-            values[count++] = recent_value(history);
-        }
-    }
-    return count == 0 ? UINT32_MAX : (uint32_t)sorted_value_i64(values, count, (count - 1) / 2);
-}
-
-static int collect_trips(const struct tracker *tracker, int64_t values[SWARM_MEMBERS_MAX]) {
-    int count = 0;
-    for (uint32_t row = 0; row < tracker->record.member_count; row++) {
-        uint32_t trip_ms = tracker->members[row].report.measured.round_trip_ms;
-        if (!tracker->members[row].is_silent && trip_ms > 0 && !tracker_is_guest(tracker, row)) {
-            values[count++] = trip_ms;
-        }
-    }
-    return count;
-}
-
-/* The 0.9 quantile of the reported round trips, but at most twice their lower median: members that
- * report long ones cannot make all heartbeats slow. */
-static uint32_t usual_round_trip_ms(const struct tracker *tracker) {
-    int64_t values[SWARM_MEMBERS_MAX];
-    int count = collect_trips(tracker, values);
-    if (count == 0) {
-        return tracker->settings.times.round_trip_ms;
-    }
-    int64_t median_ms = sorted_value_i64(values, count, (count - 1) / 2);
-    int64_t high_ms = sorted_value_i64(values, count, (9 * count + 9) / 10 - 1);
-    return (uint32_t)(high_ms < 2 * median_ms ? high_ms : 2 * median_ms);
-}
-
-/* The usual time of a part of the round; that of the settings if no time is known. Rounds that were
- * aborted for their age had deadlines that are too short for what members can do now, so each of
- * them doubles the time. */
-static uint32_t derive_time(struct tracker *tracker, enum speed_kind kind, uint32_t assumed_ms) {
-    struct tracker_deadlines *deadlines = &tracker->deadlines;
-    uint64_t time_ms = usual_value(tracker, kind);
-    deadlines->is_assumed[kind] = time_ms == UINT32_MAX;
-    time_ms = deadlines->is_assumed[kind] ? assumed_ms : time_ms;
-    time_ms <<= kind == SPEED_TRAIN ? 0 : deadlines->aged_exchanges;
-    return time_ms < UINT32_MAX ? (uint32_t)time_ms : UINT32_MAX;
-}
-
-void tracker_derive_timing(struct tracker *tracker) {
-    const struct timing_times *assumed = &tracker->settings.times;
-    struct timing_times *times = &tracker->deadlines.times;
-    times->train_ms = derive_time(tracker, SPEED_TRAIN, assumed->train_ms);
-    times->contribution_ms = derive_time(tracker, SPEED_CONTRIBUTION, assumed->contribution_ms);
-    times->result_ms = derive_time(tracker, SPEED_RESULT, assumed->result_ms);
-    times->apply_ms = derive_time(tracker, SPEED_APPLY, assumed->apply_ms);
-    times->round_trip_ms = usual_round_trip_ms(tracker);
-    tracker->deadlines.timing = timing_derive(times, tracker->settings.training.patience);
-}
-
-void tracker_count_aged_exchange(struct tracker *tracker) {
-    uint32_t *rounds = &tracker->deadlines.aged_exchanges;
-    *rounds += *rounds < AGED_EXCHANGES_MAX;
-}
-
-/* The longest time at which a member still counts as being as fast as the others. */
-static uint64_t usual_limit_ms(const struct tracker *tracker, uint32_t usual_ms) {
-    const struct tracker_deadlines *deadlines = &tracker->deadlines;
-    return (uint64_t)(tracker->settings.training.patience * usual_ms) +
-           timing_slack_ms(&deadlines->timing, deadlines->times.round_trip_ms);
 }
 
 void tracker_clear_speed(struct tracker *tracker, uint32_t row) {
@@ -150,7 +75,7 @@ uint64_t tracker_samples_of_row(const struct tracker *tracker, uint32_t row) {
     uint64_t step = full / (settings->training.steps > 0 ? settings->training.steps : 1);
     uint32_t own_ms = recent_value(&tracker->speeds[row].times[SPEED_TRAIN]);
     uint32_t usual_ms = tracker->deadlines.times.train_ms;
-    if (own_ms <= usual_limit_ms(tracker, usual_ms)) {
+    if (own_ms <= tracker_usual_limit_ms(tracker, usual_ms)) {
         return full;
     }
     step = step > 0 ? step : 1;
@@ -189,7 +114,7 @@ static bool is_slow_trainer(const struct tracker *tracker, uint32_t row) {
     uint64_t own_ms = recent_value(&tracker->speeds[row].times[SPEED_TRAIN]);
     uint32_t usual_ms = tracker->deadlines.times.train_ms;
     return seats > 2 && own_ms > UINT64_C(2) * usual_ms &&
-           own_ms > usual_limit_ms(tracker, usual_ms) &&
+           own_ms > tracker_usual_limit_ms(tracker, usual_ms) &&
            own_ms * (seats - 1) > usual_ms * seats * (seats - 2);
 }
 
@@ -212,7 +137,7 @@ static bool is_owner_in_time(const struct tracker *tracker, const struct tracker
     const struct speed_history *times = &speed->times[SPEED_OWNER];
     uint32_t usual_ms = tracker->deadlines.times.result_ms;
     uint64_t own_ms = (uint64_t)recent_value(times) * usual_ms / OWNER_MEDIAN;
-    return times->count < JUDGED_ROUNDS || own_ms <= usual_limit_ms(tracker, usual_ms);
+    return times->count < JUDGED_ROUNDS || own_ms <= tracker_usual_limit_ms(tracker, usual_ms);
 }
 
 /* A slow owner delays every slice that it owns, so it owns none, and none on trial. */
@@ -380,7 +305,8 @@ static bool is_retry_due(const struct tracker *tracker, const struct tracker_spe
 static void update_share(struct tracker *tracker, uint32_t seat,
                          const struct seat_delivery *delivery) {
     struct tracker_speed *speed = &tracker->speeds[tracker->seats.row_of_seat[seat]];
-    uint64_t limit_ms = usual_limit_ms(tracker, usual_value(tracker, SPEED_CONTRIBUTION));
+    uint64_t limit_ms =
+        tracker_usual_limit_ms(tracker, tracker_usual_time(tracker, SPEED_CONTRIBUTION));
     bool is_slow = speed->is_slow;
     const struct speed_history *times = &speed->times[SPEED_CONTRIBUTION];
     uint32_t time_ms = is_slow                         ? awaited_time(tracker, seat)
@@ -408,19 +334,41 @@ static void forget_exchanges(struct tracker *tracker) {
     }
 }
 
+static bool is_recent(uint32_t earlier_round, uint32_t round) {
+    return earlier_round > 0 && round <= earlier_round + LOSS_ROUNDS;
+}
+
+/* An owner that is replaced costs the others a close. One that failed twice in a few rounds owns
+ * nothing for its term, and so does one that fails again after a term, unless it is suspended. */
+static void observe_failed_owners(struct tracker *tracker) {
+    const struct entry *commit = &tracker->record.head;
+    SEATS_EACH(seat, tracker->exchange.failed_owners & roster_seats(commit)) {
+        const uint32_t row = tracker_find_row(tracker, &commit->seats[seat].id);
+        if (row == ROW_NONE || tracker->strikes[row].due != SUSPENSION_NONE) {
+            continue;
+        }
+        struct tracker_speed *speed = &tracker->speeds[row];
+        if (speed->owner_term > 0 || is_recent(speed->failed_round, commit->round)) {
+            speed->times[SPEED_OWNER] = (struct speed_history){
+                .count = JUDGED_ROUNDS, .values = {UINT32_MAX, UINT32_MAX, UINT32_MAX}};
+            speed->rounds_without_slices = 0;
+            judge_owner(speed, false);
+        }
+        speed->failed_round = commit->round;
+    }
+}
+
 /* A member that was lost in two of a few exchanges, each of which waited for its silence to end, is
  * not waited for until it has delivered in time. */
 static void observe_losses(struct tracker *tracker) {
     const struct entry *commit = &tracker->record.head;
     SEATS_EACH(seat, tracker->exchange.lost_seats & roster_seats(commit)) {
-        uint32_t row = tracker_find_row(tracker, &commit->seats[seat].id);
+        const uint32_t row = tracker_find_row(tracker, &commit->seats[seat].id);
         if (row == ROW_NONE) {
             continue;
         }
         struct tracker_speed *speed = &tracker->speeds[row];
-        bool is_repeated =
-            speed->lost_round > 0 && commit->round <= speed->lost_round + LOSS_ROUNDS;
-        if (is_repeated) {
+        if (is_recent(speed->lost_round, commit->round)) {
             slow_down(tracker, speed, SHARE_FULL / LOSS_PART);
         }
         speed->lost_round = commit->round;
@@ -429,9 +377,8 @@ static void observe_losses(struct tracker *tracker) {
 
 void tracker_observe_exchange(struct tracker *tracker) {
     ASSERT(tracker->record.head.kind == ENTRY_COMMIT);
-    if (tracker->deadlines.aged_exchanges > 0) {
+    if (tracker_end_aged_exchanges(tracker)) {
         forget_exchanges(tracker);
-        tracker->deadlines.aged_exchanges = 0;
     }
     uint64_t seats = 0;
     for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
@@ -444,6 +391,7 @@ void tracker_observe_exchange(struct tracker *tracker) {
     SEATS_EACH(seat, seats) {
         update_share(tracker, (uint32_t)seat, &tracker->exchange.deliveries[seat]);
     }
+    observe_failed_owners(tracker);
     observe_losses(tracker);
 }
 
@@ -476,5 +424,6 @@ void tracker_observe_apply(struct tracker *tracker, uint32_t row, int64_t now_ms
 bool tracker_applies_in_time(const struct tracker *tracker, uint32_t row) {
     const struct speed_history *times = &tracker->speeds[row].times[SPEED_APPLY];
     return times->count < JUDGED_ROUNDS ||
-           recent_value(times) <= usual_limit_ms(tracker, tracker->deadlines.times.apply_ms);
+           recent_value(times) <=
+               tracker_usual_limit_ms(tracker, tracker->deadlines.times.apply_ms);
 }

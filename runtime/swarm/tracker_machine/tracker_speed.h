@@ -21,7 +21,7 @@ enum speed_kind {
     SPEED_KINDS         /* number of kinds */
 };
 
-struct tracker_deadlines {        /* tracker_speed.c */
+struct tracker_deadlines {        /* tracker_deadlines.c */
     struct swarm_timing timing;   /* current deadlines */
     struct timing_times times;    /* observed times from which `timing` was derived */
     bool is_assumed[SPEED_KINDS]; /* no member's time is known: `times` has that of the settings */
@@ -51,6 +51,7 @@ struct tracker_speed { /* tracker_speed.c */
     uint32_t owner_term;            /* after so many, it may own slices again if it was slow */
     uint32_t owner_rounds_in_time;  /* exchanges in which it owned slices since it was slow */
     uint32_t lost_round;            /* last round in which it was lost in the exchange; 0: none */
+    uint32_t failed_round;          /* last round in which it was replaced as an owner; 0: none */
     uint32_t slow_rounds;           /* exchanges since the member became slow */
     uint32_t retry_rounds;          /* after this many, owners wait for the member again */
     bool is_slow;                   /* owners do not wait for the member's contributions */
@@ -59,9 +60,21 @@ struct tracker_speed { /* tracker_speed.c */
     bool is_applying;               /* it was in the newest commit, and has not applied it */
 };
 
-/* Speeds, shares and deadlines (tracker_speed.c).
- * tracker_derive_timing      Derive the deadlines from the usual times.
+/* Deadlines (tracker_deadlines.c).
+ * tracker_derive_timing       Derive the deadlines from the usual times.
+ * tracker_usual_time          The lower median of the recent times of all voters that have any;
+ *                             UINT32_MAX: none has.
+ * tracker_usual_limit_ms      The longest time at which a member still counts as being as fast as
+ *                             the others, whose usual time is given.
  * tracker_count_aged_exchange The open round is aborted because it is too old.
+ * tracker_end_aged_exchanges  A commit: forget these rounds. Returns whether there were any. */
+void tracker_derive_timing(struct tracker *tracker);
+uint32_t tracker_usual_time(const struct tracker *tracker, enum speed_kind kind);
+uint64_t tracker_usual_limit_ms(const struct tracker *tracker, uint32_t usual_ms);
+void tracker_count_aged_exchange(struct tracker *tracker);
+bool tracker_end_aged_exchanges(struct tracker *tracker);
+
+/* Speeds and shares (tracker_speed.c).
  * tracker_clear_speed        Forget the speed of a row, which gets another member.
  * tracker_slow_share         The share of a slow row, of SHARE_FULL; 0: it is not slow.
  * tracker_restore_share      At a start: the share that it had.
@@ -80,8 +93,6 @@ struct tracker_speed { /* tracker_speed.c */
  * tracker_recent_time        The recent time of a row; 0: it has none.
  * tracker_upload_rate        The upload rate of a row, seen by the receivers; 0: not known.
  * tracker_is_optional        Whether a slow row contributes to this slice in the open round. */
-void tracker_derive_timing(struct tracker *tracker);
-void tracker_count_aged_exchange(struct tracker *tracker);
 void tracker_clear_speed(struct tracker *tracker, uint32_t row);
 void tracker_mark_slow(struct tracker *tracker, uint32_t row);
 uint32_t tracker_slow_share(const struct tracker *tracker, uint32_t row);

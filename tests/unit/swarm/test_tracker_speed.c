@@ -127,6 +127,30 @@ static void an_owner_that_is_late_in_most_rounds_owns_nothing_for_some(void **st
     }
 }
 
+/* It fails in every fourth round in which it owns slices: too seldom for a suspension. From the
+ * second failure on it owns nothing for eight rounds, then for twice as many each time. */
+static void an_owner_that_fails_now_and_then_owns_nothing_for_some_rounds(void **state) {
+    (void)state;
+    scene_begin(0, MEMBERS);
+    play_evenly();
+    uint32_t owned = 0, failures = 0, rounds_without = 0;
+    for (int i = 0; i < 50; i++) {
+        play.silent_owners = owned % 4 == 3 ? 1 << SLOW : 0;
+        play_round();
+        if (play_owned(SLOW) == 0) {
+            rounds_without++;
+            continue;
+        }
+        const uint32_t term = failures < 2 ? 0 : 8U << (failures - 2);
+        assert_true(rounds_without >= (owned % 4 == 0 ? term : 0));
+        assert_true(rounds_without <= (owned % 4 == 0 ? term + 1 : 0));
+        failures += play.silent_owners != 0;
+        owned++;
+        rounds_without = 0;
+    }
+    assert_in_range(failures, 3, 4);
+}
+
 /* A contributor delays all owners but itself, and then disconnects. */
 static void a_late_contributor_makes_no_owner_slow(void **state) {
     (void)state;
@@ -329,6 +353,7 @@ int main(void) {
         cmocka_unit_test(a_slow_trainer_is_given_what_it_can_train),
         cmocka_unit_test(a_step_that_is_longer_than_the_training_of_others_is_not_awaited),
         cmocka_unit_test(an_owner_that_is_late_in_most_rounds_owns_nothing_for_some),
+        cmocka_unit_test(an_owner_that_fails_now_and_then_owns_nothing_for_some_rounds),
         cmocka_unit_test(a_late_contributor_makes_no_owner_slow),
         cmocka_unit_test(a_slow_uplink_is_asked_for_what_it_can_send),
         cmocka_unit_test(a_member_that_sends_nothing_is_dropped_from_all_slices_at_the_close),
