@@ -9,12 +9,12 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "floats are hashed as they are in memory, which must be little-endian");
 
 enum {
-    LEAVES_PER_RANDOM_PART = 1, /* leaves hashed at a time if parameters are random */
-    /* more leaves, because each part reads the file headers again */
-    LEAVES_PER_LOADED_PART = 64 /* leaves hashed at a time if parameters are loaded */
+    LEAVES_PER_RANDOM_PART = 1, /* leaves per part if the parameters are random */
+    /* More leaves per part, because each part reads the file headers again. */
+    LEAVES_PER_LOADED_PART = 64 /* leaves per part if the parameters are loaded */
 };
 
-/* The computation of the root. The part that is hashed next is elements [first_element,
+/* The computation of the root, part by part. The current part is elements [first_element,
  * first_element + element_count) of the flat parameter space. */
 struct genesis { /* computation of the root of the initial state */
     const struct settings *settings;

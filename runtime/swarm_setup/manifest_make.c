@@ -6,7 +6,7 @@
 #include "runtime/settings/model_config.h"
 #include "runtime/swarm_setup/genesis.h"
 
-enum { SHOWN_LINE_BYTES = 160 }; /* longest part of a line that a message shows */
+enum { SHOWN_LINE_BYTES = 160 }; /* number of characters of a line that a message shows */
 
 static enum status read_model(struct manifest_draft *draft, struct region *region,
                               struct fault *fault) {
@@ -50,7 +50,8 @@ enum status manifest_draft_read(const char *path, const char *const *overrides, 
     TRY(check_outer_keys(&read->settings, fault));
     TRY(read_model(read, region, fault));
     TRY(swarm_settings_check(&read->settings,
-                             fault)); /* with the types that the model determines */
+                             /* completes the settings with the element types of the model */
+                             fault));
     TRY(swarm_terms_of(NULL, &read->settings, &read->blueprint, &read->terms, fault));
     read->run_text = write_shared_keys(&read->settings, region);
     *draft = *read;
@@ -93,7 +94,7 @@ static int shown_line_length(const char *line) {
     return length < SHOWN_LINE_BYTES ? (int)length : SHOWN_LINE_BYTES;
 }
 
-/* Compares two lists of "key: value" lines. Both list the same keys in the same order, unless
+/* Compares two texts of "key: value" lines. They have the same keys in the same order, unless
  * different versions of this program wrote them. */
 static enum status compare_keys(const char *current, const char *earlier, const char *subject,
                                 struct fault *fault) {

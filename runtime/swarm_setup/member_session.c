@@ -30,8 +30,8 @@ static enum status find_weights(struct session *session, struct fault *fault) {
     return OK;
 }
 
-/* Several ranks on GPUs would have to gather their masters into pinned memory, which no collective
- * supports. */
+/* Rejects members of several ranks on GPUs: they would have to gather their masters into pinned
+ * memory, which no collective supports. */
 static enum status check_ranks(const struct session *session, struct fault *fault) {
     if (session_rank_count(session) == 1 || session->target->kind == TARGET_CPU) {
         return OK;
@@ -45,8 +45,8 @@ static enum status check_ranks(const struct session *session, struct fault *faul
 
 /* ---- memory ---- */
 
-/* All ranks have the same plan, but only rank 0 uses the swarm's extents (`bytes`). The machine
- * therefore needs these bytes only once: this raises the capacity of a rank's share accordingly. */
+/* Raises the capacity that each rank may plan with. All ranks have the same plan, but only rank
+ * 0 uses the swarm's extents, so the machine needs their `bytes` only once. */
 static void count_swarm_bytes_once(struct session *session, uint64_t bytes) {
     uint64_t ranks = (uint64_t)session_local_rank_count(session);
     if (ranks == 1) {
@@ -83,8 +83,8 @@ static void add_swarm_memory(struct session *session, const struct swarm_terms *
 
 /* ---- disk ---- */
 
-/* Size of the two entries of a round, OPEN and COMMIT, when every seat is taken and no samples are
- * returned. */
+/* Returns the size of the OPEN and COMMIT of a round in which every seat is taken and no samples
+ * are returned. */
 static uint64_t round_ledger_bytes(const struct swarm_terms *terms) {
     uint64_t seats = terms->shape.members_max;
     uint64_t open = ENTRY_FIXED_BYTES_MAX + seats * ENTRY_SEAT_BYTES + ENTRY_SIGNATURE_BYTES;
@@ -92,8 +92,9 @@ static uint64_t round_ledger_bytes(const struct swarm_terms *terms) {
            seats * (ENTRY_SEAT_BYTES + ENTRY_MEMBER_BYTES + ENTRY_SIGNATURE_BYTES);
 }
 
-/* Disk space for the swarm. A member stores the encoded results of the rounds since its newest
- * snapshot, of the open round, and of the rounds that other members may replay. */
+/* Returns the disk space that a member needs for the swarm: for the encoded results of the
+ * rounds since its newest snapshot, of the open round, and of the rounds that other members may
+ * replay. */
 static struct planned_disk_use swarm_disk_use(const struct settings *settings,
                                               const struct swarm_terms *terms) {
     const struct replica_memory memory = replica_memory_of(&terms->shape);
@@ -120,7 +121,8 @@ static enum status read_settings(struct session *session, const struct swarm_mem
     if (settings->model != NULL) {
         return find_weights(session, fault);
     }
-    settings->model = session->blueprint.model_type; /* the manifest has no path of the model */
+    /* used in place of a path, because the manifest has no path of the model */
+    settings->model = session->blueprint.model_type;
     return OK;
 }
 

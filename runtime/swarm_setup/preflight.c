@@ -7,7 +7,8 @@
 
 static const double DAY_S = 86400;
 
-/* The lower of a measured rate and a limit. 0 means unknown, and the other value is then used. */
+/* Returns the lower of a measured rate and a limit. If one of them is 0, which means unknown,
+ * returns the other. */
 static double effective_rate(double measured, uint64_t limit) {
     double limited = (double)limit;
     if (measured <= 0 || limited <= 0) {
@@ -45,7 +46,8 @@ static void fill_times(struct fit_report *report) {
     report->down_bytes_per_day = (double)exchange->down_bytes * DAY_S / report->round_s;
 }
 
-/* Size of the resident extents for the swarm: in `space`, or in all spaces if `all` is true. */
+/* Returns the size of the resident extents for the swarm, in `space` or, if `all` is true, in
+ * all spaces. */
 static uint64_t swarm_bytes_in(const struct session *session, enum space space, bool all) {
     uint64_t bytes = 0;
     for (int i = 0; i < session->resident_count; i++) {
@@ -75,7 +77,7 @@ static void fill_spaces(struct fit_report *report) {
     }
 }
 
-/* Checks memory first. Disk space is checked only if memory suffices. */
+/* Sets report->misfit. Checks memory first, and disk space only if the memory suffices. */
 static enum status fill_misfit(struct fit_report *report, struct fault *fault) {
     const struct session *session = report->session;
     enum status fits = session->misfit.status;

@@ -28,9 +28,9 @@ struct fit_space {           /* memory of one kind that the member needs and has
  *       every other member, E/members (members - 1)
  * down  as many bytes as up */
 struct fit_exchange {
-    int members;                   /* number of members in the exchange, which all vote */
+    int members;                   /* number of members in the exchange, all of which are voters */
     uint64_t up_bytes, down_bytes; /* bytes that a member sends and receives */
-    /* Probability that audits find an owner that lies about its own part of its sums. */
+    /* Probability that audits find an owner that signs false sums, in one round and in ten. */
     double found_in_round, found_in_10_rounds;
 };
 
@@ -38,7 +38,7 @@ struct fit_report { /* whether and how fast this machine can be a member */
     const struct session *session;
     const struct swarm_terms *terms;
     struct fit_link link;                 /* measured connection to the swarm */
-    struct fit_space spaces[SPACE_COUNT]; /* [space_count]: needs of each kind of memory */
+    struct fit_space spaces[SPACE_COUNT]; /* [space_count]: needed and available bytes */
     int space_count;                      /* number of kinds of memory */
     struct disk_budget disk;              /* needed and available disk space */
     struct fit_exchange exchange;         /* traffic of one exchange */
@@ -49,9 +49,9 @@ struct fit_report { /* whether and how fast this machine can be a member */
     uint64_t join_bytes;               /* size of the outer state, which a joiner receives */
     double tenth_of_round_bytes_per_s; /* rate at which the exchange takes 1/10 of a round */
     double up_bytes_per_day, down_bytes_per_day; /* bytes transferred in a day of rounds */
-    struct fault misfit;                         /* why the member does not fit; OK: it fits */
-    struct remedy remedies[REMEDIES_MAX];        /* changes that would make memory suffice */
-    int remedy_count;                            /* number of remedies */
+    struct fault misfit;                  /* why the member does not fit; status OK: it fits */
+    struct remedy remedies[REMEDIES_MAX]; /* changes that would make memory suffice */
+    int remedy_count;                     /* number of remedies */
 };
 
 /* fit_report_make: compiles the training program of a session that member_session_read has read,

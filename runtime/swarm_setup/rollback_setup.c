@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* The chain of a tracker, and the stored states in it. */
+/* The chain of a tracker's ledger, and the states of it that members store. */
 struct stored_chain {
     struct ledger_chain chain;
     uint32_t count;                                /* number of states in use */
@@ -18,7 +18,7 @@ struct stored_chain {
 
 /* ---- the ledger ---- */
 
-static void set_keepers(const struct entry *entry, struct stored_state *stored) {
+static void set_storing_members(const struct entry *entry, struct stored_state *stored) {
     const uint64_t keepers = state_storing_seats(entry);
     stored->keeper_count = 0;
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
@@ -28,8 +28,9 @@ static void set_keepers(const struct entry *entry, struct stored_state *stored) 
     }
 }
 
-/* Removes the states that the chain no longer has, or that their members have removed. */
-static void drop_unavailable(struct stored_chain *stored) {
+/* Removes the states that are no longer in the history of the chain, or that their members have
+ * deleted. */
+static void remove_unavailable_states(struct stored_chain *stored) {
     const struct ledger_chain *chain = &stored->chain;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < stored->count; i++) {
@@ -42,18 +43,18 @@ static void drop_unavailable(struct stored_chain *stored) {
     stored->count = kept;
 }
 
-static const char *add_entry(const struct entry *entry, struct stored_chain *stored) {
+static const char *append_entry_to_chain(const struct entry *entry, struct stored_chain *stored) {
     const char *error = ledger_append(&stored->chain, entry);
     if (error != NULL || entry->kind == ENTRY_OPEN || entry->kind == ENTRY_ABORT) {
         return error;
     }
-    drop_unavailable(stored);
+    remove_unavailable_states(stored);
     if (entry->kind == ENTRY_COMMIT && is_stored_commit(entry->commits)) {
         const struct state_history *history = &stored->chain.history;
         ASSERT(stored->count < STORED_STATES_MAX);
         struct stored_state *state = &stored->states[stored->count++];
         state->state = history->states[history->count - 1];
-        set_keepers(entry, state);
+        set_storing_members(entry, state);
     }
     return NULL;
 }
@@ -63,7 +64,7 @@ static enum status read_entries(struct ledger_source *source, struct stored_chai
     bool has_entry = true;
     TRY(ledger_source_next(source, &has_entry, fault));
     while (has_entry) {
-        const char *error = add_entry(source->entry, stored);
+        const char *error = append_entry_to_chain(source->entry, stored);
         if (error != NULL) {
             return fault_set(fault, STATUS_INPUT, source->location,
                              "restore the tracker's store from a copy", "the entry %s", error);
@@ -73,7 +74,8 @@ static enum status read_entries(struct ledger_source *source, struct stored_chai
     return OK;
 }
 
-/* Opens the tracker's store, or, while the tracker runs and has it open, asks the tracker. */
+/* Opens the tracker's store as the source of the ledger, or, if a running tracker has it open,
+ * queries the tracker. */
 static enum status open_ledger(const struct tracker_setup *setup, struct region *region,
                                struct ledger_source **source, struct fault *fault) {
     struct fault unanswered;
@@ -100,8 +102,8 @@ static enum status read_chain(const struct tracker_setup *setup, struct region *
 
 /* ---- the order ---- */
 
-/* The current state is not listed: there is nothing to undo. */
-static uint32_t count_targets(const struct stored_chain *stored) {
+/* Counts the states to which a rollback is possible: all but the current one. */
+static uint32_t count_rollback_targets(const struct stored_chain *stored) {
     const struct state_history *history = &stored->chain.history;
     const struct past_state *current = &history->states[history->count - 1];
     const uint32_t count = stored->count;
@@ -114,7 +116,7 @@ static enum status set_round_fault(const struct stored_chain *stored, uint32_t r
                                    struct fault *fault) {
     char remedy[sizeof fault->remedy];
     struct text text = text_over(remedy, sizeof remedy);
-    const uint32_t count = count_targets(stored);
+    const uint32_t count = count_rollback_targets(stored);
     text_add(
         &text,
         count == 0
@@ -131,7 +133,7 @@ static enum status set_round_fault(const struct stored_chain *stored, uint32_t r
 static enum status find_rollback_state(const struct stored_chain *stored, uint32_t round,
                                        struct rollback_plan *plan, struct fault *fault) {
     const struct state_history *history = &stored->chain.history;
-    const uint32_t count = count_targets(stored);
+    const uint32_t count = count_rollback_targets(stored);
     uint32_t at = 0;
     while (at < count && stored->states[at].state.round != round) {
         at++;
@@ -147,9 +149,10 @@ static enum status find_rollback_state(const struct stored_chain *stored, uint32
     return OK;
 }
 
-static enum status write_order(const struct tracker_setup *setup, const struct stored_chain *stored,
-                               const struct rollback_plan *plan, const struct operator_key *key,
-                               struct fault *fault) {
+static enum status sign_and_write_order(const struct tracker_setup *setup,
+                                        const struct stored_chain *stored,
+                                        const struct rollback_plan *plan,
+                                        const struct operator_key *key, struct fault *fault) {
     const struct state_history *history = &stored->chain.history;
     struct rollback_file file = {.swarm = setup->manifest.hash, .root = plan->target.state.root};
     file.order = rollback_order_sign(&key->keys, &file.swarm, &file.root,
@@ -191,7 +194,7 @@ enum status rollback_setup_sign_order(const struct tracker_setup_args *args, uin
     }
     if (status == OK) {
         memcpy(plan->order_path, setup->order_path, sizeof plan->order_path);
-        status = write_order(setup, stored, plan, &key, fault);
+        status = sign_and_write_order(setup, stored, plan, &key, fault);
     }
     keys_wipe(&key.keys);
     return status;

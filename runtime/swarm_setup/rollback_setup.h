@@ -1,5 +1,5 @@
-/* rollback_setup: the operator's order to roll back a swarm, for `skep track --rollback`: it reads
- * the tracker's ledger, finds the state of a round, signs the order and writes it to the tracker's
+/* rollback_setup: makes the operator's order to roll back a swarm, for `skep track --rollback`:
+ * reads the tracker's ledger, finds the state of a round, signs the order and writes it to the
  * state folder, where the tracker reads it. */
 #ifndef SKEP_SWARM_SETUP_ROLLBACK_SETUP_H
 #define SKEP_SWARM_SETUP_ROLLBACK_SETUP_H
@@ -8,14 +8,14 @@
 #include "runtime/swarm/ledger/rollback.h"
 #include "runtime/swarm_setup/tracker_setup.h"
 
-/* A stored state of the ledger, and the members that were drawn to store it. */
+/* A state that members store, and these members. */
 struct stored_state {
     struct past_state state;
     uint32_t keeper_count;                         /* number of keepers in use */
     struct identity keepers[STORED_STATE_KEEPERS]; /* members that store the state */
 };
 
-/* What an order will do. */
+/* The effect that an order to roll back will have. */
 struct rollback_plan {
     struct stored_state target;  /* state to return to */
     uint32_t undone_commits;     /* number of commits that the rollback undoes */
@@ -34,8 +34,9 @@ MUST_CHECK enum status rollback_setup_sign_order(const struct tracker_setup_args
                                                  struct tracker_setup *setup,
                                                  struct rollback_plan *plan, struct fault *fault);
 
-/* continue_setup_sign_order: order the tracker to continue with the members that its file of what
- * the operator can order names, without more than half of the electors (decision 23).
+/* continue_setup_sign_order: sign the order that the tracker continues without the leases of more
+ * than half of the electors, with the members that the file at setup->waiting_path names (decision
+ * 23).
  * errors  STATUS_INPUT: the tracker does not wait for an order; those of tracker_setup_open,
  *         continue_file_read and continue_file_write */
 MUST_CHECK enum status continue_setup_sign_order(const struct tracker_setup_args *args,

@@ -23,8 +23,9 @@ static bool is_manifest_name(const char *name) {
     return dot != NULL && dot != name && strcmp(dot, ".skep") == 0;
 }
 
-/* The swarm of a delegation has a manifest, unless its creation was interrupted; its ledger may be
- * lost, or not begun. */
+/* Rejects a folder with a delegation and the manifest of its swarm, even if it has no ledger,
+ * which may be lost or not yet begun. A delegation without a manifest is left by an interrupted
+ * creation. */
 static enum status check_delegation(const struct tracker_setup *setup, struct fault *fault) {
     enum status status = OK;
     DIR *listing = file_exists(setup->delegation_path) ? opendir(setup->state_folder) : NULL;

@@ -1,4 +1,4 @@
-/* state_folder: whether a new swarm can use a tracker's state folder. */
+/* state_folder: checks whether a new swarm can use a tracker's state folder. */
 #ifndef SKEP_SWARM_SETUP_STATE_FOLDER_H
 #define SKEP_SWARM_SETUP_STATE_FOLDER_H
 

@@ -7,14 +7,13 @@
 #include "runtime/swarm_setup/swarm_setup.h"
 #include "targets/targets.h"
 
-/* Bulk connections to each peer, and frames that ZeroMQ queues per connection. Both determine
- * ZeroMQ's memory. */
+/* These two limits determine the memory of ZeroMQ. */
 enum {
     SWARM_BULK_CONNECTIONS = 2, /* bulk connections to each peer */
     SWARM_QUEUED_FRAMES = 4,    /* frames queued per connection */
 };
 
-/* The extents, in the order of the schedule's resident extents. */
+/* The resident extents for the swarm, in their order in the schedule. */
 enum swarm_extent {
     SWARM_EXTENT_PARAMS,             /* parameters of the outer state */
     SWARM_EXTENT_MOMENTUM,           /* momentum of the outer state */
@@ -23,13 +22,13 @@ enum swarm_extent {
     SWARM_EXTENT_RESIDUAL_SOURCES,   /* the table that assigns residuals to results */
     SWARM_EXTENT_LEAF_HASHES,        /* leaf hashes of the current and of the voted state */
     SWARM_EXTENT_CONTRIBUTION,       /* this member's encoded contribution */
-    SWARM_EXTENT_DECLARED,           /* tree and norms of its slices */
+    SWARM_EXTENT_DECLARED,           /* Merkle tree and norms of the contribution's slices */
     SWARM_EXTENT_RESULTS,            /* encoded results of recent rounds */
     SWARM_EXTENT_CONTRIBUTION_SLOTS, /* encoded contributions of other members */
     SWARM_EXTENT_OUTER_SCRATCH,      /* buffers of the outer step */
     SWARM_EXTENT_DEVICE_SLOTS,       /* buffers of a device that computes on the replica */
     SWARM_EXTENT_INNER_WEIGHTS, /* weights gathered from several ranks, for encoding on rank 0 */
-    SWARM_EXTENT_RECORDED_CONTRIBUTION, /* a decoded contribution, if rounds are recorded */
+    SWARM_EXTENT_RECORDED_CONTRIBUTION, /* own decoded contribution, if rounds are recorded */
     SWARM_EXTENT_NETWORK_TABLES,        /* tables and messages of the network thread */
     SWARM_EXTENT_COUNT                  /* number of extents */
 };

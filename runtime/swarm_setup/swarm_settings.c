@@ -55,8 +55,8 @@ static enum status set_key_fault(const struct settings *settings, struct fault *
                      reason);
 }
 
-/* The outer state consists of fp32 masters. Frozen parameters that are stored in a smaller type
- * have none. */
+/* Rejects frozen parameters stored in a smaller type: they have no fp32 masters, of which the
+ * outer state consists. */
 static enum status check_frozen(const struct settings *settings, struct fault *fault) {
     bool rounded = settings->frozen != NULL && settings->params_dtype == DTYPE_BF16;
     return rounded
@@ -112,8 +112,8 @@ enum status swarm_settings_check(const struct settings *settings, struct fault *
     return check_frozen(settings, fault);
 }
 
-/* Without a swarm, a run file may leave these sizes at 0. In a swarm, each member would then derive
- * different steps from its own microbatch. */
+/* Rejects batch sizes of 0, which are allowed without a swarm. In a swarm, each member would
+ * derive a different number of steps from its own microbatch. */
 static enum status check_batch_sizes(const struct settings *settings, struct fault *fault) {
     const char *key = settings->sequence_tokens == 0 ? "batch.sequence" : "batch.tokens";
     return settings->sequence_tokens == 0 || settings->batch_tokens == 0
@@ -182,11 +182,11 @@ static enum status check_override(const struct settings *settings, const char *s
     char name[NAME_BYTES];
     size_t width = strcspn(override, "=");
     snprintf(name, sizeof name, "%.*s", width < sizeof name ? (int)width : 0, override);
-    /* "precision" sets both types */
+    /* the key `precision` sets the types of parameters and of compute */
     const bool is_both = strcmp(name, "precision") == 0;
     const struct setting_key *key = setting_key_find(is_both ? "precision.params" : name);
     if (key == NULL || override[width] == '\0' || !swarm_is_shared(key)) {
-        return OK; /* settings_open_source reports an invalid override */
+        return OK; /* an invalid override is reported later, by settings_open_source */
     }
     return fault_set(
         fault, STATUS_INPUT, COMMAND_LINE, "remove it: shared settings come from the manifest",

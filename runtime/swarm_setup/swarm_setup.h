@@ -13,8 +13,8 @@
 #include "runtime/swarm/ledger/manifest.h"
 #include "runtime/swarm/replica/replica.h"
 
-/* swarm_is_shared: whether the manifest sets a key for all members. It sets all shared keys except
- * the paths and format of the model and the data, which each member sets. */
+/* swarm_is_shared: whether the manifest sets this key for all members. These are all shared keys
+ * except the paths and formats of the model and the data, which each member sets. */
 bool swarm_is_shared(const struct setting_key *key);
 
 /* swarm_keys_write: writes the keys that swarm_is_shared accepts, one "key: value" per line, in the
@@ -49,7 +49,7 @@ MUST_CHECK enum status swarm_settings_read(const struct swarm_member_source *sou
                                            struct region *region, struct settings *settings,
                                            struct fault *fault);
 
-/* Values derived from a swarm's settings and model. They are equal for the tracker and all
+/* Values derived from a swarm's settings and model, which are equal for the tracker and all
  * members. */
 struct swarm_terms {
     const struct manifest *manifest; /* NULL: no swarm */

@@ -64,8 +64,9 @@ enum status tracker_setup_read_operator_key(const struct tracker_setup *setup,
                            "contains only the operator's public key, which cannot sign");
 }
 
-/* A delegation that is missing or damaged is replaced: the serial follows the time. */
-static void read_newest(struct tracker_setup *setup) {
+/* Reads the newest delegation, for its serial. If it is missing or damaged, the serial of the
+ * next one is the time. */
+static void read_newest_delegation(struct tracker_setup *setup) {
     struct fault fault;
     if (delegation_file_read(setup->delegation_path, setup->manifest.join.operator_keys.sign,
                              &setup->delegation, &fault) != OK) {
@@ -86,7 +87,7 @@ enum status tracker_delegation_renew(const struct tracker_setup_args *args, cons
                          "the key %s", error);
     }
     TRY(tracker_setup_open_manifest(args, region, setup, fault));
-    read_newest(setup);
+    read_newest_delegation(setup);
     enum status status = tracker_setup_read_operator_key(setup, &operator_key, fault);
     if (status == OK) {
         status = tracker_delegation_sign(setup, &operator_key.keys, &setup->manifest.hash, &tracker,

@@ -9,7 +9,7 @@
 /* tracker_delegation_sign: sign a delegation to these keys, newer than the one in
  * setup->delegation, and write it to the state folder.
  * swarm      hash of the manifest
- * expires_s  Unix time from which it is not valid any more; 0: never
+ * expires_s  Unix time at which the delegation expires; 0: never
  * errors     those of delegation_file_write */
 MUST_CHECK enum status tracker_delegation_sign(struct tracker_setup *setup,
                                                const struct key_pairs *operator_keys,
@@ -17,8 +17,8 @@ MUST_CHECK enum status tracker_delegation_sign(struct tracker_setup *setup,
                                                const struct public_keys *tracker,
                                                uint64_t expires_s, struct fault *fault);
 
-/* tracker_setup_read_operator_key: read the key that signs for the swarm of the manifest, which the
- * caller wipes.
+/* tracker_setup_read_operator_key: read the operator's key of the swarm of the manifest. The caller
+ * wipes it.
  * errors  those of operator_key_read; STATUS_INPUT: another key, or one that cannot sign */
 MUST_CHECK enum status tracker_setup_read_operator_key(const struct tracker_setup *setup,
                                                        struct operator_key *key,
@@ -26,7 +26,7 @@ MUST_CHECK enum status tracker_setup_read_operator_key(const struct tracker_setu
 
 /* tracker_delegation_renew: sign a delegation of an existing swarm to the tracker with this public
  * key. The tracker reads it when it starts, and within a second while it runs.
- * days    it is valid for so many days; 0: for ever
+ * days    number of days for which the delegation is valid; 0: without end
  * memory  in `region`; the caller passes a zeroed *setup
  * errors  STATUS_USAGE: a key that is not valid; those of tracker_setup_open_manifest,
  *         tracker_setup_read_operator_key and tracker_delegation_sign */

@@ -20,9 +20,9 @@ static const char DEFAULT_LISTEN[] = "tcp://*:7700";
 
 enum {
     QUEUED_FRAMES = 16,          /* frames that each queue of a connection can hold */
-    ASSUMED_STEP_MS = 2000,      /* step time until members have measured theirs */
-    ASSUMED_TRANSFER_MS = 60000, /* transfer time of an exchange until it is measured */
-    ASSUMED_ROUND_TRIP_MS = 100, /* round-trip time until it is measured */
+    ASSUMED_STEP_MS = 2000,      /* duration of an inner step until members measure it */
+    ASSUMED_TRANSFER_MS = 60000, /* assumed transfer time of an exchange until it is measured */
+    ASSUMED_ROUND_TRIP_MS = 100, /* assumed round-trip time until it is measured */
     /* How long the tracker waits for a member with the newest state: long enough to restart a
      * machine. */
     ROLLBACK_AFTER_MS = 30 * 60 * 1000, /* wait for the newest state before a rollback */
@@ -54,8 +54,8 @@ static bool has_wildcard_port(const char *address) {
     return port != NULL && (strcmp(port, "*") == 0 || strcmp(port, "0") == 0);
 }
 
-static enum status set_port(char address[static MESSAGE_ADDRESS_BYTES], const char *port,
-                            struct fault *fault) {
+static enum status set_port_number(char address[static MESSAGE_ADDRESS_BYTES], const char *port,
+                                   struct fault *fault) {
     char host[MESSAGE_ADDRESS_BYTES];
     size_t length = (size_t)(find_port(address) - address);
     memcpy(host, address, length);
@@ -78,14 +78,14 @@ static enum status choose_listen_address(struct tracker_setup *setup,
     bool is_chosen_earlier = earlier != NULL && (args->listen_address == NULL ||
                                                  has_wildcard_port(setup->listen_address));
     if (is_chosen_earlier && args->public_address == NULL) {
-        return set_port(setup->listen_address, find_port(earlier->join.address), fault);
+        return set_port_number(setup->listen_address, find_port(earlier->join.address), fault);
     }
     if (!has_wildcard_port(setup->listen_address)) {
         return OK;
     }
     struct text text = text_over(port, sizeof port);
     text_add(&text, "%u", local_free_port());
-    return set_port(setup->listen_address, port, fault);
+    return set_port_number(setup->listen_address, port, fault);
 }
 
 /* Sets the address that members connect to: that of --public, else that in the existing manifest,
@@ -161,15 +161,15 @@ static bool is_same_file(const char *a, const char *b) {
     return one.inode != 0 && one.inode == other.inode && one.device == other.device;
 }
 
-static enum status replace_text(const char *path, const char *text, struct fault *fault) {
+static enum status replace_text_file(const char *path, const char *text, struct fault *fault) {
     char beside[PATH_BYTES + 8];
     struct text name = text_over(beside, sizeof beside);
     text_add(&name, "%s.new", path);
     return file_replace(path, beside, text, strlen(text), fault);
 }
 
-/* Writes the path of the copy of the manifest beside the run file, where the operator can find it.
- * False: a service may not write there. */
+/* Writes the path of the manifest's copy beside the run file. Returns false for a service, which
+ * may not write there. */
 static bool manifest_copy_path(const struct tracker_setup *setup, const char *run_path,
                                char path[static PATH_BYTES]) {
     char folder[PATH_BYTES];
@@ -187,11 +187,10 @@ static enum status write_manifest_copy(const struct tracker_setup *setup, const 
                  path, setup->manifest_path);
         return OK;
     }
-    return replace_text(path, setup->manifest_text, fault);
+    return replace_text_file(path, setup->manifest_text, fault);
 }
 
-/* A file beside the run file that is not the manifest of this swarm may be needed by members of
- * another one. */
+/* A file in its place that is not the manifest of this swarm is kept: another swarm may need it. */
 static enum status check_manifest_copy(const struct tracker_setup *setup, const char *run_path,
                                        const struct manifest *earlier, struct fault *fault) {
     struct region scratch = {0};
@@ -242,9 +241,10 @@ static enum status read_or_create_operator_key(const struct tracker_setup *setup
                            "swarm");
 }
 
-/* The manifest is written last: a swarm exists once it has one. */
-static enum status sign_swarm(struct tracker_setup *setup, const struct key_pairs *operator_keys,
-                              struct region *region, struct fault *fault) {
+/* The manifest is written last, because a swarm exists once it has one. */
+static enum status sign_swarm_documents(struct tracker_setup *setup,
+                                        const struct key_pairs *operator_keys,
+                                        struct region *region, struct fault *fault) {
     const char *text = NULL;
     TRY(manifest_draft_sign(&setup->draft, setup->join.address, operator_keys, region,
                             &setup->manifest, &text, fault));
@@ -256,7 +256,7 @@ static enum status sign_swarm(struct tracker_setup *setup, const struct key_pair
     TRY(allow_list_sign_file(setup->allow_list_path, &setup->manifest.hash, operator_keys, fault));
     setup->manifest_text = (char *)(uintptr_t)text;
     setup->is_new = true;
-    return replace_text(setup->manifest_path, text, fault);
+    return replace_text_file(setup->manifest_path, text, fault);
 }
 
 static enum status create_manifest(struct tracker_setup *setup, struct region *region,
@@ -264,7 +264,7 @@ static enum status create_manifest(struct tracker_setup *setup, struct region *r
     struct operator_key key;
     enum status status = read_or_create_operator_key(setup, &key, fault);
     if (status == OK) {
-        status = sign_swarm(setup, &key.keys, region, fault);
+        status = sign_swarm_documents(setup, &key.keys, region, fault);
     }
     keys_wipe(&key.keys);
     return status;
@@ -272,7 +272,7 @@ static enum status create_manifest(struct tracker_setup *setup, struct region *r
 
 /* Checks that the allow-list can be read and that the address can be used. This happens before a
  * new swarm is created, because its manifest contains the address permanently. */
-static enum status check_can_serve(const struct tracker_setup *setup, struct fault *fault) {
+static enum status check_list_and_address(const struct tracker_setup *setup, struct fault *fault) {
     struct region scratch = {0};
     struct messenger *messenger = NULL;
     struct delegation_server *server = NULL;
@@ -296,7 +296,8 @@ static enum status check_can_serve(const struct tracker_setup *setup, struct fau
 
 /* Starts the allow-list of a new swarm with the identity of the user who runs the tracker, so that
  * `skep status` answers the operator. A service without a home folder has no such identity. */
-static enum status list_operator(const struct tracker_setup *setup, struct fault *fault) {
+static enum status add_operator_to_allow_list(const struct tracker_setup *setup,
+                                              struct fault *fault) {
     struct fault ignored;
     struct key_pairs keys;
     char path[PATH_BYTES], key[KEYS_TEXT_BYTES];
@@ -317,14 +318,13 @@ static enum status list_operator(const struct tracker_setup *setup, struct fault
 
 static enum status create_swarm(struct tracker_setup *setup, const struct tracker_setup_args *args,
                                 struct region *region, struct fault *fault) {
-    TRY(check_can_serve(setup, fault));
+    TRY(check_list_and_address(setup, fault));
     TRY(check_manifest_copy(setup, args->run_path, NULL, fault));
-    TRY(args->allow_list_path == NULL ? list_operator(setup, fault) : OK);
+    TRY(args->allow_list_path == NULL ? add_operator_to_allow_list(setup, fault) : OK);
     return create_manifest(setup, region, fault);
 }
 
-/* The tracker does not start with an empty ledger: members have copies of the lost one and would
- * reject a second one. */
+/* A lost store is an error: members have copies of its ledger and would reject a new, empty one. */
 static enum status report_lost_store(const struct tracker_setup *setup, struct fault *fault) {
     char remedy[sizeof fault->remedy];
     struct text text = text_over(remedy, sizeof remedy);
@@ -355,7 +355,7 @@ static enum status open_or_import_store(const struct tracker_setup *setup, const
     return OK;
 }
 
-/* --ledger was given, but the manifest is missing. */
+/* Reports that --ledger was given although the manifest is missing. */
 static enum status report_missing_manifest(const struct tracker_setup *setup, struct fault *fault) {
     return fault_set(
         fault, STATUS_INPUT, setup->manifest_path,
@@ -363,8 +363,8 @@ static enum status report_missing_manifest(const struct tracker_setup *setup, st
         "is missing, but a ledger copy cannot be used without the manifest of its swarm");
 }
 
-/* Finds the manifest that an earlier start created. *earlier is NULL if the swarm is new. Nothing
- * is written before: the folder may be another swarm's. */
+/* Finds the manifest of an earlier start. Sets *earlier to NULL if the swarm is new. Called
+ * before anything is written, because the folder may be another swarm's. */
 static enum status find_earlier_manifest(struct tracker_setup *setup,
                                          const struct tracker_setup_args *args,
                                          struct region *region, const struct manifest **earlier,
@@ -378,7 +378,7 @@ static enum status find_earlier_manifest(struct tracker_setup *setup,
                                           : report_missing_manifest(setup, fault);
 }
 
-/* The operator's key of an existing swarm cannot change. It is read only if it is given. */
+/* Checks that a given operator's key is that of the existing swarm, which cannot change. */
 static enum status check_operator_key(const struct tracker_setup *setup,
                                       const struct tracker_setup_args *args, struct fault *fault) {
     struct operator_key key;

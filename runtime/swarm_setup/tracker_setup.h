@@ -13,13 +13,12 @@ struct tracker_setup_args {
     const char *run_path;         /* path of the run file */
     const char *const *overrides; /* [override_count]: settings as KEY=VALUE */
     int override_count;
-    const char *listen_address; /* "tcp://HOST:PORT" or "HOST:PORT"; port 0 or *: any free port */
-    /* address that members connect to, in the form of listen_address */
-    const char *public_address;
-    const char *state_folder;      /* NULL: STEM/ beside the run file */
-    const char *allow_list_path;   /* NULL: roster.yaml in the state folder */
-    const char *identity_path;     /* NULL: `identity` in the state folder */
-    const char *ledger_copy_path;  /* to recreate a store that was lost; else NULL */
+    const char *listen_address;   /* "tcp://HOST:PORT" or "HOST:PORT"; port 0 or *: any free port */
+    const char *public_address;   /* address that members connect to; NULL: chosen */
+    const char *state_folder;     /* NULL: STEM/ beside the run file */
+    const char *allow_list_path;  /* NULL: roster.yaml in the state folder */
+    const char *identity_path;    /* NULL: `identity` in the state folder */
+    const char *ledger_copy_path; /* member's copy of a lost ledger, to recreate it; else NULL */
     const char *operator_key_path; /* NULL: operator.key in the state folder */
 };
 
@@ -29,7 +28,7 @@ struct tracker_setup {
     struct key_pairs keys;              /* keys of the tracker */
     struct join_string join;            /* address of the tracker and public keys of the operator */
     struct known_delegation delegation; /* the operator's statement that `keys` are the tracker's */
-    struct allow_list_authority authority; /* signs the allow-list */
+    struct allow_list_authority authority; /* operator's keys, which sign the allow-list */
     bool is_new; /* the manifest was created by this process, not by an earlier start */
     char state_folder[PATH_BYTES], allow_list_path[PATH_BYTES];
     char store_path[PATH_BYTES], identity_path[PATH_BYTES];
@@ -38,7 +37,7 @@ struct tracker_setup {
     char order_path[PATH_BYTES];    /* file with the operator's order to roll back */
     char waiting_path[PATH_BYTES];  /* file with what the operator can order (continue_file.h) */
     char continue_path[PATH_BYTES]; /* file with the operator's order to continue */
-    char manifest_path[PATH_BYTES]; /* in the state folder; a copy is beside the run file */
+    char manifest_path[PATH_BYTES]; /* path in the state folder; a copy is beside the run file */
     char listen_address[MESSAGE_ADDRESS_BYTES];
     char *manifest_text; /* text of the manifest file */
 };
@@ -65,7 +64,7 @@ MUST_CHECK enum status tracker_setup_open(const struct tracker_setup_args *args,
                                           struct region *region, struct tracker_setup *setup,
                                           struct fault *fault);
 
-/* tracker_setup_open_manifest: the same, but the identity is not read. */
+/* tracker_setup_open_manifest: as tracker_setup_open, but the identity is not read. */
 MUST_CHECK enum status tracker_setup_open_manifest(const struct tracker_setup_args *args,
                                                    struct region *region,
                                                    struct tracker_setup *setup,
