@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 enum collective_kind {
-    COLLECTIVE_ALL_GATHER,     /* copies each slot of `to` from its owner */
+    COLLECTIVE_ALL_GATHER,     /* each rank's slot of `to` is copied to all other ranks */
     COLLECTIVE_REDUCE_SCATTER, /* each rank gets the sum of its slot of `from` over all ranks */
     COLLECTIVE_ALL_REDUCE,     /* sums every slot over all ranks, in f32 */
     /* each rank sends a slot to every rank; slot i of `to` comes from rank i */
@@ -33,8 +33,8 @@ enum collective_kind {
 
 enum { COLLECTIVE_GROUPS_MAX = 8 };
 
-/* A buffer has one slot of `slot_bytes` for each rank of the group, in group order. With 0 bytes
- * nothing is moved, but all ranks still have to make the call. */
+/* One call of a collective. A buffer has one slot of `slot_bytes` for each rank of the group, in
+ * group order. If slot_bytes is 0, no data is moved, but all ranks still have to make the call. */
 struct collective_call {
     enum collective_kind kind;
     int group;        /* index into the communicator's groups */
@@ -44,7 +44,7 @@ struct collective_call {
     uint64_t to;      /* offset of destination slot 0; sums always write f32 */
     /* Slot size: in `from` for sums and all-to-all, else in `to`; for a broadcast, all of `to`. */
     uint64_t slot_bytes; /* size of one slot */
-    int root;            /* broadcast: index of the sender in the group */
+    int root;            /* broadcast: index in the group of the rank that sends */
 };
 
 /* Sums add elements in fp32 in group order, ((x0 + x1) + x2) + ..., with the value of each rank,
@@ -58,7 +58,7 @@ struct collective_call {
  * all-to-all N (W - 1) / W; all-reduce 2 N (W - 1) / W; broadcast N, and 0 at the root; barrier
  * 0. */
 
-/* Some ranks of the world. Their order is the order of summation and of slots. */
+/* A group of ranks. Their order is the order of summation and of slots. */
 struct collective_group {
     const int *ranks; /* [size]: ranks of the group in its order */
     int size;         /* number of ranks in the group */
@@ -82,7 +82,7 @@ struct communicator {
     int group_count;
     /* registered size of each space; 0: calls cannot use the space */
     uint64_t space_bytes[SPACE_COUNT];
-    uint64_t received_bytes[COLLECTIVE_KIND_COUNT]; /* since opening */
+    uint64_t received_bytes[COLLECTIVE_KIND_COUNT]; /* bytes since opening */
     uint64_t call_counts[COLLECTIVE_KIND_COUNT];    /* calls since opening */
 };
 
@@ -92,7 +92,8 @@ struct communicator {
  *         the comment on struct collective_call permits (asserted) */
 void collective_run(struct communicator *communicator, const struct collective_call *call);
 
-/* collective_received_bytes: bytes that this rank receives in a call, computed by formula. */
+/* collective_received_bytes: bytes that this rank receives in a call, computed from its
+ * arguments. */
 uint64_t collective_received_bytes(const struct collective_group *group,
                                    const struct collective_call *call);
 

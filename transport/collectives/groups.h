@@ -11,11 +11,13 @@
 
 struct site;
 
-/* Send `bytes` bytes to all ranks and receive theirs, in rank order, as site_exchange does. */
+/* A function that sends `bytes` bytes to all ranks and receives theirs, in rank order, as
+ * site_exchange does. */
 typedef enum status groups_exchange(void *context, const void *mine, size_t bytes, void *all,
                                     struct fault *fault);
 
-/* groups_exchange_on_site: site_exchange as a groups_exchange; `site` is a struct site. */
+/* groups_exchange_on_site: site_exchange in the form of a groups_exchange; `site` is a struct
+ * site. */
 MUST_CHECK enum status groups_exchange_on_site(void *site, const void *mine, size_t bytes,
                                                void *all, struct fault *fault);
 
@@ -36,7 +38,7 @@ struct group_setup {
 MUST_CHECK enum status groups_agree(const struct group_setup *setup, enum status mine,
                                     struct fault *fault);
 
-/* groups_set_join_fault: STATUS_FAILED with the fault that `rank` could not join. */
+/* groups_set_join_fault: set the fault that `rank` could not join. Returns STATUS_FAILED. */
 enum status groups_set_join_fault(const struct group_setup *setup, int rank, struct fault *fault);
 
 /* The hash of each group, which the ranks compare. */

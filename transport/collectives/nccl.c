@@ -21,8 +21,9 @@ static bool has_same_ranks(const struct collective_group *a, const struct collec
     return same;
 }
 
-/* Groups of the same ranks in the same order share an NCCL communicator, because each communicator
- * uses device memory. All ranks share in the same way, because they have compared their groups. */
+/* Groups of the same ranks in the same order share an NCCL communicator, because each
+ * communicator uses device memory. The result is the same on all ranks, because they have
+ * compared their groups. */
 static void share_comms(struct nccl *nccl) {
     const struct communicator *communicator = nccl->communicator;
     for (int g = 0; g < communicator->group_count; g++) {
@@ -52,7 +53,7 @@ static int first_group_of(const struct nccl *nccl, int comm_index) {
     return group;
 }
 
-static enum status copy_failure(const struct nccl *nccl, struct fault *fault) {
+static enum status return_failure(const struct nccl *nccl, struct fault *fault) {
     return nccl_failure(nccl->communicator, fault);
 }
 
@@ -65,7 +66,7 @@ static enum status prepare_hello(struct nccl *nccl, struct nccl_hello *hello, st
         if (nccl->communicator->groups[group].index == 0 &&
             nccl_check(nccl, NULL, nccl->library.ncclGetUniqueId(&hello->ids[group]),
                        "create the NCCL id of a group") != OK) {
-            return copy_failure(nccl, fault);
+            return return_failure(nccl, fault);
         }
     }
     return OK;
@@ -90,7 +91,7 @@ static enum status join_comm(struct nccl *nccl, int comm_index, const struct ncc
         nccl->library.ncclCommInitRankConfig(comm, group->size, *id, group->index, &config);
     return nccl_check(nccl, *comm, result, "connect the ranks of a group") == OK
                ? OK
-               : copy_failure(nccl, fault);
+               : return_failure(nccl, fault);
 }
 
 static enum status join_comms(struct nccl *nccl, const struct nccl_hello *mine,
@@ -109,9 +110,9 @@ static enum status join_comms(struct nccl *nccl, const struct nccl_hello *mine,
     return OK;
 }
 
-/* Closing in order needs all ranks, so a communicator that failed is aborted instead. The loss
- * of a rank may not be detected any more, hence the timeout. */
-static void leave_comm(struct nccl *nccl, struct nccl_shared_comm *shared) {
+/* Closing in order needs all ranks, so a communicator that failed is aborted instead. The
+ * timeout is needed because the loss of a rank may not be detected at this stage. */
+static void close_comm(struct nccl *nccl, struct nccl_shared_comm *shared) {
     const struct nccl_library *library = &nccl->library;
     struct ncclComm *comm = shared->comm;
     if (shared->registered != NULL) {
@@ -129,7 +130,7 @@ static void nccl_close(void *self) {
     for (int i = 0; i < nccl->comm_count && !nccl->has_failed && !atomic_load(&nccl->is_aborted);
          i++) {
         if (nccl->comms[i].comm != NULL) {
-            leave_comm(nccl, &nccl->comms[i]);
+            close_comm(nccl, &nccl->comms[i]);
         }
     }
     nccl_abort_calls(nccl);
@@ -191,13 +192,14 @@ static enum status register_memory(struct nccl *nccl, struct nccl_shared_comm *s
     if (result == NCCL_IN_PROGRESS) {
         return nccl_await_operation(nccl, shared->comm, "register the arena") == OK
                    ? OK
-                   : copy_failure(nccl, fault);
+                   : return_failure(nccl, fault);
     }
     if (result != NCCL_SUCCESS) {
         shared->registered = NULL;
     }
     if (result != NCCL_SUCCESS &&
-        shared == &nccl->comms[0]) { /* the other communicators give the same result */
+        /* log this once: the other communicators give the same result */
+        shared == &nccl->comms[0]) {
         log_line(LOG_INFO, "NCCL cannot register the arena (%s): collectives are slower",
                  nccl->library.ncclGetErrorString(result));
     }

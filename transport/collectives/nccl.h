@@ -48,16 +48,17 @@ struct nccl_args {
     int rank, world;                       /* rank of this process, and number of ranks */
     const struct collective_group *groups; /* copied by nccl_open, with their ranks */
     int group_count;                       /* number of groups, equal on all ranks */
-    groups_exchange *exchange;             /* used while opening */
+    groups_exchange *exchange;             /* exchanges data of the ranks in nccl_open */
     void *context;
     const struct cuda_device *device;    /* device of the calling thread */
     nccl_add *add;                       /* adds the slots of a sum */
-    nccl_release_graphs *release_graphs; /* releases captured graphs; NULL: none is left by then */
+    nccl_release_graphs *release_graphs; /* destroys captured graphs; NULL: there are none */
     void *callback_context;              /* context of `add` and `release_graphs` */
-    /* Let NCCL sum f32 in the order of its rings. Never for bf16, which it rounds at every hop. */
+    /* Let NCCL sum f32 in the order of its rings. Never used for bf16, which NCCL rounds at
+     * every hop. */
     bool sum_in_rings;
     void *staging;          /* device memory of at least nccl_staging_bytes_min bytes */
-    uint64_t staging_bytes; /* size of `staging`; 0: no exact sums and no barriers */
+    uint64_t staging_bytes; /* size of `staging`; 0: exact sums and barriers cannot be used */
 };
 
 /* nccl_staging_bytes_min: minimum staging size for a group of `size` ranks. */

@@ -29,7 +29,7 @@ static bool check_nccl(const struct transfer *transfer, unsigned result, const c
     return nccl_check(transfer->nccl, transfer->comm, result, action) == OK;
 }
 
-/* Address of the sum that this rank stores, which is f32. */
+/* Returns the address of the sum that this rank stores, which is f32. */
 static float *own_sum(const struct transfer *transfer) {
     const struct collective_call *call = transfer->call;
     uint64_t elements = call->slot_bytes / element_bytes(transfer);
@@ -102,8 +102,8 @@ uint64_t nccl_staging_bytes_min(int size) {
     return (uint64_t)size * PIECE_GRANULE_ELEMENTS * sizeof(float);
 }
 
-/* Sum in pieces that fit the staging buffer. The stream orders the pieces, so one buffer is
- * enough. */
+/* Sums in pieces that fit the staging buffer. The stream executes the pieces in order, so one
+ * buffer is enough. */
 static bool sum_in_order(const struct transfer *transfer) {
     const struct nccl *nccl = transfer->nccl;
     const struct collective_call *call = transfer->call;
@@ -246,14 +246,14 @@ void nccl_enqueue(struct communicator *communicator, const struct collective_cal
                                       .group = &communicator->groups[call->group],
                                       .comm = comm_index < 0 ? NULL : nccl->comms[comm_index].comm,
                                       .stream = stream};
-    (void)enqueue_kind(&transfer); /* a fault is stored, and nccl_failure returns it */
+    (void)enqueue_kind(&transfer); /* a failure is stored, and returned by nccl_failure */
 }
 
 void nccl_run(void *self, const struct collective_call *call) {
     struct nccl *nccl = self;
     struct communicator *communicator = nccl->communicator;
     CUresult result = CUDA_SUCCESS;
-    struct fault ignored; /* the communicator stores the fault too */
+    struct fault ignored; /* not needed: the communicator stores the fault too */
     if (nccl->has_failed || atomic_load(&nccl->is_aborted)) {
         return;
     }

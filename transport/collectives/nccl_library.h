@@ -10,7 +10,7 @@
 #include <limits.h>
 #include <stddef.h>
 
-/* Version 2.19 is the first with ncclCommRegister. */
+/* The minimum version is 2.19, because that is the first with ncclCommRegister. */
 enum { NCCL_VERSION_MIN = 21900, NCCL_ID_BYTES = 128, NCCL_UNSET = INT_MIN };
 
 enum nccl_result { NCCL_SUCCESS = 0, NCCL_REMOTE_ERROR = 6, NCCL_IN_PROGRESS = 7 };
@@ -24,12 +24,13 @@ struct nccl_id {
     char bytes[NCCL_ID_BYTES];
 };
 
-/* The layout of version 2.18. Later versions read no more fields, because `version` names this one.
+/* ncclConfig_t in the layout of version 2.18. Later versions of NCCL read no further fields,
+ * because `version` says 2.18.
  * */
 struct nccl_config {
-    size_t size; /* of this struct */
+    size_t size; /* size of this struct */
     unsigned magic, version;
-    int blocking, cga_cluster_size, ctas_min, ctas_max; /* names of ncclConfig_t */
+    int blocking, cga_cluster_size, ctas_min, ctas_max; /* as in ncclConfig_t */
     const char *net_name; /* network that NCCL must use; NULL: NCCL chooses one */
     int split_share;      /* whether ncclCommSplit shares resources; always NCCL_UNSET */
     int unset;            /* first field that later versions added; always NCCL_UNSET */

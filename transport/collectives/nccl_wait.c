@@ -16,8 +16,8 @@ _Static_assert(SITE_SILENCE_MS + SITE_HEARTBEAT_MS + SITE_LAST_MESSAGE_MS + NCCL
                    SITE_END_MS,
                "all ranks end within SITE_END_MS");
 
-/* Short segments end during the first polls. In long ones, polling without sleep would waste a
- * core. */
+/* The first polls do not sleep, because short segments end during them. During long ones,
+ * polling without sleep would waste a core. */
 void nccl_pause(unsigned polls) {
     static const struct timespec SLEEP = {.tv_nsec = 50000};
     if (polls > POLLS_BEFORE_SLEEP) {
@@ -105,9 +105,10 @@ static bool has_device_failed(const struct nccl *nccl) {
     return result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
 }
 
-/* All communicators are aborted together: each abort waits for the graphs that contain its calls,
- * and these may wait in kernels of a different communicator. Graphs of a failed device cannot be
- * destroyed, so NCCL could wait for ever; its communicators then end with the process. */
+/* All communicators are aborted together, because each abort waits for the graphs that contain
+ * its calls, and these may wait in kernels of a different communicator. If the device has
+ * failed, graphs cannot be destroyed and NCCL could wait forever, so the communicators are not
+ * aborted and end with the process. */
 void nccl_abort_calls(struct nccl *nccl) {
     if (!has_open_comm(nccl)) {
         return;

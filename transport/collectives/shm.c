@@ -9,10 +9,10 @@
 
 static const char SUBJECT[] = "shared memory";
 
-/* The message that each rank sends when it opens the communicator. control.pid is 0 if rank 0 could
- * not create the memory. */
+/* The message that each rank sends when it opens the communicator. The field control.pid is 0 if
+ * rank 0 could not create the shared memory. */
 struct shm_hello {
-    struct shm_ticket control;  /* valid from rank 0 */
+    struct shm_ticket control;  /* memory of the signals; set by rank 0 only */
     struct group_hashes groups; /* hashes of the ranks of each group */
 };
 
@@ -134,7 +134,7 @@ enum status shm_open_communicator(const struct shm_args *args, struct region *re
     return OK;
 }
 
-/* Map the memory of every peer, if all have the same number of bytes. */
+/* Maps the memory of every peer, after a check that all have the same number of bytes. */
 static enum status map_space(struct shm *shm, enum space space, const struct shm_ticket *tickets,
                              struct fault *fault) {
     int own = shm->communicator->rank;

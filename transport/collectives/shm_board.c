@@ -6,11 +6,12 @@
 #include <sched.h>
 #include <time.h>
 
-/* About 300 ns, which avoids a system call if the peer is almost done. Longer spinning would take
- * processor time from the compute thread of this rank. */
+/* Number of polls before sleeping, about 300 ns, which avoids a system call if the peer is
+ * almost done. Longer spinning would take processor time from the compute threads of this rank. */
 enum { SPINS_BEFORE_SLEEP = 16 };
 
-/* Limits the delay of shm_board_abort when its wake-up happens just before the sleep. */
+/* Longest sleep. It limits the delay of shm_board_abort if that wakes this rank just before it
+ * sleeps. */
 static const struct timespec SLEEP = {.tv_nsec = 100000000};
 
 uint64_t shm_board_bytes(int world) {
@@ -30,7 +31,7 @@ static struct shm_signal *find_signal(struct shm_board *board, int group, int ra
     return &board->signals[(size_t)group * (size_t)board->world + (size_t)rank];
 }
 
-/* Not FUTEX_PRIVATE, because different processes sleep and wake. */
+/* Without FUTEX_PRIVATE, because one process sleeps and another wakes it. */
 static void sleep_shared(_Atomic uint32_t *word, uint32_t value) {
     syscall(SYS_futex, word, FUTEX_WAIT, value, &SLEEP, NULL, 0);
 }
@@ -39,8 +40,9 @@ static void wake_shared(_Atomic uint32_t *word) {
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* The publisher writes the phase and then reads the number of sleepers; a sleeper does both in the
- * opposite order. All accesses are sequentially consistent, so one of the two sees the other. */
+/* The publishing rank writes the phase and then reads the number of sleepers. A sleeping rank
+ * first increments the number of sleepers and then reads the phase. All accesses are
+ * sequentially consistent, so at least one of the two ranks sees the other's write. */
 uint32_t shm_board_publish(struct shm_board *board, int group) {
     struct shm_signal *own = find_signal(board, group, board->rank);
     uint32_t phase = atomic_fetch_add(&own->phase, 1) + 1;
@@ -50,23 +52,24 @@ uint32_t shm_board_publish(struct shm_board *board, int group) {
     return phase;
 }
 
-/* Phases of ranks differ by less than 2^31, so the sign of the difference is correct even after a
- * wrap. */
-static bool has_reached(uint32_t at, uint32_t phase) {
+/* Whether a rank at phase `at` has completed `phase`. Phases of ranks differ by less than 2^31,
+ * so the sign of the difference is correct even after an overflow. */
+static bool has_completed_phase(uint32_t at, uint32_t phase) {
     return (int32_t)(at - phase) >= 0;
 }
 
 bool shm_board_await(struct shm_board *board, int group, int rank, uint32_t phase) {
     struct shm_signal *signal = find_signal(board, group, rank);
     for (int spin = 0; spin < board->spins; spin++) {
-        if (has_reached(atomic_load_explicit(&signal->phase, memory_order_acquire), phase)) {
+        if (has_completed_phase(atomic_load_explicit(&signal->phase, memory_order_acquire),
+                                phase)) {
             return atomic_load(&board->is_aborted) == 0;
         }
         futex_pause();
     }
     atomic_fetch_add(&signal->sleepers, 1);
     uint32_t at = atomic_load(&signal->phase);
-    while (!has_reached(at, phase) && atomic_load(&board->is_aborted) == 0) {
+    while (!has_completed_phase(at, phase) && atomic_load(&board->is_aborted) == 0) {
         sleep_shared(&signal->phase, at);
         at = atomic_load(&signal->phase);
     }

@@ -15,8 +15,8 @@
 struct shm_signal {
     _Alignas(64) _Atomic uint32_t phase; /* number of phases that the rank has completed */
     _Atomic uint32_t
-        /* number of sleeping ranks; a rank killed in its sleep stays counted, which only costs
-         * wake-ups */
+        /* number of sleeping ranks; a rank that is killed while it sleeps stays counted, which
+         * only causes unneeded wake-ups */
         sleepers;
 };
 
@@ -37,7 +37,7 @@ void shm_board_init(struct shm_board *board, struct shm_signal *signals, int ran
 uint32_t shm_board_publish(struct shm_board *board, int group);
 
 /* shm_board_await: wait until `rank`, counted in the world, has completed `phase`.
- * errors  false: shm_board_abort was called, at most 0.2 s ago */
+ * errors  false: shm_board_abort was called; a running wait ends within 0.2 s of it */
 bool shm_board_await(struct shm_board *board, int group, int rank, uint32_t phase);
 
 /* shm_board_abort: end all waits of this rank, now and later. May be called from any thread. */

@@ -91,8 +91,8 @@ static bool run_broadcast(struct transfer *transfer, uint32_t phase) {
     return true;
 }
 
-/* Sum this rank's slot over all ranks, in group order. In place, this overwrites only data that no
- * other rank reads. */
+/* Sum this rank's slot over all ranks, in group order. If it works in place, it overwrites only
+ * data that no other rank reads. */
 static bool sum_own_slot(struct transfer *transfer, uint32_t phase) {
     const struct collective_call *call = transfer->call;
     const struct collective_group *group = transfer->group;

@@ -13,7 +13,7 @@ struct shm {
     struct shm_board board;
     unsigned char *own[SPACE_COUNT]; /* this rank's memory of each space */
     unsigned char *
-        *arenas[SPACE_COUNT]; /* [world] memory of each rank; own[] is the memory of this rank */
+        *arenas[SPACE_COUNT]; /* [world]: memory of each rank in each space, mapped here */
     const void **sources;     /* [world], operands of one sum */
     float *scratch;           /* [SHM_SUM_BLOCK], partial sums */
 };

@@ -17,8 +17,9 @@ static enum status set_memory_fault(const char *subject, const char *reason, str
     return fault_set(fault, STATUS_FAILED, subject, SAME_MACHINE, "%s", reason);
 }
 
-/* The file must have no link, so that it is freed with the last process; be sealed, so that its
- * owner cannot remove pages that others read; and be as long as announced. */
+/* Checks a memory file. It must have no name, so that it is freed with the last process, be
+ * sealed against shrinking, so that its owner cannot remove pages that others read, and be as
+ * long as its ticket says. */
 static enum status check_memory_file(int fd, const char *subject, uint64_t bytes, struct stat *stat,
                                      struct fault *fault) {
     if (fstat(fd, stat) != 0) {

@@ -14,8 +14,9 @@ struct shm_ticket {
     uint64_t device, inode; /* numbers that identify the memory file */
 };
 
-/* shm_ticket_make: a ticket for the first `bytes` of memory `fd` of this process.
- * errors  STATUS_FAILED: it is not an anonymous memory file, can shrink, or is too short */
+/* shm_ticket_make: make a ticket for the first `bytes` bytes of the memory file `fd` of this
+ * process.
+ * errors  STATUS_FAILED: `fd` is not an anonymous memory file, can shrink, or is too short */
 MUST_CHECK enum status shm_ticket_make(int fd, uint64_t bytes, struct shm_ticket *ticket,
                                        struct fault *fault);
 

@@ -15,7 +15,7 @@ enum {
     PORT_MAX = 65535,    /* highest TCP port */
     PORT_DIGITS_MAX = 5, /* decimal digits of PORT_MAX */
     DISCARD_PORT = 9,    /* UDP port of the discard service */
-    PAIR_ATTEMPTS = 64,  /* attempts to find two free ports in a row */
+    PAIR_ATTEMPTS = 64,  /* attempts to find two free ports with consecutive numbers */
 };
 
 static const char SCHEME[] = "tcp://";
@@ -23,8 +23,8 @@ static const char NAME_LETTERS[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQR
                                    ".-_";
 static const char IPV6_LETTERS[] = "0123456789abcdefABCDEF:.";
 
-/* An address that RFC 5737 reserves for documentation. No network uses it, so packets to it take
- * the route to the internet. */
+/* An address that RFC 5737 reserves for documentation. No network uses it, so packets to it
+ * would take the default route to the internet. */
 static const char OUTSIDE[] = "192.0.2.1";
 static const char LOOPBACK[] = "127.0.0.1";
 
@@ -73,7 +73,7 @@ bool address_next_port(const char *address, char next[static MESSAGE_ADDRESS_BYT
     return !text.truncated;
 }
 
-/* The first address of `family` in the list; NULL: none. */
+/* Returns the first address of `family` in the list, or NULL. */
 static const struct addrinfo *find_address_of_family(const struct addrinfo *list, int family) {
     while (list != NULL && list->ai_family != family) {
         list = list->ai_next;

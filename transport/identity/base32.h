@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Letters for a number of bytes that is a multiple of 5. There are then no spare bits, so each
- * value has one spelling. */
+/* Number of letters that encode `bytes` bytes, a multiple of 5. There are then no spare bits, so
+ * each value has one spelling. */
 #define BASE32_LETTERS(bytes) ((bytes) / 5 * 8)
 
 /* base32_write: write BASE32_LETTERS(count) letters and a NUL to `text`.

@@ -16,11 +16,11 @@
 static const char FILE_HEADER[] = "skep-identity-1 ";
 
 enum {
-    FILE_HEADER_BYTES = sizeof FILE_HEADER - 1,             /* length of the file's first line */
+    FILE_HEADER_BYTES = sizeof FILE_HEADER - 1, /* length of FILE_HEADER without its NUL */
     FILE_BYTES = FILE_HEADER_BYTES + KEYS_TEXT_LETTERS + 1, /* size of an identity file */
     IDENTITY_MODE = 0600,                 /* file mode: readable and writable by its owner only */
     ACCESS_BY_OTHERS = S_IRWXG | S_IRWXO, /* mode bits that an identity file must not have */
-    DRAFT_DIGITS = 8                      /* hex digits in the name of a temporary file */
+    TEMPORARY_NAME_DIGITS = 8             /* hex digits in the name of a temporary file */
 };
 
 enum status identity_path(const char *given, char path[static PATH_BYTES], struct fault *fault) {
@@ -114,20 +114,20 @@ enum status identity_load(const char *path, struct key_pairs *keys, struct fault
 
 /* Write the name of a temporary file in the folder of `path`. It is derived from the new identity,
  * so no other process uses it. */
-static enum status write_draft_name(const char *path, const struct key_pairs *keys,
-                                    char draft[static PATH_BYTES], struct fault *fault) {
+static enum status write_temporary_path(const char *path, const struct key_pairs *keys,
+                                        char draft[static PATH_BYTES], struct fault *fault) {
     const struct hash hash = hash_of(keys->public_keys.sign, KEY_BYTES);
     char hex[HASH_HEX_BYTES];
     struct text text = text_over(draft, PATH_BYTES);
-    text_add(&text, "%s.%.*s", path, DRAFT_DIGITS, hash_hex(&hash, hex));
+    text_add(&text, "%s.%.*s", path, TEMPORARY_NAME_DIGITS, hash_hex(&hash, hex));
     return text.truncated ? fault_set(fault, STATUS_INPUT, path, NULL, "the path is too long") : OK;
 }
 
-static enum status write_draft(const char *draft, const struct key_pairs *keys,
-                               struct fault *fault) {
+static enum status write_temporary_file(const char *draft, const struct key_pairs *keys,
+                                        struct fault *fault) {
     char line[FILE_HEADER_BYTES + KEYS_TEXT_BYTES];
     int fd = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, IDENTITY_MODE);
-    /* The umask may have removed permissions of the owner, hence fchmod. */
+    /* fchmod, because the umask may have removed permissions of the owner. */
     if (fd < 0 || fchmod(fd, IDENTITY_MODE) != 0) {
         int failure = errno;
         if (fd >= 0) {
@@ -145,8 +145,8 @@ static enum status write_draft(const char *draft, const struct key_pairs *keys,
 
 /* Unlike rename(), link() fails if `path` exists. The second of two processes then uses the file of
  * the first. */
-static enum status publish_draft(const char *draft, const char *path, bool *created,
-                                 struct fault *fault) {
+static enum status link_temporary_file(const char *draft, const char *path, bool *created,
+                                       struct fault *fault) {
     char folder[PATH_BYTES];
     bool is_linked = link(draft, path) == 0;
     if (!is_linked && errno != EEXIST) {
@@ -169,14 +169,14 @@ static enum status create_identity(const char *path, struct key_pairs *keys, boo
     struct key_pairs fresh;
     file_parent_folder(path, folder, sizeof folder);
     keys_generate(&fresh);
-    enum status status = write_draft_name(path, &fresh, draft, fault);
+    enum status status = write_temporary_path(path, &fresh, draft, fault);
     if (status == OK) {
         status = file_make_folders(folder, fault);
     }
     if (status == OK) {
-        status = write_draft(draft, &fresh, fault);
+        status = write_temporary_file(draft, &fresh, fault);
         if (status == OK) {
-            status = publish_draft(draft, path, created, fault);
+            status = link_temporary_file(draft, path, created, fault);
         }
         unlink(draft);
     }

@@ -1,5 +1,5 @@
-/* join_string: what a process needs to join a swarm, as one text: the address of the tracker and
- * the public keys of the operator, who signs the tracker's keys.
+/* join_string: one text with all that a process needs to join a swarm: the address of the tracker
+ * and the public keys of the operator, who signs the tracker's keys.
  *
  *     tcp://HOST:PORT#KEY       KEY: the 112 letters of public_keys_write */
 #ifndef SKEP_TRANSPORT_IDENTITY_JOIN_STRING_H

@@ -7,11 +7,11 @@
 #include <sodium.h>
 #include <string.h>
 
-/* The upper five bits of the kind become the first letter of the text: p or s. */
+/* First byte of encoded keys. Its upper five bits become the first letter of the text: p or s. */
 enum {
-    KIND_PUBLIC = 15 << 3 | 1,                        /* the lower three bits are the version */
-    KIND_SECRET = 18 << 3 | 1,                        /* secret keys, version 1 */
-    CHECKSUM_BYTES = 5,                               /* size of the checksum in a key's text */
+    KIND_PUBLIC = 15 << 3 | 1, /* public keys, version 1 (the lower three bits) */
+    KIND_SECRET = 18 << 3 | 1, /* secret keys, version 1 */
+    CHECKSUM_BYTES = 5,        /* size of the checksum in a key's text */
     PACKED_BYTES = 1 + 2 * KEY_BYTES + CHECKSUM_BYTES /* size of kind, two keys and checksum */
 };
 

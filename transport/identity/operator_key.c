@@ -7,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A public string begins with this letter; an identity file begins with another. */
+/* The text of public keys begins with this letter; an identity file begins with another. */
 static const char PUBLIC_LETTER = 'p';
 
 /* Reads at most `KEYS_TEXT_BYTES` characters of the file. *length is the length of the file. */
-static enum status read_start(const char *path, char text[static KEYS_TEXT_BYTES], int64_t *length,
-                              struct fault *fault) {
+static enum status read_first_characters(const char *path, char text[static KEYS_TEXT_BYTES],
+                                         int64_t *length, struct fault *fault) {
     int fd;
     memset(text, 0, KEYS_TEXT_BYTES);
     TRY(file_open_read(path, &fd, length, fault));
@@ -22,8 +22,9 @@ static enum status read_start(const char *path, char text[static KEYS_TEXT_BYTES
     return status;
 }
 
-static enum status read_public(const char *path, char text[static KEYS_TEXT_BYTES], int64_t length,
-                               struct operator_key *key, struct fault *fault) {
+static enum status read_public_key_text(const char *path, char text[static KEYS_TEXT_BYTES],
+                                        int64_t length, struct operator_key *key,
+                                        struct fault *fault) {
     struct operator_key read = {.has_secrets = false};
     const bool is_line = length == KEYS_TEXT_LETTERS ||
                          (length == KEYS_TEXT_BYTES && text[KEYS_TEXT_LETTERS] == '\n');
@@ -42,10 +43,10 @@ enum status operator_key_read(const char *path, struct operator_key *key, struct
     char text[KEYS_TEXT_BYTES];
     struct operator_key read = {.has_secrets = true};
     int64_t length = 0;
-    TRY(read_start(path, text, &length, fault));
+    TRY(read_first_characters(path, text, &length, fault));
     const bool is_public = text[0] == PUBLIC_LETTER;
     if (is_public) {
-        return read_public(path, text, length, key, fault);
+        return read_public_key_text(path, text, length, key, fault);
     }
     explicit_bzero(text, sizeof text);
     TRY(identity_load(path, &read.keys, fault));

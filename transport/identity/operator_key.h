@@ -3,7 +3,7 @@
  * public keys.
  *
  * The file is an identity file (`skep keys --identity FILE` creates one), or one line with the
- * public string, which is enough to start a swarm but cannot sign. */
+ * text of the public keys, which is enough to start a swarm but cannot sign. */
 #ifndef SKEP_TRANSPORT_IDENTITY_OPERATOR_KEY_H
 #define SKEP_TRANSPORT_IDENTITY_OPERATOR_KEY_H
 
@@ -13,18 +13,18 @@
 #include <stdbool.h>
 
 struct operator_key {
-    struct key_pairs keys; /* Without the secrets unless has_secrets. */
-    bool has_secrets;      /* The file is an identity file, so the key can sign. */
+    struct key_pairs keys; /* without secret keys, unless has_secrets */
+    bool has_secrets;      /* the file is an identity file, so the operator can sign with it */
 };
 
 /* operator_key_read: read the file of an operator's key.
- * errors  those of identity_load; STATUS_INPUT: a public string that is not valid; *key is then
- *         unchanged */
+ * errors  those of identity_load; STATUS_INPUT: a text of public keys that is not valid; *key is
+ *         then unchanged */
 MUST_CHECK enum status operator_key_read(const char *path, struct operator_key *key,
                                          struct fault *fault);
 
-/* operator_key_read_or_create: the same, but a missing file is created with a new identity.
- * *created: whether this call created it. */
+/* operator_key_read_or_create: as operator_key_read, but a missing file is created with a new
+ * identity. *created: whether this call created it. */
 MUST_CHECK enum status operator_key_read_or_create(const char *path, struct operator_key *key,
                                                    bool *created, struct fault *fault);
 

@@ -21,9 +21,10 @@ void accept_policy_expect(struct accept_policy *policy, const struct source *hos
     }
 }
 
-/* Find the row of a host; a host without one replaces the host that was counted least recently and
- * is not blocked. */
-static struct counted_host *find_counted(struct accept_policy *policy, const struct source *host) {
+/* Finds the row of a host. A host without a row replaces the one that was counted least
+ * recently, except blocked ones. */
+static struct counted_host *find_counted_host(struct accept_policy *policy,
+                                              const struct source *host) {
     struct counted_host *oldest = NULL;
     for (uint32_t i = 0; i < policy->counted_count; i++) {
         struct counted_host *counted = &policy->counted[i];
@@ -38,7 +39,8 @@ static struct counted_host *find_counted(struct accept_policy *policy, const str
     if (policy->counted_count < ACCEPT_COUNTED_MAX) {
         oldest = &policy->counted[policy->counted_count++];
     }
-    ASSERT(oldest != NULL); /* fewer hosts are blocked than counted */
+    /* not all rows are blocked, because there are more rows than hosts that can be blocked */
+    ASSERT(oldest != NULL);
     *oldest = (struct counted_host){.host = *host};
     return oldest;
 }
@@ -47,7 +49,7 @@ _Static_assert(ACCEPT_BLOCKED_MAX < ACCEPT_COUNTED_MAX,
 
 bool accept_policy_count(struct accept_policy *policy, const struct source *host, int64_t now_ms) {
     accept_policy_unblock(policy, now_ms);
-    struct counted_host *counted = find_counted(policy, host);
+    struct counted_host *counted = find_counted_host(policy, host);
     if (counted->blocked_until_ms > 0) {
         return false;
     }
@@ -87,22 +89,22 @@ uint32_t accept_policy_list_blocked(const struct accept_policy *policy,
 
 /* ---- pending connections ---- */
 
-static bool is_in_group(const struct accept_place *pending, bool is_expected) {
+static bool is_in_group(const struct pending_entry *pending, bool is_expected) {
     return pending->is_used && pending->is_expected == is_expected;
 }
 
 static uint32_t count_group(const struct accept_policy *policy, bool is_expected) {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < ACCEPT_PLACES; i++) {
+    for (uint32_t i = 0; i < ACCEPT_ENTRIES; i++) {
         count += is_in_group(&policy->pending[i], is_expected);
     }
     return count;
 }
 
-static void fill_place(struct accept_policy *policy, struct accept_place *place,
-                       struct accept_place newcomer) {
-    for (uint32_t i = 0; i < ACCEPT_PLACES; i++) {
-        struct accept_place *other = &policy->pending[i];
+static void fill_pending_entry(struct accept_policy *policy, struct pending_entry *place,
+                               struct pending_entry newcomer) {
+    for (uint32_t i = 0; i < ACCEPT_ENTRIES; i++) {
+        struct pending_entry *other = &policy->pending[i];
         const bool is_near = is_in_group(other, newcomer.is_expected) &&
                              source_is_same_network(&other->host, &newcomer.host);
         const bool is_same = is_near && source_is_same_host(&other->host, &newcomer.host);
@@ -116,10 +118,10 @@ static void fill_place(struct accept_policy *policy, struct accept_place *place,
     *place = newcomer;
 }
 
-static void free_place(struct accept_policy *policy, struct accept_place *place) {
+static void free_pending_entry(struct accept_policy *policy, struct pending_entry *place) {
     place->is_used = false;
-    for (uint32_t i = 0; i < ACCEPT_PLACES; i++) {
-        struct accept_place *other = &policy->pending[i];
+    for (uint32_t i = 0; i < ACCEPT_ENTRIES; i++) {
+        struct pending_entry *other = &policy->pending[i];
         if (is_in_group(other, place->is_expected) &&
             source_is_same_network(&other->host, &place->host)) {
             other->network_count--;
@@ -128,65 +130,66 @@ static void free_place(struct accept_policy *policy, struct accept_place *place)
     }
 }
 
-static bool is_evicted_before(const struct accept_place *a, const struct accept_place *b) {
+static bool is_evicted_before(const struct pending_entry *a, const struct pending_entry *b) {
     if (a->network_count != b->network_count) {
         return a->network_count > b->network_count;
     }
     return a->host_count != b->host_count ? a->host_count > b->host_count : a->order < b->order;
 }
 
-/* Choose which connection of the newcomer's group to evict, from its network only or from all
- * networks. */
-static struct accept_place *choose_evicted(struct accept_policy *policy,
-                                           const struct accept_place *newcomer, bool in_network) {
-    struct accept_place *chosen = NULL;
-    for (uint32_t i = 0; i < ACCEPT_PLACES; i++) {
-        struct accept_place *pending = &policy->pending[i];
+/* Chooses which connection of the new connection's group to evict, from its network only or from
+ * all networks. */
+static struct pending_entry *choose_evicted(struct accept_policy *policy,
+                                            const struct pending_entry *newcomer, bool in_network) {
+    struct pending_entry *chosen = NULL;
+    for (uint32_t i = 0; i < ACCEPT_ENTRIES; i++) {
+        struct pending_entry *pending = &policy->pending[i];
         if (is_in_group(pending, newcomer->is_expected) &&
             (!in_network || source_is_same_network(&pending->host, &newcomer->host)) &&
             (chosen == NULL || is_evicted_before(pending, chosen))) {
             chosen = pending;
         }
     }
-    ASSERT(chosen != NULL); /* the newcomer itself is a candidate */
+    ASSERT(chosen != NULL); /* not NULL, because the new connection itself may be chosen */
     return chosen;
 }
 
-static struct accept_place *find_free_place(struct accept_policy *policy) {
+static struct pending_entry *find_free_pending_entry(struct accept_policy *policy) {
     uint32_t i = 0;
-    while (i < ACCEPT_PLACES && policy->pending[i].is_used) {
+    while (i < ACCEPT_ENTRIES && policy->pending[i].is_used) {
         i++;
     }
-    ASSERT(i < ACCEPT_PLACES); /* a connection was evicted when the last entry was filled */
+    /* an entry is free, because a connection was evicted when the last one was filled */
+    ASSERT(i < ACCEPT_ENTRIES);
     return &policy->pending[i];
 }
 
 uint32_t accept_policy_add(struct accept_policy *policy, const struct source *host,
                            uint32_t connection) {
     const bool is_expected = is_expected_host(policy, host);
-    struct accept_place *newcomer = find_free_place(policy);
-    fill_place(policy, newcomer,
-               (struct accept_place){.is_used = true,
-                                     .is_expected = is_expected,
-                                     .host = *host,
-                                     .connection = connection,
-                                     .order = policy->next_sequence++});
+    struct pending_entry *newcomer = find_free_pending_entry(policy);
+    fill_pending_entry(policy, newcomer,
+                       (struct pending_entry){.is_used = true,
+                                              .is_expected = is_expected,
+                                              .host = *host,
+                                              .connection = connection,
+                                              .order = policy->next_sequence++});
     /* Members that share one address are limited only by the limit of their group. */
     const bool is_network_full = !is_expected && newcomer->network_count > ACCEPT_NETWORK_MAX;
     const uint32_t group_max = is_expected ? ACCEPT_EXPECTED_MAX : ACCEPT_OUTSIDERS_MAX;
     if (!is_network_full && count_group(policy, is_expected) <= group_max) {
         return ACCEPT_NONE;
     }
-    struct accept_place *evicted = choose_evicted(policy, newcomer, is_network_full);
-    free_place(policy, evicted);
+    struct pending_entry *evicted = choose_evicted(policy, newcomer, is_network_full);
+    free_pending_entry(policy, evicted);
     return evicted->connection;
 }
 
 void accept_policy_remove(struct accept_policy *policy, uint32_t connection) {
-    for (uint32_t i = 0; i < ACCEPT_PLACES; i++) {
-        struct accept_place *pending = &policy->pending[i];
+    for (uint32_t i = 0; i < ACCEPT_ENTRIES; i++) {
+        struct pending_entry *pending = &policy->pending[i];
         if (pending->is_used && pending->connection == connection) {
-            free_place(policy, pending);
+            free_pending_entry(policy, pending);
         }
     }
 }

@@ -27,8 +27,7 @@ enum {
     ACCEPT_OUTSIDERS_MAX = 128,
     ACCEPT_EXPECTED_MAX = 128,
     ACCEPT_PENDING_MAX = ACCEPT_OUTSIDERS_MAX + ACCEPT_EXPECTED_MAX,
-    /* all pending connections, and a new one before an old one is evicted */
-    ACCEPT_PLACES = ACCEPT_PENDING_MAX + 1,
+    ACCEPT_ENTRIES = ACCEPT_PENDING_MAX + 1, /* all pending connections, and a new one */
     ACCEPT_NETWORK_MAX = 8,
     /* Hosts that have proven an expected key: twice the largest swarm. The oldest is replaced. */
     ACCEPT_HOSTS_MAX = 128,
@@ -43,11 +42,11 @@ static const struct token_limit ACCEPT_HOST_LIMIT = {.rate = 32, .burst = 256};
 
 static const uint32_t ACCEPT_NONE = UINT32_MAX;
 
-struct accept_place {
+struct pending_entry {
     bool is_used;
-    bool is_expected; /* the host has proven an expected key */
+    bool is_expected; /* a process on the host has proven an expected key */
     struct source host;
-    uint32_t connection;    /* the caller's number */
+    uint32_t connection;    /* the caller's number of the connection */
     uint64_t order;         /* number that increases with each connection, to find the oldest */
     uint32_t network_count; /* pending connections of this network in the same group */
     uint32_t host_count;    /* pending connections of this host */
@@ -59,11 +58,11 @@ struct counted_host {
     int64_t blocked_until_ms; /* 0: not blocked */
 };
 
-/* Zero-initialise it before the first call. */
+/* The state of the policy. Zero-initialise it before the first call. */
 struct accept_policy {
-    struct accept_place pending[ACCEPT_PLACES];
+    struct pending_entry pending[ACCEPT_ENTRIES];
     uint64_t next_sequence;
-    struct source expected_hosts[ACCEPT_HOSTS_MAX]; /* a ring */
+    struct source expected_hosts[ACCEPT_HOSTS_MAX]; /* ring buffer */
     uint64_t expected_count;                        /* number of hosts ever added */
     struct counted_host counted[ACCEPT_COUNTED_MAX];
     uint32_t counted_count;
@@ -71,8 +70,9 @@ struct accept_policy {
     uint32_t blocked_version; /* increases whenever a host is blocked or unblocked */
 };
 
-/* accept_policy_count: count a connection of a host. False: the host is blocked, and the caller
- * closes the connection. It is then blocked until ACCEPT_BLOCK_MS have passed.
+/* accept_policy_count: count a connection of a host. Returns false if the host is blocked, or is
+ * now blocked for ACCEPT_BLOCK_MS because it has opened too many connections; the caller then
+ * closes the connection.
  * limits  now_ms never decreases */
 MUST_CHECK bool accept_policy_count(struct accept_policy *policy, const struct source *host,
                                     int64_t now_ms);
@@ -89,11 +89,12 @@ uint32_t accept_policy_list_blocked(const struct accept_policy *policy,
 MUST_CHECK uint32_t accept_policy_add(struct accept_policy *policy, const struct source *host,
                                       uint32_t connection);
 
-/* accept_policy_remove: a connection is no longer pending. Does nothing if it was not. */
+/* accept_policy_remove: to be called when a connection is no longer pending. Does nothing if it
+ * was not pending. */
 void accept_policy_remove(struct accept_policy *policy, uint32_t connection);
 
-/* accept_policy_expect: a host has proven an expected key. Its later connections count in the group
- * of expected hosts. */
+/* accept_policy_expect: to be called when a process on this host has proven an expected key.
+ * Later connections of the host count in the group of expected hosts. */
 void accept_policy_expect(struct accept_policy *policy, const struct source *host);
 
 #endif

@@ -12,7 +12,7 @@ bool connect_probe_start(struct messenger *messenger, const uint8_t curve[static
            socket_dial(messenger, curve, address, &probe->socket, &probe->monitor);
 }
 
-static enum connect_probe_state state_of_event(uint16_t kind) {
+static enum connect_probe_state state_after_event(uint16_t kind) {
     switch (kind) {
     case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
         return CONNECT_PROBE_OK;
@@ -33,7 +33,7 @@ enum connect_probe_state connect_probe_poll(struct connect_probe *probe) {
     struct socket_monitor_event event;
     enum connect_probe_state state = CONNECT_PROBE_PENDING;
     while (state == CONNECT_PROBE_PENDING && socket_next_event(probe->monitor, &event)) {
-        state = state_of_event(event.kind);
+        state = state_after_event(event.kind);
     }
     if (state != CONNECT_PROBE_PENDING) {
         connect_probe_end(probe);

@@ -9,7 +9,7 @@
 enum connect_probe_state {
     CONNECT_PROBE_PENDING, /* no result yet */
     CONNECT_PROBE_OK,      /* the process with the key has answered */
-    CONNECT_PROBE_FAILED,  /* no process with this key that admits our key can be reached */
+    CONNECT_PROBE_FAILED,  /* no process there has this key and admits ours */
 };
 
 struct connect_probe {

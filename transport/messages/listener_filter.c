@@ -25,56 +25,59 @@ enum {
 static const uint32_t ACCEPT = UINT32_MAX;
 static const uint32_t DROP = 0;
 
-struct program {
+struct filter_program {
     struct sock_filter code[INSTRUCTIONS_MAX];
     uint32_t count;
 };
 
-static void add(struct program *program, struct sock_filter instruction) {
+static void add_instruction(struct filter_program *program, struct sock_filter instruction) {
     ASSERT(program->count < INSTRUCTIONS_MAX);
     program->code[program->count++] = instruction;
 }
 
-static void add_return(struct program *program, uint32_t verdict) {
-    add(program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict));
+static void add_return(struct filter_program *program, uint32_t verdict) {
+    add_instruction(program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict));
 }
 
-/* Continue if the loaded value equals `value`, else skip `skipped` instructions. */
-static void add_equal(struct program *program, uint32_t value, uint8_t skipped) {
-    add(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, skipped));
+/* Adds an instruction that skips `skipped` instructions unless the loaded value equals `value`. */
+static void add_skip_unless_equal(struct filter_program *program, uint32_t value, uint8_t skipped) {
+    add_instruction(program,
+                    (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, skipped));
 }
 
-/* Word `index` of a host's address, as the kernel loads it from a header. */
-static uint32_t word_of(const struct source *host, uint32_t index) {
+/* Returns word `index` of a host's address as the kernel loads it from a packet header. */
+static uint32_t address_word(const struct source *host, uint32_t index) {
     uint32_t word;
     memcpy(&word, host->bytes + index * sizeof word, sizeof word);
     return ntohl(word);
 }
 
-/* Load a word or a byte of the IP header. */
-static void add_load_ip(struct program *program, uint16_t size, uint32_t offset) {
-    add(program,
-        (struct sock_filter)BPF_STMT(BPF_LD | size | BPF_ABS, (uint32_t)SKF_NET_OFF + offset));
+/* Adds instructions that load a word or a byte of the IP header. */
+static void add_load_ip(struct filter_program *program, uint16_t size, uint32_t offset) {
+    add_instruction(program, (struct sock_filter)BPF_STMT(BPF_LD | size | BPF_ABS,
+                                                          (uint32_t)SKF_NET_OFF + offset));
 }
 
-static void add_hosts_v4(struct program *program, const struct source *hosts, uint32_t count) {
+static void add_hosts_v4(struct filter_program *program, const struct source *hosts,
+                         uint32_t count) {
     add_load_ip(program, BPF_W, IP_SOURCE_V4);
     for (uint32_t i = 0; i < count; i++) {
         if (source_is_v4(&hosts[i])) {
-            add_equal(program, word_of(&hosts[i], 3), 1);
+            add_skip_unless_equal(program, address_word(&hosts[i], 3), 1);
             add_return(program, DROP);
         }
     }
     add_return(program, ACCEPT);
 }
 
-static void add_hosts_v6(struct program *program, const struct source *hosts, uint32_t count) {
+static void add_hosts_v6(struct filter_program *program, const struct source *hosts,
+                         uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         if (!source_is_v4(&hosts[i])) {
             add_load_ip(program, BPF_W, IP_SOURCE_V6);
-            add_equal(program, word_of(&hosts[i], 0), 3);
+            add_skip_unless_equal(program, address_word(&hosts[i], 0), 3);
             add_load_ip(program, BPF_W, IP_SOURCE_V6 + 4);
-            add_equal(program, word_of(&hosts[i], 1), 1);
+            add_skip_unless_equal(program, address_word(&hosts[i], 1), 1);
             add_return(program, DROP);
         }
     }
@@ -83,16 +86,18 @@ static void add_hosts_v6(struct program *program, const struct source *hosts, ui
 
 void listener_filter_set(int listener, const struct source *hosts, uint32_t count) {
     ASSERT(count <= LISTENER_FILTER_HOSTS_MAX);
-    struct program program = {.count = 0};
-    add(&program, (struct sock_filter)BPF_STMT(BPF_LD | BPF_B | BPF_ABS, TCP_FLAGS));
-    add(&program, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, TCP_SYN | TCP_ACK));
-    add(&program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, TCP_SYN, 1, 0));
+    struct filter_program program = {.count = 0};
+    add_instruction(&program, (struct sock_filter)BPF_STMT(BPF_LD | BPF_B | BPF_ABS, TCP_FLAGS));
+    add_instruction(&program,
+                    (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, TCP_SYN | TCP_ACK));
+    add_instruction(&program,
+                    (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, TCP_SYN, 1, 0));
     add_return(&program, ACCEPT);
     add_load_ip(&program, BPF_B, 0);
-    add(&program, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 4));
-    add(&program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 4, 1, 0));
-    const uint32_t to_v6 = program.count; /* a far jump, whose distance is set below */
-    add(&program, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 0));
+    add_instruction(&program, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 4));
+    add_instruction(&program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 4, 1, 0));
+    const uint32_t to_v6 = program.count; /* jump to the IPv6 part, whose distance is set below */
+    add_instruction(&program, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 0));
     add_hosts_v4(&program, hosts, count);
     program.code[to_v6].k = program.count - to_v6 - 1;
     add_hosts_v6(&program, hosts, count);

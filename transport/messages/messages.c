@@ -5,15 +5,15 @@
 #include <string.h>
 
 enum {
-    /* frames outside the queue: one being sent, as plain text and encrypted */
+    /* frames that a connection has besides its queue: the one being sent, in plain text and
+     * encrypted */
     EXTRA_SEND_FRAMES = 3,
-    EXTRA_READ_FRAMES = 1,         /* frames outside the queue: one being received and decrypted */
+    EXTRA_READ_FRAMES = 1,         /* frames besides the queue: one being received */
     FRAME_OVERHEAD_BYTES = 256,    /* headers of ZeroMQ, malloc and CURVE for each frame */
     CONNECTION_BYTES = 128 * 1024, /* memory of a connection in ZeroMQ, with its monitor */
     CONTEXT_BYTES = 1 << 20,       /* context, reaper, poller */
     PENDING_BYTES = 96 * 1024,     /* memory of a connection before its hello */
-    /* bytes that a peer can send undetected in one tick at 10 Gbit/s */
-    UNDETECTED_BYTES = 128 << 20
+    UNDETECTED_BYTES = 128 << 20   /* bytes of one tick at 10 Gbit/s, checked only after it */
 };
 
 uint32_t messenger_links_max(const struct messenger_options *options) {
@@ -56,7 +56,8 @@ static struct messenger *make_tables(const struct messenger_options *options,
 }
 
 static enum status open_sockets(struct messenger *messenger, struct fault *fault) {
-    /* A link has a socket and both ends of its monitor. A closed link keeps them for a while. */
+    /* Each link has three sockets: its own and both ends of its monitor. A closed link keeps
+     * them for a while. */
     const uint32_t dialed =
         messenger_links_max(&messenger->options) + messenger->options.probes_max;
     const uint32_t sockets = 2 * 3 * dialed + 8;

@@ -43,7 +43,7 @@ enum {
  * key a class. A guest of class k is admitted while fewer than slots[k] guests of the classes up to
  * k are connected. The difference slots[k] - slots[k - 1] is therefore reserved for class k. */
 struct messenger_guests {
-    /* [class] limit, at most peers_max; 0: reject its guests */
+    /* [class]: see above; at most peers_max; 0: reject guests of this class */
     uint32_t slots[MESSAGE_GUEST_CLASSES];
     /* If all slots are taken, a new guest evicts a class 0 guest. It is chosen from the network (an
      * IPv4 /24 or IPv6 /64) that has the most class 0 guests, there from the host that has the
@@ -51,7 +51,8 @@ struct messenger_guests {
      * for this many ms, unless its network or host has more guests than those of the new guest, the
      * new guest included. 0: never evict. */
     uint32_t evict_after_ms;
-    /* Returns the class of a key, for messenger_wait and messenger_next. NULL: always class 0. */
+    /* Returns the class of a guest with this key. Called in messenger_wait and messenger_next.
+     * NULL: all guests have class 0. */
     uint32_t (*class_of)(const void *context, const uint8_t curve[static KEY_BYTES]);
     const void *context;
 };
@@ -66,7 +67,7 @@ struct messenger_options {
     uint32_t peers_max; /* maximum number of peers, including guests: 1 .. MESSAGE_PEERS_MAX */
     /* 0 .. MESSAGE_BULK_MAX to each peer; 0: send bulk frames on the control connection */
     uint32_t bulk_connections;      /* bulk connections to each peer; 0 .. MESSAGE_BULK_MAX */
-    uint32_t probes_max;            /* see connect_probe.h */
+    uint32_t probes_max;            /* connect_probes at the same time */
     uint32_t queued_frames;         /* high-water mark of a connection in each direction: 2 .. 64 */
     struct messenger_guests guests; /* all zero: reject every guest */
     /* bits of the frame kinds to accept, as for frame_read; never kind 255 */

@@ -14,7 +14,8 @@
 
 #include <sys/socket.h>
 
-/* After this many reads from the listener, all frames of a broken connection have been read. */
+/* After this many reads from the listener, all frames of a broken connection have certainly been
+ * read. */
 enum { DRAIN_READS = 4096 }; /* reads before a broken connection is dropped */
 
 void accept_init(struct messenger *messenger, struct region *region) {
@@ -34,7 +35,8 @@ static void shut_down_socket(int fd) {
     (void)shutdown(fd, SHUT_RDWR);
 }
 
-/* Find the connected entry of a descriptor, or a free entry if `fd` is -1; NULL: none. */
+/* Returns the entry of a connected descriptor, or a free entry if `fd` is -1, or NULL if there
+ * is none. */
 static struct accepted *accepted_by_fd(struct messenger *messenger, int fd) {
     for (uint32_t i = 0; i < messenger->accept.count; i++) {
         struct accepted *accepted = &messenger->accept.entries[i];
@@ -100,12 +102,13 @@ void accept_count_read(struct messenger *messenger) {
     }
 }
 
-static uint32_t index_of(const struct accept_table *table, const struct accepted *accepted) {
+static uint32_t index_of_accepted(const struct accept_table *table,
+                                  const struct accepted *accepted) {
     return (uint32_t)(accepted - table->entries);
 }
 
 static void forget_pending(struct accept_table *table, struct accepted *accepted) {
-    accept_policy_remove(table->policy, index_of(table, accepted));
+    accept_policy_remove(table->policy, index_of_accepted(table, accepted));
     *accepted = (struct accepted){.fd = -1};
 }
 
@@ -120,7 +123,7 @@ static void close_pending(struct messenger *messenger, struct accepted *accepted
     forget_pending(&messenger->accept, accepted);
 }
 
-static void update_filter(struct messenger *messenger) {
+static void update_kernel_filter(struct messenger *messenger) {
     struct accept_table *table = &messenger->accept;
     struct source hosts[ACCEPT_BLOCKED_MAX];
     _Static_assert((int)ACCEPT_BLOCKED_MAX <= (int)LISTENER_FILTER_HOSTS_MAX,
@@ -148,7 +151,8 @@ static void add_connection(struct messenger *messenger, int fd) {
     const int64_t timeout_ms = 2 * MESSENGER_HANDSHAKE_MS + MESSENGER_GREETING_MS;
     *accepted =
         (struct accepted){.fd = fd, .host = host, .due_ns = now_ns + timeout_ms * NS_PER_MS};
-    const uint32_t evicted = accept_policy_add(table->policy, &host, index_of(table, accepted));
+    const uint32_t evicted =
+        accept_policy_add(table->policy, &host, index_of_accepted(table, accepted));
     if (evicted != ACCEPT_NONE) {
         close_pending(messenger, &table->entries[evicted]);
     }
@@ -169,10 +173,10 @@ void accept_handle_events(struct messenger *messenger) {
             forget_pending(&messenger->accept, accepted);
         }
     }
-    update_filter(messenger);
+    update_kernel_filter(messenger);
 }
 
-/* Make the connection a link of the peer. It replaces the link's former connection. */
+/* Makes the connection a link of the peer, in place of the link's former connection. */
 static void adopt_as_link(struct messenger *messenger, struct accepted *accepted, struct peer *peer,
                           uint32_t link_index) {
     link_accept(messenger, &peer->links[link_index], accepted);
@@ -181,7 +185,7 @@ static void adopt_as_link(struct messenger *messenger, struct accepted *accepted
     accepted->due_ns = INT64_MAX;
 }
 
-static void welcome_peer(struct messenger *messenger, struct accepted *accepted) {
+static void send_welcome_to_peer(struct messenger *messenger, struct accepted *accepted) {
     if (!send_welcome(messenger, accepted->routing, accepted->peer->bulk_count)) {
         accepted_start_draining(messenger, accepted);
     }
@@ -194,12 +198,12 @@ static void adopt_as_control_link(struct messenger *messenger, struct accepted *
     }
     adopt_as_link(messenger, accepted, peer, 0);
     peer_on_open(messenger, peer, accepted->bulk_wanted);
-    welcome_peer(messenger, accepted);
+    send_welcome_to_peer(messenger, accepted);
 }
 
 static void handle_control_hello(struct messenger *messenger, struct accepted *accepted,
                                  struct peer *peer, uint32_t bulk_wanted) {
-    /* updates the state that the lines below use */
+    /* updates the link's state, which is tested below */
     dial_handle_events(messenger, peer, &peer->links[0]);
     const enum link_state state = peer->links[0].state;
     const bool ours_is_up =
@@ -208,9 +212,9 @@ static void handle_control_hello(struct messenger *messenger, struct accepted *a
     accepted->link = ACCEPTED_STANDBY;
     accepted->bulk_wanted = bulk_wanted;
     if (ours_is_up && !peer_dials_first(messenger, peer)) {
-        /* Both processes dialed at the same time. The peer will prefer our connection and close its
-         * own. If it does not, our connection is broken without our knowledge, and the peer's
-         * connection replaces it after a time. */
+        /* Both processes dialed at the same time. The peer will prefer the connection that this
+         * process dialed and close its own. If it does not, that connection is broken unnoticed,
+         * and after a time the peer's connection replaces it. */
         accepted->due_ns = clock_monotonic_ns() + MESSENGER_STANDBY_MS * NS_PER_MS;
         messenger_wake_by(messenger, accepted->due_ns);
         return;
@@ -227,8 +231,9 @@ static struct peer *admit_peer(struct messenger *messenger, const uint8_t curve[
     return peer != NULL && peer->is_registered ? peer : peer_add_guest(messenger, curve);
 }
 
-/* Find the connection on which a hello arrived; NULL: it has ended. */
-static struct accepted *origin_of_hello(struct messenger *messenger, int fd, uint32_t routing) {
+/* Returns the connection on which a hello arrived, or NULL if it has ended. */
+static struct accepted *find_connection_of_hello(struct messenger *messenger, int fd,
+                                                 uint32_t routing) {
     accept_handle_events(messenger);
     struct accepted *accepted = fd < 0 ? NULL : accepted_by_fd(messenger, fd);
     if (accepted == NULL || (accepted->has_hello && (int32_t)(routing - accepted->routing) <= 0)) {
@@ -241,7 +246,7 @@ static struct accepted *origin_of_hello(struct messenger *messenger, int fd, uin
         end_accepted_link(messenger, accepted);
         accepted->is_draining = false;
     }
-    accept_policy_remove(messenger->accept.policy, index_of(&messenger->accept, accepted));
+    accept_policy_remove(messenger->accept.policy, index_of_accepted(&messenger->accept, accepted));
     accepted->has_hello = true;
     accepted->routing = routing;
     accepted->peer = NULL;
@@ -252,7 +257,7 @@ void accept_hello(struct messenger *messenger, zmq_msg_t *message, uint32_t rout
                   const struct frame *hello) {
     uint8_t curve[KEY_BYTES];
     struct accepted *accepted =
-        origin_of_hello(messenger, zmq_msg_get(message, ZMQ_SRCFD), routing);
+        find_connection_of_hello(messenger, zmq_msg_get(message, ZMQ_SRCFD), routing);
     if (accepted == NULL) {
         return;
     }
@@ -273,7 +278,7 @@ void accept_hello(struct messenger *messenger, zmq_msg_t *message, uint32_t rout
         adopt_as_link(messenger, accepted, peer, link_index);
         backlog_enable_pacing(messenger, &peer->links[link_index]);
         send_on_bulk_link_up(messenger, peer);
-        welcome_peer(messenger, accepted);
+        send_welcome_to_peer(messenger, accepted);
     } else {
         shut_down_socket(accepted->fd);
     }
@@ -288,7 +293,7 @@ void accept_extend_deadlines(struct messenger *messenger, int64_t late_ns) {
 
 void accept_handle_deadlines(struct messenger *messenger, int64_t now_ns) {
     accept_policy_unblock(messenger->accept.policy, now_ns / NS_PER_MS);
-    update_filter(messenger);
+    update_kernel_filter(messenger);
     for (uint32_t i = 0; i < messenger->accept.count; i++) {
         struct accepted *accepted = &messenger->accept.entries[i];
         if (accepted->fd < 0 || accepted->is_draining || accepted->due_ns > now_ns) {

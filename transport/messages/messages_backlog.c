@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 
 enum {
-    BACKLOG_MS = 50, /* limit of unsent data, as ms at the link's rate; covers thread delays */
+    BACKLOG_MS = 50, /* limit of unsent bytes, as their sending time; covers thread delays */
     /* lower bound of the limit of unsent bytes, also used for unknown rates */
     BACKLOG_MIN_BYTES = 32 * 1024,
     BACKLOG_IDLE_MS = 1000,      /* idle time after which the backlog counts as 0 */
@@ -40,7 +40,8 @@ void backlog_enable_pacing(const struct messenger *messenger, struct link *link)
     set_pacing_rate(messenger, link, MESSENGER_UNPACED);
 }
 
-/* Read the TCP counters of a link; false also on a kernel that does not count sent bytes. */
+/* Reads the TCP counters of a link. Returns false on failure, or if the kernel does not count
+ * sent bytes. */
 static bool read_sent_counters(const struct messenger *messenger, const struct link *link,
                                struct tcp_info *info) {
     return tcp_stats_read(link_fd(messenger, link), info) && info->tcpi_bytes_sent > 0;
@@ -93,7 +94,7 @@ uint64_t messenger_backlog_bytes(struct messenger *messenger,
     return bytes;
 }
 
-static bool is_similar(uint64_t a, uint64_t b) {
+static bool are_rates_similar(uint64_t a, uint64_t b) {
     return (a > b ? a - b : b - a) <= b / RATE_CHANGE_FRACTION;
 }
 
@@ -109,7 +110,7 @@ void messenger_set_rate(struct messenger *messenger, const uint8_t curve[static 
     const uint64_t share = busy > 1 ? rate / busy + 1 : rate;
     for (uint32_t i = 1; i <= count; i++) {
         struct link *link = &peer->links[i];
-        if (link_is_up(link) && !is_similar(link->backlog.rate_limit, share)) {
+        if (link_is_up(link) && !are_rates_similar(link->backlog.rate_limit, share)) {
             set_pacing_rate(messenger, link, share);
         }
     }

@@ -1,10 +1,10 @@
-/* messages_ban: keys that are rejected until messenger_peer registers them again, or for a time
- * after protocol violations. */
+/* messages_ban: stores which keys are rejected: until messenger_peer registers them again, or
+ * for a limited time after protocol violations. */
 #include "transport/messages/messages_state.h"
 
 #include <string.h>
 
-/* Find the index of a key's entry; MESSENGER_BANS_MAX: it has none. */
+/* Returns the index of a key's ban, or MESSENGER_BANS_MAX if it has none. */
 static uint32_t find_ban(const struct ban_list *list, const uint8_t curve[static KEY_BYTES]) {
     uint32_t i = 0;
     while (i < MESSENGER_BANS_MAX && memcmp(list->bans[i].curve, curve, KEY_BYTES) != 0) {

@@ -77,7 +77,7 @@ void peer_clear_reported_failures(struct peer *peer) {
 }
 
 void peer_set_seen_ip(struct peer *peer, zmq_msg_t *message) {
-    static const char MAPPED[] = "::ffff:"; /* prefix of an IPv4 address on a dual-stack socket */
+    static const char MAPPED[] = "::ffff:"; /* prefix of an IPv4 address in IPv6 form */
     const char *ip = zmq_msg_gets(message, "Peer-Address");
     if (ip == NULL) {
         ip = "";

@@ -1,8 +1,9 @@
 /* messages_dial: dials links that are due, follows their monitors, and schedules redials.
  *
- * A process at the peer's address that closes the connection during the handshake proves nothing:
- * it may be busy, have no free slot, forward to a destination that is down, or have another key. A
- * listener that cannot decrypt a CURVE hello gives no reason either. All of these are redialed. */
+ * If the process at the peer's address closes the connection during the handshake, the reason is
+ * unknown: it may be busy, have no free slot, forward to a destination that is down, or have
+ * another key. A listener that cannot decrypt a CURVE hello gives no reason either. The link is
+ * redialed in all these cases. */
 #include "transport/messages/messages_state.h"
 
 static void dial_link(struct messenger *messenger, struct peer *peer, struct link *link) {
@@ -15,8 +16,8 @@ static void dial_link(struct messenger *messenger, struct peer *peer, struct lin
     ASSERT(is_queued);
 }
 
-/* Handle a link that was never up, or a broken one whose frames have all been read. */
-static void on_link_failed(struct messenger *messenger, struct peer *peer, struct link *link) {
+/* Handles a link that could not be established, or a broken one whose frames have all been read. */
+static void handle_failed_link(struct messenger *messenger, struct peer *peer, struct link *link) {
     if (link == &peer->links[0] && peer_is_open(peer)) {
         peer_on_close(messenger, peer);
         return;
@@ -45,7 +46,7 @@ static void dial_due_peer(struct messenger *messenger, struct peer *peer, int64_
         if (link->state == LINK_NONE && is_due && may_dial && i < links) {
             dial_link(messenger, peer, link);
         } else if (link_is_dialing(link) && is_due) {
-            on_link_failed(messenger, peer, link);
+            handle_failed_link(messenger, peer, link);
         }
         if (link->state != LINK_ACCEPTED && link->due_ns > now_ns) {
             messenger_wake_by(messenger, link->due_ns);
@@ -59,21 +60,21 @@ void dial_handle_deadlines(struct messenger *messenger, int64_t now_ns) {
     }
 }
 
-static void on_disconnect(struct messenger *messenger, struct peer *peer, struct link *link) {
+static void handle_disconnect(struct messenger *messenger, struct peer *peer, struct link *link) {
     link_on_disconnect(link);
     if (link->state != LINK_DRAINING) {
-        on_link_failed(messenger, peer, link);
+        handle_failed_link(messenger, peer, link);
     }
 }
 
 void dial_on_drained(struct messenger *messenger, struct peer *peer, struct link *link) {
     if (link->state == LINK_DRAINING) {
-        on_link_failed(messenger, peer, link);
+        handle_failed_link(messenger, peer, link);
     }
 }
 
-static void handle_event(struct messenger *messenger, struct peer *peer, struct link *link,
-                         const struct socket_monitor_event *event) {
+static void handle_monitor_event(struct messenger *messenger, struct peer *peer, struct link *link,
+                                 const struct socket_monitor_event *event) {
     switch (event->kind) {
     case ZMQ_EVENT_CONNECTED:
         link_on_connected(link, (int)event->value);
@@ -88,7 +89,7 @@ static void handle_event(struct messenger *messenger, struct peer *peer, struct 
     case ZMQ_EVENT_DISCONNECTED:
     case ZMQ_EVENT_CLOSED:
     case ZMQ_EVENT_CONNECT_RETRIED:
-        on_disconnect(messenger, peer, link);
+        handle_disconnect(messenger, peer, link);
         break;
     default:
         break;
@@ -98,7 +99,7 @@ static void handle_event(struct messenger *messenger, struct peer *peer, struct 
 void dial_handle_events(struct messenger *messenger, struct peer *peer, struct link *link) {
     struct socket_monitor_event event;
     while (link->monitor != NULL && socket_next_event(link->monitor, &event)) {
-        handle_event(messenger, peer, link, &event);
+        handle_monitor_event(messenger, peer, link, &event);
     }
 }
 

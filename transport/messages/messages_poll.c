@@ -1,9 +1,9 @@
-/* messages_poll: the sockets of a messenger in one set: first the fixed items, then each link that
- * we dialed with its monitor. An item that zmq_poll reported as readable stays marked until a read
- * finds no message. */
+/* messages_poll: polls all sockets of a messenger as one set: first the fixed items, then each
+ * dialed link with its monitor. An item that zmq_poll reported as readable stays marked until a
+ * read finds no message. */
 #include "transport/messages/messages_state.h"
 
-static zmq_pollitem_t *item_of_link(const struct messenger *messenger, uint32_t index) {
+static zmq_pollitem_t *poll_item_of_link(const struct messenger *messenger, uint32_t index) {
     ASSERT(index < messenger->poll.link_count);
     return &messenger->poll.items[ITEMS_FIXED + 2 * index];
 }
@@ -37,7 +37,7 @@ static void list_poll_items(struct messenger *messenger) {
             continue;
         }
         const uint32_t index = poll->link_count++;
-        zmq_pollitem_t *pair = item_of_link(messenger, index);
+        zmq_pollitem_t *pair = poll_item_of_link(messenger, index);
         pair[0] = (zmq_pollitem_t){.socket = link->socket, .events = ZMQ_POLLIN};
         pair[1] = (zmq_pollitem_t){.socket = link->monitor, .events = ZMQ_POLLIN};
         poll->links[index] =
@@ -47,7 +47,7 @@ static void list_poll_items(struct messenger *messenger) {
 }
 
 /* zmq_poll skips an item without a socket whose descriptor is negative. */
-static void set_events(struct messenger *messenger, int wake_fd) {
+static void set_poll_events(struct messenger *messenger, int wake_fd) {
     struct poll_set *poll = &messenger->poll;
     zmq_pollitem_t *items = poll->items;
     items[ITEM_WAKE] = (zmq_pollitem_t){.fd = wake_fd, .events = ZMQ_POLLIN};
@@ -59,14 +59,14 @@ static void set_events(struct messenger *messenger, int wake_fd) {
         items[ITEM_LISTENER_MONITOR].fd = -1;
     }
     for (uint32_t i = 0; i < poll->link_count; i++) {
-        item_of_link(messenger, i)->events =
+        poll_item_of_link(messenger, i)->events =
             poll->links[i].link->is_full ? ZMQ_POLLIN | ZMQ_POLLOUT : ZMQ_POLLIN;
     }
 }
 
 static void report_writable(struct messenger *messenger) {
     for (uint32_t i = 0; i < messenger->poll.link_count; i++) {
-        if ((item_of_link(messenger, i)->revents & ZMQ_POLLOUT) != 0) {
+        if ((poll_item_of_link(messenger, i)->revents & ZMQ_POLLOUT) != 0) {
             send_on_writable(messenger, messenger->poll.links[i].link);
         }
     }
@@ -77,13 +77,13 @@ static void report_writable(struct messenger *messenger) {
 
 /* A broken connection has to be read until no frame is left. ZeroMQ may not report it as readable,
  * so a read is forced. */
-static void mark_draining(struct messenger *messenger) {
+static void mark_draining_links_readable(struct messenger *messenger) {
     if (messenger->accept.draining_count > 0) {
         poll_set_listener_input(messenger, true);
     }
     for (uint32_t i = 0; i < messenger->poll.link_count; i++) {
         if (messenger->poll.links[i].link->state == LINK_DRAINING) {
-            item_of_link(messenger, i)->revents |= ZMQ_POLLIN;
+            poll_item_of_link(messenger, i)->revents |= ZMQ_POLLIN;
         }
     }
 }
@@ -93,7 +93,7 @@ void poll_sockets(struct messenger *messenger, int wake_fd, long wait_ms) {
     if (poll->is_outdated) {
         list_poll_items(messenger);
     }
-    set_events(messenger, wake_fd);
+    set_poll_events(messenger, wake_fd);
     (void)zmq_poll(poll->items, (int)(ITEMS_FIXED + 2 * poll->link_count), wait_ms);
     report_writable(messenger);
     if ((poll->items[ITEM_ZAP].revents & ZMQ_POLLIN) != 0) {
@@ -103,11 +103,11 @@ void poll_sockets(struct messenger *messenger, int wake_fd, long wait_ms) {
         accept_handle_events(messenger);
     }
     for (uint32_t i = 0; i < poll->link_count; i++) {
-        if ((item_of_link(messenger, i)[1].revents & ZMQ_POLLIN) != 0) {
+        if ((poll_item_of_link(messenger, i)[1].revents & ZMQ_POLLIN) != 0) {
             dial_handle_events(messenger, poll->links[i].peer, poll->links[i].link);
         }
     }
-    mark_draining(messenger);
+    mark_draining_links_readable(messenger);
 }
 
 bool poll_listener_has_input(const struct messenger *messenger) {
@@ -119,15 +119,15 @@ void poll_set_listener_input(struct messenger *messenger, bool has_input) {
 }
 
 bool poll_link_has_input(const struct messenger *messenger, uint32_t index) {
-    return (item_of_link(messenger, index)->revents & ZMQ_POLLIN) != 0;
+    return (poll_item_of_link(messenger, index)->revents & ZMQ_POLLIN) != 0;
 }
 
 void poll_clear_link_input(struct messenger *messenger, uint32_t index) {
-    item_of_link(messenger, index)->revents = 0;
+    poll_item_of_link(messenger, index)->revents = 0;
 }
 
 bool poll_link_is_current(const struct messenger *messenger, uint32_t index) {
-    return item_of_link(messenger, index)->socket == messenger->poll.links[index].link->socket;
+    return poll_item_of_link(messenger, index)->socket == messenger->poll.links[index].link->socket;
 }
 
 bool poll_has_input(const struct messenger *messenger) {

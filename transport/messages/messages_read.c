@@ -32,8 +32,7 @@ void read_close_messages(struct messenger *messenger) {
     }
 }
 
-/* Receive one message. *is_single: the message has no further parts. Further parts are
- * discarded. */
+/* Receives one message. Sets *is_single if it has only one part; further parts are discarded. */
 static bool receive_message(void *socket, zmq_msg_t *message, bool *is_single) {
     if (zmq_msg_recv(message, socket, ZMQ_DONTWAIT) < 0) {
         return false;
@@ -49,7 +48,7 @@ static bool receive_message(void *socket, zmq_msg_t *message, bool *is_single) {
     return true;
 }
 
-/* Receive a message from the listener. *has_routing: its first part is a routing id. */
+/* Receives a message from the listener. Sets *has_routing if its first part is a routing id. */
 static bool receive_routed_message(void *listener, uint32_t *routing, zmq_msg_t *message,
                                    bool *is_single, bool *has_routing) {
     zmq_msg_t id;
@@ -69,7 +68,7 @@ static bool receive_routed_message(void *listener, uint32_t *routing, zmq_msg_t 
     return got;
 }
 
-/* Where a message came from. */
+/* The connection on which a message was received. */
 struct origin { /* where a frame was received from */
     struct peer *peer;
     struct link *link; /* the link if this process dialed it, else NULL */
@@ -82,8 +81,8 @@ static void count_invalid_frame(struct messenger *messenger, struct peer *peer,
     peer_strike(messenger, peer);
 }
 
-/* A frame of the messenger itself. Only a welcome is valid here: a hello is the first frame of an
- * accepted connection, which accept_hello handles. */
+/* Handles a frame of the messenger itself. Only a welcome is valid here, because accept_hello
+ * handles the hello, which is the first frame of an accepted connection. */
 static void handle_internal_frame(struct messenger *messenger, const struct origin *origin,
                                   zmq_msg_t *message, const struct frame *frame) {
     struct link *link = origin->link;
@@ -96,7 +95,8 @@ static void handle_internal_frame(struct messenger *messenger, const struct orig
     }
 }
 
-/* Check a message of a known connection. True: it is a frame for the caller. */
+/* Checks a message of a known connection. Returns true if it is a frame for the caller of the
+ * messenger. */
 static bool accept_frame(struct messenger *messenger, const struct origin *origin,
                          zmq_msg_t *message, bool is_single, struct frame *frame) {
     const size_t bytes = zmq_msg_size(message);
@@ -125,10 +125,10 @@ static bool accept_frame(struct messenger *messenger, const struct origin *origi
     return true;
 }
 
-/* Make the frame the caller's event. It stays valid until read_release_frame. */
-static void return_frame(struct messenger *messenger, const struct peer *peer,
-                         const struct frame *frame, zmq_msg_t *message,
-                         struct messenger_event *event) {
+/* Returns the frame to the caller as an event. It stays valid until read_release_frame. */
+static void set_frame_event(struct messenger *messenger, const struct peer *peer,
+                            const struct frame *frame, zmq_msg_t *message,
+                            struct messenger_event *event) {
     struct reader *reader = &messenger->reader;
     ASSERT(!reader->has_current);
     zmq_msg_init(&reader->current);
@@ -174,7 +174,8 @@ static bool is_from_accepted_peer(struct messenger *messenger, const struct acce
            memcmp(curve, peer_curve(messenger, accepted->peer), KEY_BYTES) == 0;
 }
 
-/* Handle a message from the listener. True: it is a control frame, which is returned at once. */
+/* Handles a message from the listener. Returns true if it is a control frame, which the caller
+ * gets at once. */
 static bool handle_routed_message(struct messenger *messenger, uint32_t routing, zmq_msg_t *message,
                                   bool is_single, struct messenger_event *event) {
     struct accepted *accepted = accept_find_by_routing(messenger, routing);
@@ -190,7 +191,7 @@ static bool handle_routed_message(struct messenger *messenger, uint32_t routing,
         return false;
     }
     if (link_index == 0 || link_index == ACCEPTED_STANDBY) {
-        return_frame(messenger, origin.peer, &frame, message, event);
+        set_frame_event(messenger, origin.peer, &frame, message, event);
         return true;
     }
     store_in_ring(&messenger->reader, origin.peer, &frame, message);
@@ -244,7 +245,7 @@ static bool read_dialed_link(struct messenger *messenger, uint32_t index,
             found = accept_frame(messenger, &origin, &message, is_single, &frame);
         }
         if (found) {
-            return_frame(messenger, polled.peer, &frame, &message, event);
+            set_frame_event(messenger, polled.peer, &frame, &message, event);
         }
         zmq_msg_close(&message);
     }
@@ -272,7 +273,7 @@ bool read_control(struct messenger *messenger, struct messenger_event *event) {
            read_round_robin(messenger, true, &messenger->reader.next_control, event);
 }
 
-/* Return the next frame of the ring whose peer has stayed connected since it was read. */
+/* Returns the next frame of the ring whose peer has stayed connected since the frame was read. */
 static bool read_ring(struct messenger *messenger, struct messenger_event *event) {
     struct reader *reader = &messenger->reader;
     bool found = false;
@@ -282,7 +283,7 @@ static bool read_ring(struct messenger *messenger, struct messenger_event *event
         reader->count--;
         found = ahead->epoch == ahead->peer->epoch;
         if (found) {
-            return_frame(messenger, ahead->peer, &ahead->frame, &ahead->message, event);
+            set_frame_event(messenger, ahead->peer, &ahead->frame, &ahead->message, event);
         }
         zmq_msg_close(&ahead->message);
     }

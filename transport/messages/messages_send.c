@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Copy a frame into a message; false when there is no memory. */
+/* Copies a frame into a message. Returns false if there is no memory. */
 static bool make_message(zmq_msg_t *message, const struct frame *frame, const void *payload) {
     if (zmq_msg_init_size(message, FRAME_HEADER_BYTES + (size_t)frame->length) != 0) {
         return false;
@@ -50,8 +50,8 @@ static enum send_result send_routed(struct messenger *messenger, uint32_t routin
     if (zmq_send(listener, id, sizeof id, ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0) {
         return zmq_errno() == EAGAIN ? SEND_WOULD_BLOCK : SEND_NO_PEER;
     }
-    /* The listener now expects the second part and accepts nothing else. Without memory for it, an
-     * empty message is sent, which counts as an invalid frame at the peer. */
+    /* The routing id was sent, so the listener now accepts only the second part. If there is no
+     * memory for it, an empty message is sent, which the peer counts as an invalid frame. */
     const bool is_made = make_message(&message, frame, payload);
     if (!is_made) {
         zmq_msg_init(&message);
@@ -157,7 +157,8 @@ static enum send_result send_bulk(struct messenger *messenger, struct peer *peer
             backlog_add_frame(link, frame);
         }
     }
-    /* The control link is up, so missing bulk links will be dialed. */
+    /* The control link is up, so missing bulk links will be dialed, and the caller waits for
+     * one. */
     peer->is_bulk_awaited = sent != SEND_OK && !is_full;
     return sent == SEND_OK ? SEND_OK : SEND_WOULD_BLOCK;
 }

@@ -19,7 +19,8 @@ enum {
     CURVE_OVERHEAD_BYTES = 33, /* bytes that CURVE adds: "\x07MESSAGE", nonce, flags, MAC */
     /* Reconnecting is left to messages_dial. ZeroMQ would reconnect with the old queue after a lost
      * connection, and would stop dialing after a rejected key. */
-    NEVER_MS = 3600 * 1000, /* an interval that does not end in practice */
+    NO_RECONNECT_MS =
+        3600 * 1000, /* a reconnection interval of ZeroMQ that never ends in practice */
 };
 
 static bool set_option(void *socket, int option, int value) {
@@ -43,9 +44,9 @@ static bool set_basic_options(void *socket, const struct messenger *messenger) {
            zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, keys->curve_secret, KEY_BYTES) == 0;
 }
 
-/* Open a monitor of a socket, and return our end of it. Its queue is unlimited, because a full one
- * would block ZeroMQ's I/O thread. An event takes a few hundred bytes, and a connection causes few
- * events. */
+/* Opens a monitor of a socket, and returns its receiving end. Its queue is unlimited, because a
+ * full one would block ZeroMQ's I/O thread. An event takes a few hundred bytes, and a connection
+ * causes few events. */
 static void *open_monitor(struct messenger *messenger, void *socket, int events) {
     char name[64];
     snprintf(name, sizeof name, "inproc://monitor-%u", messenger->monitor_serial++);
@@ -137,7 +138,7 @@ bool socket_dial(struct messenger *messenger, const uint8_t curve[static KEY_BYT
     void *watch = NULL;
     if (!set_basic_options(made, messenger) ||
         zmq_setsockopt(made, ZMQ_CURVE_SERVERKEY, curve, KEY_BYTES) != 0 ||
-        !set_option(made, ZMQ_RECONNECT_IVL, NEVER_MS) ||
+        !set_option(made, ZMQ_RECONNECT_IVL, NO_RECONNECT_MS) ||
         !set_option(made, ZMQ_CONNECT_TIMEOUT, MESSENGER_HANDSHAKE_MS) ||
         (watch = open_monitor(messenger, made, ZMQ_EVENT_ALL)) == NULL ||
         zmq_connect(made, address) != 0) {
@@ -149,8 +150,8 @@ bool socket_dial(struct messenger *messenger, const uint8_t curve[static KEY_BYT
     return true;
 }
 
-/* The monitor is stopped before our end of it is closed. Otherwise ZeroMQ's I/O thread would block
- * for ever on writing to it. */
+/* Stops the monitor before the receiving end of it is closed. Otherwise ZeroMQ's I/O thread
+ * would block forever when it writes to the monitor. */
 void socket_close(void *socket, void *monitor, int linger_ms) {
     if (socket == NULL) {
         return;

@@ -34,12 +34,11 @@
 enum {
     /* internal frames: the field `epoch` holds the type, `round` the link index */
     MESSENGER_KIND = 255,
-    /* its `slice` field holds the number of bulk connections that the sender wants */
-    MESSENGER_HELLO = 1,
-    MESSENGER_WELCOME = 2,    /* its `slice` field holds the number of bulk connections to open */
-    MESSENGER_ZAP_FULL = 500, /* ZAP status if no slot is free. ZeroMQ hides 300 from the peer */
+    MESSENGER_HELLO = 1,      /* type of a hello; `slice`: bulk connections that the sender wants */
+    MESSENGER_WELCOME = 2,    /* type of a welcome; `slice`: bulk connections to open */
+    MESSENGER_ZAP_FULL = 500, /* ZAP status: no free slot (the peer would not see 300) */
     MESSENGER_BANS_MAX = 256, /* maximum number of banned keys; a new ban replaces the oldest */
-    MESSENGER_READ_AHEAD_MAX = 64, /* bulk frames read while looking for control frames */
+    MESSENGER_READ_AHEAD_MAX = 64, /* bulk frames read ahead to get later control frames */
 };
 
 /* Times in ms. */
@@ -77,7 +76,7 @@ struct backlog {
     uint64_t queued_bytes;  /* size on the wire of the frames queued */
     uint64_t sent_at_start; /* bytes that the kernel had sent when counting began */
     int64_t queued_ns;      /* when a frame was last queued */
-    uint64_t rate_limit;    /* limit in bytes a second; 0: never set */
+    uint64_t rate_limit;    /* pacing rate in bytes a second; 0: never set */
 };
 
 /* One connection of a peer. Link 0 is the control link, the others are for bulk. */
@@ -90,7 +89,7 @@ struct link { /* one connection with a peer: control or bulk */
     uint32_t redial_ms;       /* delay before the next dial */
     int64_t due_ns;           /* NONE: when to dial; DIALING, HANDSHAKEN: when to time out */
     bool is_full;             /* whether the link's queue was full; see messages_send */
-    struct received received; /* see messages_read */
+    struct received received; /* read from the connection so far */
     struct backlog backlog;   /* unsent bytes of a bulk link */
     uint64_t acked_bytes, received_tcp_bytes; /* bytes that messages_tcp_stats has counted so far */
 };
@@ -113,7 +112,8 @@ enum dial_failure {
 };
 
 struct peer {
-    enum peer_state state; /* state; only messages_connection.c changes it and the fields below */
+    /* connection state; only messages_connection.c changes it and the fields below */
+    enum peer_state state;
     uint8_t failures_pending, failures_reported; /* bit sets of dial_failure */
     uint32_t epoch;      /* number of disconnections; marks frames of earlier connections */
     int64_t opened_ns;   /* when the peer connected */
@@ -140,14 +140,16 @@ struct accepted {       /* a connection that a peer has dialed */
     bool has_hello;     /* the hello has arrived */
     bool is_draining;   /* the connection is broken, but the listener may still have its frames */
     uint32_t routing;   /* number that the ROUTER assigned; valid with a hello */
-    struct peer *peer; /* peer at the other end; NULL: no hello yet, or this process disconnected */
-    uint32_t link;     /* index of the peer's link, or ACCEPTED_STANDBY */
-    uint32_t bulk_wanted;     /* for a control connection: number of bulk links to open */
-    int64_t due_ns;           /* no hello: when to disconnect; standby: when to use it */
-    struct received received; /* see messages_read */
+    /* peer that opened the connection; NULL: no hello yet, or this process disconnected */
+    struct peer *peer;
+    uint32_t link;        /* index of the peer's link, or ACCEPTED_STANDBY */
+    uint32_t bulk_wanted; /* for a control connection: number of bulk links to open */
+    int64_t due_ns; /* without hello: when to disconnect; standby: when to use the connection */
+    struct received received; /* read from the connection so far */
     uint64_t acked_bytes;     /* bytes that messages_tcp_stats has counted so far */
 };
-static const uint32_t ACCEPTED_STANDBY = UINT32_MAX; /* link index of a second control connection */
+/* value of accepted.link for a second control connection, which waits on standby */
+static const uint32_t ACCEPTED_STANDBY = UINT32_MAX;
 
 struct accept_table {
     struct accepted *entries; /* [count] */
@@ -171,7 +173,7 @@ struct ban_list {
 /* A bulk frame that was read before the caller requested it. */
 struct read_ahead {
     zmq_msg_t message;  /* the frame as received */
-    struct frame frame; /* its decoded header */
+    struct frame frame; /* decoded header of `message` */
     struct peer *peer;
     uint32_t epoch; /* peer->epoch when the frame was read */
 };
@@ -185,7 +187,7 @@ struct reader {
     zmq_msg_t current; /* frame of the last event, which the caller may still use */
 };
 
-/* Poll items before the pairs {socket, monitor} of the links that we dialed. */
+/* Indices of the first poll items, which precede the pairs {socket, monitor} of dialed links. */
 enum {
     ITEM_ZAP,               /* poll item of the ZAP socket */
     ITEM_LISTENER,          /* poll item of the listening socket */
@@ -216,7 +218,7 @@ struct blocked_sends {
 
 struct listener {
     void *socket, *monitor; /* NULL: the messenger does not listen */
-    int fd;                 /* readable when the state of the listener changed */
+    int fd;                 /* descriptor of `socket`, readable when the socket's state changed */
     int tcp_fd;             /* the listening TCP socket, which ZeroMQ owns */
     uint16_t port;          /* TCP port of the listener */
 };
@@ -232,12 +234,12 @@ struct messenger {
     uint32_t monitor_serial;        /* number of monitors so far, for unique names */
     uint8_t (*curves)[KEY_BYTES];   /* [peers_max], separate from `peers` for fast lookups */
     struct peer *peers;             /* [peers_max] */
-    bool has_events;                /* some peer may have a pending event */
+    bool has_events;                /* a peer may have a pending event */
     struct ban_list bans;
     struct accept_table accept;         /* connections that peers have dialed */
     struct reader reader;               /* reads frames, and buffers bulk frames */
     struct poll_set poll;               /* the polled sockets */
-    struct blocked_sends blocked_sends; /* why sends would block */
+    struct blocked_sends blocked_sends; /* why sends returned SEND_WOULD_BLOCK */
 };
 
 /* messages */
@@ -279,8 +281,9 @@ MUST_CHECK bool is_socket_address(const char *address, bool may_be_any);
 
 /* messages_zap */
 MUST_CHECK enum status zap_open(struct messenger *messenger, struct fault *fault);
-void zap_answer(struct messenger *messenger); /* answer all pending requests */
-/* Read the key of a message's sender from the user id that zap_answer assigned; false: none. */
+void zap_answer(struct messenger *messenger); /* answers all pending ZAP requests */
+/* Read the key of a message's sender from the user id that zap_answer assigned. Returns false if
+ * there is none. */
 bool zap_user(zmq_msg_t *message, uint8_t curve[static KEY_BYTES]);
 
 /* messages_table */
@@ -297,7 +300,8 @@ bool peer_may_be_guest(const struct messenger *messenger, const uint8_t curve[st
  * caller has received the event. False: no guest may be evicted. */
 bool evict_stranger(struct messenger *messenger, const struct source *newcomer);
 const uint8_t *peer_curve(const struct messenger *messenger, const struct peer *peer);
-/* Whether the peer dials when both processes could: the process with the lower key dials. */
+/* Whether the peer is the one to dial if both processes could: the process with the lower key
+ * dials. */
 bool peer_dials_first(const struct messenger *messenger, const struct peer *peer);
 
 /* messages_connection */
@@ -325,13 +329,14 @@ void peer_disconnect_and_ban(struct messenger *messenger, struct peer *peer);
 /* messages_link */
 void link_init(struct link *link);
 bool link_is_up(const struct link *link);
-bool link_is_dialing(const struct link *link); /* whether the state is DIALING or HANDSHAKEN */
+/* whether the link's state is DIALING or HANDSHAKEN */
+bool link_is_dialing(const struct link *link);
 /* Start to connect a link. False when no socket is available. */
 MUST_CHECK bool link_dial(struct messenger *messenger, const struct peer *peer, struct link *link);
 void link_on_connected(struct link *link, int fd);
 void link_on_handshake(struct link *link);
 void link_on_welcome(struct link *link);
-void link_on_disconnect(struct link *link); /* change the state from DIALED to DRAINING */
+void link_on_disconnect(struct link *link); /* changes the state from DIALED to DRAINING */
 void link_accept(struct messenger *messenger, struct link *link, const struct accepted *accepted);
 /* Close the socket of a dialed link, or disconnect an accepted connection. */
 void link_end(struct messenger *messenger, struct link *link, int linger_ms);
@@ -343,8 +348,8 @@ void link_extend_deadline(struct link *link, int64_t ns);
 /* messages_dial */
 /* Start the dials that are due, and time out links. */
 void dial_handle_deadlines(struct messenger *messenger, int64_t now_ns);
-/* This process did not run for `late_ns`. Extend deadlines, because answers may have arrived
- * unread. */
+/* Extend deadlines by `late_ns`, because this process did not run for that time, so answers may
+ * have arrived unread. */
 void dial_extend_deadlines(struct messenger *messenger, int64_t late_ns);
 void dial_handle_events(struct messenger *messenger, struct peer *peer, struct link *link);
 void dial_on_drained(struct messenger *messenger, struct peer *peer, struct link *link);
@@ -359,11 +364,12 @@ void accept_extend_deadlines(struct messenger *messenger, int64_t late_ns);
 void accept_hello(struct messenger *messenger, zmq_msg_t *message, uint32_t routing,
                   const struct frame *hello);
 struct accepted *accept_find_by_routing(struct messenger *messenger, uint32_t routing);
-void accept_count_read(struct messenger *messenger); /* call after each read from the listener */
+/* to be called after each read from the listener */
+void accept_count_read(struct messenger *messenger);
 void accepted_start_draining(struct messenger *messenger, struct accepted *accepted);
 /* Call when the listener has no frames left. */
 void accepted_on_drained(struct messenger *messenger);
-/* ignores the connection's frames from now on */
+/* closes the connection and ignores its frames from then on */
 void accepted_disconnect(struct accepted *accepted);
 
 /* messages_read */
@@ -372,7 +378,7 @@ uint32_t read_ahead_max(const struct messenger_options *options);
 void read_close_messages(struct messenger *messenger);
 bool read_control(struct messenger *messenger, struct messenger_event *event);
 bool read_bulk(struct messenger *messenger, struct messenger_event *event);
-void read_release_frame(struct messenger *messenger); /* release the frame of the last event */
+void read_release_frame(struct messenger *messenger); /* releases the frame of the last event */
 
 /* messages_send */
 bool send_hello(struct messenger *messenger, void *socket, uint32_t link_index);
@@ -384,7 +390,7 @@ void send_on_bulk_link_up(struct messenger *messenger, struct peer *peer);
 void send_on_close(struct peer *peer);
 /* Whether a send is blocked for a reason that no socket reports. */
 bool send_is_blocked(const struct messenger *messenger);
-void send_retry(struct messenger *messenger); /* assume that blocked sends can succeed now */
+void send_retry(struct messenger *messenger); /* lets the caller retry all blocked sends */
 void send_clear_wakeup(struct messenger *messenger);
 
 /* messages_backlog */

@@ -1,6 +1,6 @@
 /* messages_table: the table of peers by key. A slot is free when its peer is neither registered nor
- * connected, has no link in progress and no pending event. The key of the former peer stays in a
- * free slot, so that peer_find may return a peer that is not in use; this is harmless. */
+ * connected, has no link in progress and no pending event. A free slot still has the key of its
+ * former peer, so peer_find may return a peer that is not in use, which is harmless. */
 #include "transport/messages/messages_state.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ void table_init(struct messenger *messenger, struct region *region) {
     }
 }
 
-static bool is_free(const struct messenger *messenger, const struct peer *peer) {
+static bool is_slot_free(const struct messenger *messenger, const struct peer *peer) {
     for (uint32_t i = 0; i <= messenger->options.bulk_connections; i++) {
         if (peer->links[i].state != LINK_NONE) {
             return false;
@@ -46,7 +46,7 @@ static struct peer *find_slot(const struct messenger *messenger,
                               const uint8_t curve[static KEY_BYTES]) {
     struct peer *peer = peer_find(messenger, curve);
     for (uint32_t i = 0; i < messenger->options.peers_max && peer == NULL; i++) {
-        if (is_free(messenger, &messenger->peers[i])) {
+        if (is_slot_free(messenger, &messenger->peers[i])) {
             peer = &messenger->peers[i];
         }
     }
@@ -67,21 +67,22 @@ bool peer_may_be_guest(const struct messenger *messenger, const uint8_t curve[st
 
 bool peer_has_slot(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
     const struct peer *slot = find_slot(messenger, curve);
-    if (slot == NULL || !is_free(messenger, slot)) {
+    if (slot == NULL || !is_slot_free(messenger, slot)) {
         return slot != NULL;
     }
     const uint32_t class = classify_guest(messenger, curve);
     uint32_t guests = 0;
     for (uint32_t i = 0; i < messenger->options.peers_max; i++) {
         const struct peer *peer = &messenger->peers[i];
-        guests += !peer->is_registered && peer->guest_class <= class && !is_free(messenger, peer);
+        guests +=
+            !peer->is_registered && peer->guest_class <= class && !is_slot_free(messenger, peer);
     }
     return guests < messenger->options.guests.slots[class];
 }
 
 struct peer *peer_add(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
     struct peer *peer = find_slot(messenger, curve);
-    if (peer == NULL || !is_free(messenger, peer)) {
+    if (peer == NULL || !is_slot_free(messenger, peer)) {
         return peer;
     }
     memcpy(messenger->curves[peer - messenger->peers], curve, KEY_BYTES);
@@ -105,13 +106,14 @@ struct peer *peer_add_guest(struct messenger *messenger, const uint8_t curve[sta
 void messenger_reclassify(struct messenger *messenger) {
     for (uint32_t i = 0; i < messenger->options.peers_max; i++) {
         struct peer *peer = &messenger->peers[i];
-        if (!peer->is_registered && !is_free(messenger, peer)) {
+        if (!peer->is_registered && !is_slot_free(messenger, peer)) {
             peer->guest_class = classify_guest(messenger, messenger->curves[i]);
         }
     }
 }
 
-/* Number of class 0 guests that are connected from one network, and from one host of it. */
+/* Numbers of class 0 guests (strangers) that are connected from one network, and from one host
+ * in it. */
 struct stranger_counts {
     uint32_t network, host;
 };
@@ -133,7 +135,7 @@ static struct stranger_counts count_strangers(const struct messenger *messenger,
     return counts;
 }
 
-static bool has_more(struct stranger_counts a, struct stranger_counts b) {
+static bool has_more_strangers(struct stranger_counts a, struct stranger_counts b) {
     return a.network > b.network || (a.network == b.network && a.host > b.host);
 }
 
@@ -147,8 +149,8 @@ bool evict_stranger(struct messenger *messenger, const struct source *newcomer) 
             continue;
         }
         const struct stranger_counts counts = count_strangers(messenger, &peer->host);
-        if (chosen == NULL || has_more(counts, of_chosen) ||
-            (!has_more(of_chosen, counts) && peer->opened_ns < chosen->opened_ns)) {
+        if (chosen == NULL || has_more_strangers(counts, of_chosen) ||
+            (!has_more_strangers(of_chosen, counts) && peer->opened_ns < chosen->opened_ns)) {
             chosen = peer;
             of_chosen = counts;
         }
@@ -159,7 +161,7 @@ bool evict_stranger(struct messenger *messenger, const struct source *newcomer) 
     struct stranger_counts with_newcomer = count_strangers(messenger, newcomer);
     with_newcomer.network++;
     with_newcomer.host++;
-    const bool may_evict = has_more(of_chosen, with_newcomer) ||
+    const bool may_evict = has_more_strangers(of_chosen, with_newcomer) ||
                            clock_monotonic_ns() - chosen->opened_ns >= min_stay_ns;
     if (may_evict) {
         peer_on_close(messenger, chosen);

@@ -11,9 +11,9 @@
 #include <sys/socket.h>
 
 enum {
-    UNFRAMED_BYTES_MAX = 64 * 1024, /* greeting, handshake and hello take about 700 bytes */
-    FRAME_OVERHEAD_BYTES = 64,      /* more than the 42 bytes that ZMTP and CURVE add to a frame */
-    EXTRA_FRAMES = 2,               /* frames outside the queue: one being received, one decoded */
+    UNFRAMED_BYTES_MAX = 64 * 1024, /* bytes of greeting, handshake and hello: about 700 */
+    FRAME_OVERHEAD_BYTES = 64, /* upper bound of the 42 bytes that ZMTP and CURVE add to a frame */
+    EXTRA_FRAMES = 2,          /* frames besides the queue: one being received, one decoded */
 };
 
 bool tcp_stats_read(int fd, struct tcp_info *info) {
@@ -24,7 +24,7 @@ bool tcp_stats_read(int fd, struct tcp_info *info) {
                offsetof(struct tcp_info, tcpi_bytes_received) + sizeof info->tcpi_bytes_received;
 }
 
-/* Number of bytes that ZeroMQ has read from the kernel; 0: unknown. */
+/* Returns the number of bytes that ZeroMQ has read from the kernel; 0: unknown. */
 static uint64_t bytes_read_by_zmq(int fd, const struct tcp_info *info) {
     int unread = 0;
     if (ioctl(fd, FIONREAD, &unread) != 0) {
@@ -43,8 +43,8 @@ static bool buffers_too_much(const struct messenger *messenger, uint64_t zmq_byt
                            received->frames * FRAME_OVERHEAD_BYTES;
 }
 
-/* Count selectively acknowledged bytes too. If they counted only once the gap before them is
- * closed, the uplink would seem idle for a time and then faster than it is. */
+/* Counts selectively acknowledged bytes too. If they were counted only after the gap before them
+ * was closed, the uplink would seem idle for a time and then faster than it is. */
 static void count_acked_bytes(struct messenger *messenger, const struct tcp_info *info,
                               uint64_t *counted) {
     const uint64_t after_gap = (uint64_t)info->tcpi_sacked * info->tcpi_snd_mss;

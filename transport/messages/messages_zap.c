@@ -50,7 +50,8 @@ static bool receive_request(void *zap, struct zap_request *request) {
     while (got) {
         const size_t bytes = zmq_msg_size(&part);
         const uint32_t at = request->count++;
-        if (at < ZAP_PART_COUNT && bytes < ZAP_PART_MAX) { /* each stored part ends with a NUL */
+        /* leaves room for a NUL after each part */
+        if (at < ZAP_PART_COUNT && bytes < ZAP_PART_MAX) {
             memcpy(request->parts[at], zmq_msg_data(&part), bytes);
             request->bytes[at] = bytes;
         }
@@ -89,8 +90,8 @@ static const char *choose_status(struct messenger *messenger, const struct zap_r
 }
 
 static void send_part(void *zap, const void *bytes, size_t count, bool is_last) {
-    /* This fails only if the connection has ended since its request, and then it needs no
-     * answer. */
+    /* A failure is ignored: it means that the connection has ended since its request and needs
+     * no answer. */
     (void)zmq_send(zap, bytes, count, is_last ? ZMQ_DONTWAIT : ZMQ_DONTWAIT | ZMQ_SNDMORE);
 }
 

@@ -1,4 +1,5 @@
-/* source: where a connection comes from, in the units in which outsiders are counted.
+/* source: the host and the network that a connection comes from, which are the units in which
+ * outsiders are counted.
  *
  *     host      one IPv4 address, or an IPv6 /64, of which a machine may use every address
  *     network   an IPv4 /24, or the same IPv6 /64 */
@@ -16,8 +17,9 @@ struct source {
     uint8_t bytes[16];
 };
 
-/* source_of_socket: the host of the other end of a TCP connection. False: the connection has
- * ended. source_of_text: the host of a numeric IP address. False: the text is none. */
+/* source_of_socket: the host of the peer of a TCP connection. Returns false if the connection
+ * has ended. source_of_text: the host of a numeric IP address. Returns false if the text is no
+ * IP address. */
 MUST_CHECK bool source_of_socket(int fd, struct source *source);
 MUST_CHECK bool source_of_text(const char *ip, struct source *source);
 

@@ -11,8 +11,9 @@
 enum {
     /* value of launch_info.rank in the parent process, which starts the ranks */
     LAUNCH_PARENT = -1,
-    LAUNCH_GRACE_MS = 4000, /* time for ranks to end after a failure; a loss is detected in 3 s */
-    LAUNCH_PORT_FIRST = 20000, /* derived ports are below the range that the kernel assigns */
+    LAUNCH_GRACE_MS = 4000, /* time for ranks to end after a failure, above the 3 s to detect it */
+    /* first port derived from a job id, below the range that the kernel assigns */
+    LAUNCH_PORT_FIRST = 20000,
     LAUNCH_PORT_COUNT = 12000,
 };
 

@@ -23,7 +23,7 @@ enum {
     STOPPED_CHECK_MS = 500, /* interval between checks for stopped ranks */
     /* checks that find a rank stopped before it counts as lost */
     STOPPED_CHECKS_MAX = SITE_SILENCE_MS / STOPPED_CHECK_MS,
-    STOPPED_GRACE_MS = 1000, /* time that lets the other ranks detect the loss */
+    STOPPED_GRACE_MS = 1000, /* time for the other ranks to detect the loss of a stopped rank */
 };
 
 extern char **environ;
@@ -36,7 +36,7 @@ static const char *const LAUNCHER_VARIABLES[] = {
     "SKEP_JOB=",    "SKEP_LAUNCHED=", "SKEP_LISTENER=",
 };
 
-struct children {
+struct launched_ranks {
     int count;                      /* number of ranks */
     int started_count, ended_count; /* number of ranks started and ended so far */
     pid_t parent;                   /* process id of the parent */
@@ -67,7 +67,7 @@ static bool is_launcher_variable(const char *variable) {
     return false;
 }
 
-static void copy_environment(struct children *children, struct region *region) {
+static void copy_environment(struct launched_ranks *children, struct region *region) {
     size_t count = 0;
     while (environ[count] != NULL) {
         count++;
@@ -84,8 +84,9 @@ static void copy_environment(struct children *children, struct region *region) {
     }
 }
 
-/* Only rank 0 gets the number of the socket that it inherits. */
-static void write_child_variables(struct children *children, int rank) {
+/* Writes the environment variables of a child. Only rank 0 gets the number of the socket that it
+ * inherits. */
+static void write_child_variables(struct launched_ranks *children, int rank) {
     const struct {
         const char *name;
         long long value;
@@ -113,9 +114,9 @@ static void write_child_variables(struct children *children, int rank) {
     }
 }
 
-/* Runs in the child. A parent that has already ended would never cause the death signal, so check
- * for that. */
-static _Noreturn void become_rank(const struct children *children, int rank) {
+/* Runs in the child. The death signal is not sent if the parent has already ended, so that is
+ * checked. */
+static _Noreturn void become_rank(const struct launched_ranks *children, int rank) {
     if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != children->parent) {
         _exit(1);
     }
@@ -128,7 +129,7 @@ static _Noreturn void become_rank(const struct children *children, int rank) {
     _exit(1);
 }
 
-static enum status start_rank(struct children *children, int rank, struct fault *fault) {
+static enum status start_rank(struct launched_ranks *children, int rank, struct fault *fault) {
     write_child_variables(children, rank);
     pid_t pid = fork();
     if (pid < 0) {
@@ -143,7 +144,7 @@ static enum status start_rank(struct children *children, int rank, struct fault 
     return OK;
 }
 
-static void signal_all(const struct children *children, int signal_number) {
+static void signal_all(const struct launched_ranks *children, int signal_number) {
     for (int rank = 0; rank < children->started_count; rank++) {
         if (children->pids[rank] != 0) {
             (void)kill(children->pids[rank], signal_number);
@@ -152,7 +153,7 @@ static void signal_all(const struct children *children, int signal_number) {
 }
 
 /* A terminal sends its signals to the children directly. */
-static void forward_signal(struct children *children, const siginfo_t *signal) {
+static void forward_signal(struct launched_ranks *children, const siginfo_t *signal) {
     children->last_forwarded = signal->si_signo;
     if (signal->si_code == SI_KERNEL) {
         return;
@@ -170,15 +171,15 @@ bool launch_is_forwarded(const siginfo_t *signal) {
            signal->si_pid == getppid();
 }
 
-static void set_kill_deadline(struct children *children, int grace_ms) {
+static void set_kill_deadline(struct launched_ranks *children, int grace_ms) {
     if (children->kill_ns == 0) {
         children->kill_ns = clock_monotonic_ns() + grace_ms * NS_PER_MS;
         children->grace_ms = grace_ms;
     }
 }
 
-/* A rank that ends with EXIT_LOST ended because of another rank. */
-static void record_exit(struct children *children, int rank, int status) {
+/* Records how a rank ended. One that ends with EXIT_LOST ended because another rank was lost. */
+static void record_exit(struct launched_ranks *children, int rank, int status) {
     int code = 0;
     if (WIFSIGNALED(status)) {
         int number = WTERMSIG(status);
@@ -202,7 +203,7 @@ static void record_exit(struct children *children, int rank, int status) {
     }
 }
 
-static void reap_children(struct children *children) {
+static void reap_children(struct launched_ranks *children) {
     for (int rank = 0; rank < children->started_count; rank++) {
         int status = 0;
         pid_t pid = children->pids[rank];
@@ -219,7 +220,7 @@ static void reap_children(struct children *children) {
     }
 }
 
-static bool has_stopped_rank(const struct children *children) {
+static bool has_stopped_rank(const struct launched_ranks *children) {
     bool stopped = false;
     for (int rank = 0; rank < children->started_count; rank++) {
         stopped =
@@ -228,9 +229,9 @@ static bool has_stopped_rank(const struct children *children) {
     return stopped;
 }
 
-/* Before the ranks are connected, only the parent can detect that one is stopped. It counts checks
- * and not time, because it may have been stopped together with the rank. */
-static void check_stopped(struct children *children) {
+/* Detects stopped ranks, which only the parent can do before the ranks are connected. Counts
+ * checks instead of time, because the parent may have been stopped together with the rank. */
+static void check_stopped(struct launched_ranks *children) {
     int64_t now_ns = clock_monotonic_ns();
     if (now_ns < children->next_check_ns) {
         return;
@@ -249,7 +250,7 @@ static void check_stopped(struct children *children) {
 }
 
 /* Report all killed ranks in one message, except stopped ones, which were reported before. */
-static void kill_remaining(struct children *children) {
+static void kill_remaining(struct launched_ranks *children) {
     char names[200];
     struct text text = text_over(names, sizeof names);
     int count = 0;
@@ -275,9 +276,9 @@ static void kill_remaining(struct children *children) {
 }
 
 /* Wait for the next signal or deadline. */
-static void await_signal(struct children *children) {
+static void await_signal(struct launched_ranks *children) {
     siginfo_t signal;
-    int64_t left_ns = INT64_C(3600000000000); /* an hour if there is no deadline */
+    int64_t left_ns = INT64_C(3600000000000); /* wait at most an hour if there is no deadline */
     if (children->kill_ns != 0 && !children->is_killing) {
         left_ns = children->kill_ns - clock_monotonic_ns();
         left_ns = left_ns < 0 ? 0 : left_ns;
@@ -297,7 +298,7 @@ static void await_signal(struct children *children) {
 
 /* Blocked signals are received one by one by sigtimedwait. SIGCHLD is reset to its default: if it
  * was inherited as ignored, waitpid would not work. */
-static void block_child_signals(struct children *children) {
+static void block_child_signals(struct launched_ranks *children) {
     const struct sigaction usual = {.sa_handler = SIG_DFL};
     (void)sigaction(SIGCHLD, &usual, NULL);
     static const int SIGNALS[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP};
@@ -320,7 +321,7 @@ static uint64_t random_job_id(void) {
 
 /* Open a listening socket whose descriptor is above those of the standard streams; descriptor 0
  * means none. */
-static enum status open_listener(struct children *children, struct fault *fault) {
+static enum status open_listener(struct launched_ranks *children, struct fault *fault) {
     int fd = -1;
     TRY(socket_loopback(&fd, &children->port, fault));
     children->listener = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
@@ -336,7 +337,7 @@ static enum status open_listener(struct children *children, struct fault *fault)
 enum status launch_children(int ranks, char **arguments, int *exit_code, struct fault *fault) {
     ASSERT(ranks >= 2 && ranks <= RANKS_MAX);
     struct region region = {.newest = NULL};
-    struct children children = {
+    struct launched_ranks children = {
         .count = ranks, .parent = getpid(), .arguments = arguments, .job_id = random_job_id()};
     enum status status = open_listener(&children, fault);
     if (status != OK) {

@@ -151,7 +151,7 @@ static void derive_port(struct launch_info *launch) {
     launch->port = LAUNCH_PORT_FIRST + (int)(launch->job % LAUNCH_PORT_COUNT);
 }
 
-/* With this variable, torchrun's agent itself listens at MASTER_PORT. */
+/* If torchrun's agent itself listens at MASTER_PORT, as a variable shows, uses the next port. */
 static void avoid_agent_port(const struct environment *environment, struct launch_info *launch) {
     const char *agent = read_variable(environment, "TORCHELASTIC_USE_AGENT_STORE");
     if (agent != NULL && strcmp(agent, "True") == 0) {
@@ -359,7 +359,7 @@ static enum status read_slurm_port(const struct environment *environment,
 
 static enum status detect_slurm(const struct environment *environment, struct launch_info *launch,
                                 struct fault *fault) {
-    /* The allocation can have more tasks than the step. */
+    /* The step may have fewer tasks than the allocation, so its own variables are read. */
     struct launcher step = SLURM;
     if (read_variable(environment, "SLURM_STEP_NUM_TASKS") != NULL) {
         step.world = "SLURM_STEP_NUM_TASKS";
@@ -378,8 +378,9 @@ static enum status detect_slurm(const struct environment *environment, struct la
     return status != OK ? status : read_slurm_port(environment, launch, fault);
 }
 
-/* A batch script that was submitted from inside a step inherits that step's variables. It is
- * detected by the variables that Slurm replaces: they show one task where the step had several. */
+/* Whether the variables of a step were inherited by a batch script that was submitted from
+ * inside the step. In that case, the variables that Slurm replaces show one task where the step
+ * had several. */
 static bool is_step_inherited(const struct environment *environment) {
     const char *ids = read_variable(environment, "SLURM_GTIDS"); /* "3,4": tasks on this node */
     const char *list = read_variable(environment, "SLURM_STEP_TASKS_PER_NODE");

@@ -1,4 +1,4 @@
-/* site: opens and leaves a site, and makes its exchanges. */
+/* site: opens and leaves a site, and exchanges data between its ranks. */
 #include "transport/site/site.h"
 
 #include "base/text.h"
@@ -76,10 +76,10 @@ enum status site_open(const struct launch_info *launch, struct region *region, s
     return OK;
 }
 
-/* Set the fault of a broken connection. The heartbeat thread knows which rank was lost; if that
- * thread does not run, the peer counts as lost. */
-static enum status find_cause(struct site *site, const struct site_peer *peer,
-                              struct fault *fault) {
+/* Sets the fault of a broken connection, with the lost rank that the heartbeat thread reports.
+ * If that thread does not run, the peer counts as lost. */
+static enum status set_disconnection_fault(struct site *site, const struct site_peer *peer,
+                                           struct fault *fault) {
     if (site->watch.is_running) {
         return site_await_verdict(site, peer, fault);
     }
@@ -87,7 +87,7 @@ static enum status find_cause(struct site *site, const struct site_peer *peer,
 }
 
 /* Make every further exchange fail: the connections may contain a part of a message. */
-static enum status mark_broken(struct site *site, const struct fault *failure) {
+static enum status fail_all_later_exchanges(struct site *site, const struct fault *failure) {
     site->is_broken = true;
     site->failure = *failure;
     for (int i = 0; i < site->peer_count; i++) {
@@ -145,7 +145,7 @@ static enum status exchange_as_rank_0(struct site *site, struct site_exchange_he
     enum status status = OK;
     part->problem = (int32_t)collect_exchange(site, part, all, &culprit);
     if (part->problem == SITE_PEER_LOST) {
-        status = find_cause(site, culprit, &failure);
+        status = set_disconnection_fault(site, culprit, &failure);
         part->problem = status == STATUS_FAILED ? SITE_PEER_LEFT : SITE_PEER_LOST;
     } else if (part->problem != SITE_NO_PROBLEM) {
         status = set_exchange_fault(culprit->rank, part->problem, &failure);
@@ -157,7 +157,7 @@ static enum status exchange_as_rank_0(struct site *site, struct site_exchange_he
         if ((!site_send(peer->exchange_fd, part, sizeof *part, bytes > 0 ? MSG_MORE : 0) ||
              !site_send(peer->exchange_fd, all, bytes, 0)) &&
             status == OK) {
-            status = find_cause(site, peer, &failure);
+            status = set_disconnection_fault(site, peer, &failure);
             part->problem = status == STATUS_FAILED ? SITE_PEER_LEFT : SITE_PEER_LOST;
             part->rank = peer->rank;
             bytes = 0;
@@ -165,7 +165,7 @@ static enum status exchange_as_rank_0(struct site *site, struct site_exchange_he
     }
     if (status != OK) {
         *fault = failure;
-        return mark_broken(site, &failure);
+        return fail_all_later_exchanges(site, &failure);
     }
     return OK;
 }
@@ -180,19 +180,19 @@ static enum status exchange_via_rank_0(struct site *site, const struct site_exch
     (void)(site_send(rank_0->exchange_fd, part, sizeof *part, part->bytes > 0 ? MSG_MORE : 0) &&
            site_send(rank_0->exchange_fd, mine, part->bytes, 0));
     if (!site_receive(rank_0->exchange_fd, &answer, sizeof answer)) {
-        status = find_cause(site, rank_0, &failure);
+        status = set_disconnection_fault(site, rank_0, &failure);
     } else if (answer.problem != SITE_NO_PROBLEM || !is_same_exchange(&answer, part)) {
         status = set_exchange_fault(answer.rank, answer.problem, &failure);
     } else if (!site_receive(rank_0->exchange_fd, all,
                              (size_t)part->bytes * (size_t)site->launch.world)) {
-        status = find_cause(site, rank_0, &failure);
+        status = set_disconnection_fault(site, rank_0, &failure);
     }
     if (status == STATUS_LOST && site->watch.is_running) {
         status = site_await_verdict(site, rank_0, &failure);
     }
     if (status != OK) {
         *fault = failure;
-        return mark_broken(site, &failure);
+        return fail_all_later_exchanges(site, &failure);
     }
     return OK;
 }
@@ -236,9 +236,9 @@ static enum status broadcast_verdict(struct site *site, int root, struct site_ve
         return OK;
     }
     struct fault failure;
-    (void)find_cause(site, broken, &failure);
+    (void)set_disconnection_fault(site, broken, &failure);
     *fault = failure;
-    return mark_broken(site, &failure);
+    return fail_all_later_exchanges(site, &failure);
 }
 
 /* The subjects may differ: one rank has "file", the others "rank 2: file". */

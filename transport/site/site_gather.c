@@ -37,7 +37,7 @@ struct gathering {
     /* poll entries: the listener, pending connections, then two for each peer */
     struct pollfd *polls;
     int64_t drop_count;       /* number of dropped connections */
-    int accept_errno;         /* errno if no more connections can be accepted */
+    int accept_errno;         /* errno of accept() if no more connections can be accepted; else 0 */
     char last_rejection[256]; /* reason for the last rejection, which may explain a missing rank */
 };
 
@@ -95,7 +95,7 @@ static void drop_pending(struct gathering *gathering, int index, const char *why
 static void accept_connection(struct gathering *gathering) {
     int fd = accept4(gathering->listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0) {
-        /* Other errors mean that the connection was closed before it was accepted. */
+        /* Any other error means that the connection was closed before it was accepted. */
         bool is_exhausted =
             errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
         gathering->accept_errno = is_exhausted ? errno : 0;
@@ -232,7 +232,7 @@ static void check_disconnected(struct site_peer *peer, const struct pollfd polls
     }
 }
 
-static void poll_all(struct gathering *gathering, int64_t deadline_ns) {
+static void poll_connections(struct gathering *gathering, int64_t deadline_ns) {
     const struct site *site = gathering->site;
     struct pollfd *at = gathering->polls;
     *at++ = (struct pollfd){.fd = gathering->listener, .events = POLLIN};
@@ -246,7 +246,8 @@ static void poll_all(struct gathering *gathering, int64_t deadline_ns) {
     int64_t left_ms = (deadline_ns - clock_monotonic_ns()) / NS_PER_MS + 1;
     int wait_ms = left_ms < 0 ? 0 : left_ms > PENDING_MS ? PENDING_MS : (int)left_ms;
     if (poll(gathering->polls, (nfds_t)(at - gathering->polls), wait_ms) < 0 && errno == EINVAL) {
-        gathering->accept_errno = EMFILE; /* more poll entries than the limit of open files */
+        /* there are more poll entries than the process may open files */
+        gathering->accept_errno = EMFILE;
     }
 }
 
@@ -286,7 +287,7 @@ static int list_absent_ranks(const struct site *site, struct text *names) {
 }
 
 /* Send the reason to all ranks that are waiting. */
-static void notify_abandoned(struct site *site, const char *reason) {
+static void notify_waiting_ranks(struct site *site, const char *reason) {
     struct site_join_answer answer = make_answer(site, SITE_JOIN_ABANDONED);
     struct text text = text_over(answer.text, sizeof answer.text);
     text_add(&text, "%s", reason);
@@ -318,7 +319,7 @@ static enum status fail_gathering(const struct gathering *gathering, int join_ti
             site->launch.world, join_timeout_ms / 1000.0,
             gathering->last_rejection[0] != '\0' ? "; rejected: " : "", gathering->last_rejection);
     }
-    notify_abandoned(site, fault->reason);
+    notify_waiting_ranks(site, fault->reason);
     return STATUS_FAILED;
 }
 
@@ -346,7 +347,7 @@ enum status site_gather(struct site *site, struct region *region, struct fault *
     }
     bool complete = false;
     while (!complete && gathering->accept_errno == 0 && clock_monotonic_ns() < deadline_ns) {
-        poll_all(gathering, deadline_ns);
+        poll_connections(gathering, deadline_ns);
         handle_connections(gathering);
         struct text text = text_over(names, sizeof names);
         complete = list_absent_ranks(site, &text) == 0;

@@ -11,8 +11,8 @@
 enum {
     CONNECT_TIMEOUT_MS = 2000, /* timeout of one attempt, if the network drops packets */
     RETRY_DELAY_MS = 50,
-    /* Rank 0 answers no later than the end of its own join timeout, which may come after this
-     * rank's. */
+    /* Rank 0 answers by the end of its own join timeout, which may be later than that of this
+     * rank. */
     ANSWER_MARGIN_MS = 5000,
 };
 
@@ -29,14 +29,14 @@ static struct site_hello make_hello(const struct site *site, uint64_t nonce, enu
 }
 
 /* One attempt to connect to rank 0. */
-struct attempt {
+struct join_attempt {
     const struct site *site;
     uint64_t nonce;        /* identifies this process to rank 0 */
     int answer_timeout_ms; /* timeout of the answer of rank 0 */
-    bool is_final;         /* a further attempt would fail in the same way */
+    bool is_final;         /* the failure is final: another attempt would fail in the same way */
 };
 
-static enum status check_answer(struct attempt *attempt, struct site_join_answer *answer,
+static enum status check_answer(struct join_attempt *attempt, struct site_join_answer *answer,
                                 struct fault *fault) {
     const struct launch_info *launch = &attempt->site->launch;
     char self[32];
@@ -63,7 +63,7 @@ static enum status check_answer(struct attempt *attempt, struct site_join_answer
 }
 
 /* Open one connection: send the hello, receive the answer. */
-static enum status open_connection(struct attempt *attempt, enum site_link link, int *fd,
+static enum status open_connection(struct join_attempt *attempt, enum site_link link, int *fd,
                                    struct site_join_answer *answer, struct fault *fault) {
     const struct launch_info *launch = &attempt->site->launch;
     enum status status = socket_connect(launch, CONNECT_TIMEOUT_MS, fd, fault);
@@ -83,7 +83,7 @@ static enum status open_connection(struct attempt *attempt, enum site_link link,
     return check_answer(attempt, answer, fault);
 }
 
-static enum status attempt_join(struct attempt *attempt, struct site_peer *rank_0,
+static enum status attempt_join(struct join_attempt *attempt, struct site_peer *rank_0,
                                 struct fault *fault) {
     struct site_join_answer answer;
     enum status status =
@@ -104,8 +104,8 @@ enum status site_join(struct site *site, struct fault *fault) {
     int join_timeout_ms =
         site->launch.join_timeout_ms > 0 ? site->launch.join_timeout_ms : SITE_JOIN_S * 1000;
     int64_t deadline_ns = clock_monotonic_ns() + join_timeout_ms * NS_PER_MS;
-    struct attempt attempt = {.site = site,
-                              .answer_timeout_ms = join_timeout_ms + ANSWER_MARGIN_MS};
+    struct join_attempt attempt = {.site = site,
+                                   .answer_timeout_ms = join_timeout_ms + ANSWER_MARGIN_MS};
     if (getrandom(&attempt.nonce, sizeof attempt.nonce, 0) != (ssize_t)sizeof attempt.nonce) {
         attempt.nonce = (uint64_t)clock_monotonic_ns() ^ (uint64_t)site->process.pid << 32;
     }
