@@ -50,6 +50,7 @@ static enum status print_fit_report(struct member_run *member, const struct join
     struct fit_check checks[JOIN_CHECKS_MAX];
     struct fit_report_request request = {
         .terms = &member->swarm.terms,
+        .present_members = check == NULL ? 0 : check->present_members,
         .checks = checks,
         .check_count = check == NULL ? 0 : join_check_list_results(check, checks)};
     struct text text = text_over(buffer, sizeof buffer);

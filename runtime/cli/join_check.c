@@ -1,5 +1,6 @@
 #include "runtime/cli/join_check.h"
 
+#include "base/json.h"
 #include "runtime/swarm/client/client.h"
 
 #include <stdio.h>
@@ -42,6 +43,40 @@ static void set_peers(struct join_check *check, const struct wire_probe *probe,
     }
 }
 
+static bool is_set(const struct json_node *member, const char *key) {
+    struct fault ignored;
+    bool value = false;
+    return json_get_bool(member, key, &value, NULL, &ignored) == OK && value;
+}
+
+/* Counts the members with seats in a tracker's status, or, between two rounds, those that can get
+ * one; 0 for a status that cannot be read. */
+static uint32_t count_members(const struct tracker_answer *answer) {
+    struct json_document document;
+    struct json_node members;
+    struct fault ignored;
+    bool has_members = false;
+    uint32_t seated = 0, ready = 0;
+    if (json_parse((const char *)answer->bytes, answer->count, WIRE_STATUS_BYTES_MAX, "status",
+                   &document, &ignored) != OK) {
+        return 0;
+    }
+    if (json_get_array(&document.root, "members", &members, &has_members, &ignored) == OK &&
+        has_members) {
+        for (size_t i = 0; i < json_child_count(&members); i++) {
+            const struct json_node member = json_element(&members, i);
+            struct json_node seat;
+            if (json_node_is_object(&member)) {
+                seated += json_find(&member, "seat", &seat);
+                ready += !is_set(&member, "silent") && !is_set(&member, "leaving");
+            }
+        }
+    }
+    json_finish(&document);
+    const uint32_t count = seated > 0 ? seated : ready;
+    return count < SWARM_MEMBERS_MAX ? count : SWARM_MEMBERS_MAX;
+}
+
 /* The tracker answers a status query only for keys that may join. Afterwards it tests the port. */
 static void query_tracker(struct member_run *member, struct tracker_client *client,
                           struct join_check *check, bool listens) {
@@ -56,7 +91,10 @@ static void query_tracker(struct member_run *member, struct tracker_client *clie
         set_untested(check, check->access_status == STATUS_INPUT
                                 ? "the tracker tests only keys that may join"
                                 : "the tracker does not answer");
-    } else if (listens && tracker_test_address(client, public_address, &probe, &no_outcome) == OK) {
+        return;
+    }
+    check->present_members = count_members(&answer);
+    if (listens && tracker_test_address(client, public_address, &probe, &no_outcome) == OK) {
         set_peers(check, &probe, public_address);
     } else if (listens) {
         set_untested(check, "the tracker reported no outcome in time; an older one cannot test");

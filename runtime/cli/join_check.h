@@ -15,6 +15,7 @@ struct join_check {
     enum status peers_status; /* STATUS_STOPPED: not tested */
     /* set where the status is not OK */
     struct fault data_fault, access_fault, peers_fault;
+    uint32_t present_members;            /* members in a round now; 0: none, or not known */
     char address[MESSAGE_ADDRESS_BYTES]; /* where the tracker has connected to this process */
 };
 

@@ -69,6 +69,14 @@ static void print_data_passes(struct session *session) {
     }
 }
 
+static void print_rates(const struct settings *settings) {
+    enum { RATES_BYTES = 2048 };
+    char lines[RATES_BYTES];
+    struct text text = text_over(lines, sizeof lines);
+    rates_report_append(settings, 0, &text);
+    fputs(lines, stdout);
+}
+
 static void print_heading(struct session *session) {
     const struct settings *settings = &session->settings;
     char hash[HASH_HEX_BYTES], count[24];
@@ -85,6 +93,7 @@ static void print_heading(struct session *session) {
     print_data_passes(session);
     print_defaults(session);
     print_type_note(session);
+    print_rates(settings);
     printf("program  %d instructions, %d buffers, plan %.16s\n\n",
            session->program.schedule.instruction_count, session->program.schedule.extent_count,
            hash_hex(&session->program.hash, hash));

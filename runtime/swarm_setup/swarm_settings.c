@@ -228,22 +228,25 @@ enum status swarm_settings_read(const struct swarm_member_source *source, struct
     return OK;
 }
 
+void swarm_set_outer_rates(const struct settings *settings, struct replica_shape *shape) {
+    const double gain = settings->swarm_outer_gain;
+    shape->outer_rate = (float)settings->swarm_outer_lr;
+    shape->outer_momentum = (float)settings->swarm_outer_momentum;
+    shape->rate_per_gain = gain > 0 ? settings->swarm_outer_lr / gain : 0;
+}
+
 enum status swarm_terms_of(const struct manifest *manifest, const struct settings *settings,
                            const struct blueprint *blueprint, struct swarm_terms *terms,
                            struct fault *fault) {
     struct swarm_terms made = {
         .manifest = manifest,
-        .shape = {.members_max = (uint32_t)settings->swarm_members_max,
-                  .outer_rate = (float)settings->swarm_outer_lr,
-                  .outer_momentum = (float)settings->swarm_outer_momentum,
-                  .rate_per_gain = settings->swarm_outer_gain > 0
-                                       ? settings->swarm_outer_lr / settings->swarm_outer_gain
-                                       : 0},
+        .shape = {.members_max = (uint32_t)settings->swarm_members_max},
         .seat_samples = (uint64_t)settings->swarm_inner_steps *
                         (uint64_t)(settings->batch_tokens / settings->sequence_tokens),
         .sample_tokens = (uint64_t)settings->sequence_tokens,
         .commits_max = (uint32_t)((settings->steps + settings->swarm_inner_steps - 1) /
                                   settings->swarm_inner_steps)};
+    swarm_set_outer_rates(settings, &made.shape);
     TRY(slices_plan(blueprint_elements(blueprint), (enum codec)settings->swarm_codec,
                     made.shape.members_max, &made.shape.slices, fault));
     *terms = made;

@@ -59,6 +59,9 @@ struct swarm_terms {
     uint32_t commits_max;            /* rounds of the run: steps / inner_steps, rounded up */
 };
 
+/* swarm_set_outer_rates: sets the rates of the outer step in *shape. */
+void swarm_set_outer_rates(const struct settings *settings, struct replica_shape *shape);
+
 /* swarm_terms_of: computes the terms of settings that swarm_settings_check and settings_check_model
  * have accepted.
  * manifest  kept by reference; NULL if it does not exist yet

@@ -47,6 +47,34 @@ class Rates(SwarmTest):
         self.assertEqual(len(fixed), 12)
         self.assertEqual(auto, fixed)
 
+    # ---- what is printed ----
+
+    def test_plan_and_check_print_the_rates(self):
+        self.swarm(steps=100000, swarm__outer_lr=1, swarm__outer_gain=1, swarm__members_max=8,
+                   swarm__member_betas="auto", swarm__member_decay="auto",
+                   optimizer__betas=[0.9, 0.99], optimizer__weight_decay=0.1)
+        plan = self.site.run("plan", "run.yaml")
+        self.assert_exit(plan, 0)
+        rows = [line for line in plan.stdout.splitlines() if "outer momentum" in line]
+        self.assertEqual(rows[0], "rates    1 member: betas 0.9 and 0.99, weight decay 0.1, "
+                                  "outer momentum 0")
+        self.assertEqual([row.split()[0] for row in rows[1:]], ["2", "4", "8"])
+        self.assertIn("betas 0.975 and 0.9975, weight decay 0.025, outer momentum 0.5", rows[2])
+        document = self.document(self.site.run("plan", "run.yaml", "--json"))
+        self.assertEqual(document["rates"][2], {"members": 4, "beta1": 0.975, "beta2": 0.9975,
+                                                "weight_decay": 0.025, "outer_momentum": 0.5})
+        members = [self.member(name).start() for name in ("first", "second")]
+        self.wait_for(lambda: any(line["members"] == 2 for line in members[0].lines("round")),
+                      "rounds of two")
+        check = self.site.run("join", self.join_string, "--check", "data.train=train.u16",
+                              "data.validation=valid.u16")
+        self.assert_exit(check, 0)
+        self.assertIn("rates    2 members at present: betas 0.95 and 0.995, weight decay 0.05, "
+                      "outer momentum 0.2929\n", check.stdout)
+        check = self.document(self.site.run("join", self.join_string, "--check", "--json",
+                                            "data.train=train.u16", "data.validation=valid.u16"))
+        self.assertEqual([row["members"] for row in check["rates"]], [2])
+
     # ---- a reference ----
 
     def test_rates_follow_a_swarm_that_grows_and_shrinks(self):

@@ -282,6 +282,7 @@ enum status plan_print_json(struct session *session, const struct site_report *s
     json_add_i64(json, "ranks", session->ranks > 1 ? session->ranks : 1);
     json_add_i64(json, "program_steps", session->program.schedule.instruction_count);
     add_settings(json, session);
+    rates_report_add_json(&session->settings, 0, json);
     add_spaces(json, session);
     add_extents(json, session);
     if (site != NULL) {

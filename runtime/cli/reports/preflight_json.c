@@ -91,6 +91,7 @@ static void print_report(const struct fit_report *report,
     add_disk(&report->disk, json);
     add_times(report, json);
     add_traffic(report, json);
+    rates_report_add_json(&session->settings, request->present_members, json);
     json_begin_object(json_newline(json, 0), "checks");
     add_checks(request, json);
     json_end(json);

@@ -147,6 +147,7 @@ enum status fit_report_write(struct session *session, const struct fit_report_re
     struct fit_report *report = region_alloc(&session->region, 1, sizeof *report);
     TRY(fit_report_make(session, request->terms, &request->link, request->members, report, fault));
     fit_report_append(report, text);
+    rates_report_append(&session->settings, request->present_members, text);
     if (report->misfit.status != OK) {
         *fault = report->misfit;
     }

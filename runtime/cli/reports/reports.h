@@ -99,6 +99,17 @@ void snapshot_print_details_json(const struct snapshot *snapshot);
 void snapshot_print_export(const struct snapshot *snapshot, const char *out);
 void snapshot_print_export_json(const struct snapshot *snapshot, const char *out);
 
+/* ---- skep plan, skep join ---- */
+
+/* rates_report_append, rates_report_add_json: add the betas, the weight decay and the outer
+ * momentum for the `present` number of members, or, if that is 0, for 1, 2, 4 ... up to
+ * swarm.members_max of them.
+ * They add nothing if the settings are not those of a swarm, or if none of these rates depends on
+ * the number of members. */
+void rates_report_append(const struct settings *settings, uint32_t present, struct text *text);
+void rates_report_add_json(const struct settings *settings, uint32_t present,
+                           struct json_writer *json);
+
 /* ---- skep join ---- */
 
 enum { FIT_REPORT_BYTES = 32 * 1024 }; /* maximum size of the text of a report */
@@ -118,6 +129,7 @@ struct fit_report_request {
     const struct swarm_terms *terms; /* settings of the swarm that determine the needs */
     struct fit_link link;            /* link to the swarm, if it was measured */
     int members;                     /* number of members, as for fit_report_make */
+    uint32_t present_members;        /* members in a round now; 0: unknown. Only for rates */
     const struct fit_check *checks;  /* [check_count]: only printed as JSON */
     int check_count;
 };
