@@ -193,7 +193,7 @@ static void give_up(struct member *member, struct actions *actions) {
     if (seats_contain(silent, audited_owner(member))) {
         member_check_end(member, REFUSAL_WITHHELD, audited_owner(member), actions);
     } else {
-        member_check_end(member, audit->is_drawn ? REFUSAL_NONE : REFUSAL_DOUBT, 0, actions);
+        member_check_end(member, audit->is_drawn ? REFUSAL_NONE : REFUSAL_UNPROVEN, 0, actions);
     }
 }
 

@@ -7,16 +7,16 @@
 
 static const double TWO_64 = 18446744073709551616.0;
 
-/* Two independent random numbers. */
-struct drawn {
+/* Two independent random numbers, from which a voter's audit follows. */
+struct drawn_numbers {
     uint64_t slice;
     uint64_t chance;
 };
 
-static struct drawn draw_numbers(const struct audit_draw *draw) {
+static struct drawn_numbers draw_numbers(const struct audit_draw *draw) {
     static const char DOMAIN[] = "skep audit";
     struct hash_state state;
-    struct drawn drawn;
+    struct drawn_numbers drawn;
     hash_begin(&state);
     hash_add(&state, DOMAIN, sizeof DOMAIN);
     hash_add(&state, draw->secret.bytes, HASH_BYTES);
@@ -27,9 +27,9 @@ static struct drawn draw_numbers(const struct audit_draw *draw) {
     return drawn;
 }
 
-/* The part of the audited proposals in which a voter audits a slice that needs `fetched`
- * contributions. Its share of the exchange are the contributions and results that it sends, which
- * are as many as it receives. */
+/* Returns the probability with which a voter audits, in an audited proposal, a slice for which
+ * it must fetch `fetched` contributions. It follows from the bytes of contributions and results
+ * that the voter sends in the exchange, which are as many as it receives. */
 static double audit_chance(double slices, double seats, bool has_sketches, double fetched) {
     const double share = 2 * slices * (seats - 1) / seats;
     const double budget = has_sketches ? AUDIT_BYTES_MAX_SKETCHED : AUDIT_BYTES_MAX_INT4;
@@ -54,7 +54,7 @@ uint64_t audit_seats(const struct audit_draw *draw, uint32_t slice) {
 
 bool audit_draw_slice(const struct audit_draw *draw, uint32_t *slice) {
     const struct entry *entry = draw->entry;
-    const struct drawn drawn = draw_numbers(draw);
+    const struct drawn_numbers drawn = draw_numbers(draw);
     uint32_t count = 0, at = 0;
     for (uint32_t s = 0; s < entry->slice_count; s++) {
         count += is_auditable(draw, s);
@@ -81,7 +81,8 @@ double audit_detection(const struct audit_swarm *swarm, uint32_t lies, uint32_t 
     }
     const double fetched = swarm->has_sketches ? 1 : voters - 1;
     const double chance = audit_chance(slices, voters, swarm->has_sketches, fetched);
-    const double others = slices - slices / voters; /* slices that an auditor may draw */
+    /* number of slices that a voter may draw: those of other owners */
+    const double others = slices - slices / voters;
     const double hit = fmin(chance * lies / others, 1);
     const double found = 1 - pow(1 - hit, voters - 1);
     return 1 - pow(1 - found / AUDIT_ROUNDS, rounds);

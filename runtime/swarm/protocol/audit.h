@@ -1,10 +1,10 @@
-/* audit: which slices voters compute again although their sketches match, and how likely that is to
- * find a wrong one.
+/* audit: which slices voters compute again although their sketches match, and the probability that
+ * this finds a false result.
  *
- * Sketches show that a result is the sum of what its contributors say to have contributed. They do
- * not show that an owner said the truth about its own contribution, and those of int4 would not be
- * exact enough. So in one of AUDIT_ROUNDS proposals each voter draws at most one slice, from a
- * secret of its own: neither the tracker nor an owner knows which one before it is computed again.
+ * Sketches show that a result is the sum of the contributions that its contributors declare. They
+ * do not show that an owner's own contribution was declared honestly, and for int4 they would not
+ * be exact enough. So in one of AUDIT_ROUNDS proposals each voter draws at most one slice, with a
+ * secret of its own, so that neither the tracker nor an owner can predict which one.
  *
  *     codec with sketches   the owner's contribution is fetched, and compared with its sketches
  *     int4                  all contributions are fetched, and the sum is computed again
@@ -19,45 +19,47 @@
 #include <stdint.h>
 
 enum {
-    AUDIT_ROUNDS = 8,     /* one of so many proposals is audited */
-    AUDIT_VOTERS_MIN = 5, /* with fewer voters none is: one of them would delay most commits */
+    AUDIT_ROUNDS = 8,     /* one of this many proposals is audited */
+    AUDIT_VOTERS_MIN = 5, /* with fewer voters no audits: one slow voter would delay commits */
 };
 
 /* Maximum bytes of audits, as a part of the bytes of exchanges, over many rounds. */
 #define AUDIT_BYTES_MAX_SKETCHED 0.0025
 #define AUDIT_BYTES_MAX_INT4     0.01
 
-/* What a voter knows when it draws. */
+/* What a voter's draw of a slice depends on. */
 struct audit_draw {
     struct hash secret;        /* random bytes that only this voter has */
-    struct hash seed;          /* of the proposal's sketches */
+    struct hash seed;          /* seed of the proposal's sketches */
     const struct entry *entry; /* the proposed entry */
-    int seat;                  /* of the voter */
-    bool has_own;              /* it has its own contribution, and need not fetch it */
+    int seat;                  /* seat of the voter */
+    bool has_own;              /* the voter has its own contribution, and need not fetch it */
     bool has_sketches;         /* false: int4 */
 };
 
 /* audit_draw_slice: draw a slice for a voter to audit: one that another member owns, and whose
  * owner contributes to it, or with int4 any that another member owns. Returns false if the voter
- * audits none, which depends on how many bytes the slice needs. The same draw has the same result.
+ * audits no slice, which is more likely the more bytes the audit of the slice needs. The same draw
+ * has the same result.
  * audit_seats: the other seats whose contributions the audit of a slice needs. */
 bool audit_draw_slice(const struct audit_draw *draw, uint32_t *slice);
 uint64_t audit_seats(const struct audit_draw *draw, uint32_t slice);
 
 /* A swarm in which each member owns the same number of slices, and one owner lies. */
 struct audit_swarm {
-    uint32_t slices;   /* of the model */
-    uint32_t voters;   /* all of them contribute, and no one else */
+    uint32_t slices;   /* number of slices of the model */
+    uint32_t voters;   /* number of voters, all of which contribute; there are no guests */
     bool has_sketches; /* false: int4 */
 };
 
-/* audit_detection: the probability that within so many rounds at least one honest voter audits one
- * of `lies` wrong results of one owner, which it has in each of these rounds. In time: its vote
- * arrives while the tracker waits for it.
+/* audit_detection: the probability that within `rounds` rounds at least one honest voter audits a
+ * false result in time, if one owner has `lies` false results in each of these rounds. In time
+ * means that the vote arrives while the tracker waits for it.
  * limits  lies <= slices / voters, rounded up */
 double audit_detection(const struct audit_swarm *swarm, uint32_t lies, uint32_t rounds);
 
-/* audit_fair_share: the slices of one owner, rounded down, but at least one. */
+/* audit_fair_share: the number of slices of each owner if all own equally many, rounded down,
+ * but at least 1. */
 uint32_t audit_fair_share(const struct audit_swarm *swarm);
 
 #endif

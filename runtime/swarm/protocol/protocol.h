@@ -25,9 +25,9 @@ struct slice_plan {
     uint32_t owner;          /* Seat of the owner. */
     uint32_t epoch;          /* times that the owner has changed in the round */
     uint64_t expected_seats; /* Seats whose contributions the owner waits for. */
-    uint64_t optional_seats; /* Seats whose contributions it adds if they arrive in time. */
-    /* Version of the table that brought this plan. In a table that was read from a message: 0 if
-     * the message does not have the slice, because its plan is that of the base. */
+    uint64_t optional_seats; /* Seats whose contributions the owner adds if they arrive in time. */
+    /* In a table read from a message: 0 if the message does not have the slice, because its plan
+     * has not changed since the base. */
     uint32_t version; /* Version of the table in which the plan changed last. */
 };
 
@@ -36,7 +36,7 @@ struct round_table {
     uint32_t round;          /* Number of the round. */
     uint32_t version;        /* Increases with every change; 0 if there is no table yet. */
     uint64_t declared_seats; /* Seats whose declarations count. */
-    /* By seat: tokens and norm as declared; the weight that the tracker gives to them. */
+    /* By seat: declared tokens and norm, and the weight that follows from them. */
     struct entry_member members[SWARM_MEMBERS_MAX]; /* Declarations and weights, by seat. */
     double reference_norm; /* Reference norm of `members` (norms.h). It is not sent. */
     struct signature signatures[SWARM_MEMBERS_MAX]; /* Signatures of the declarations, by seat. */
@@ -52,11 +52,12 @@ struct slice_report {
     uint64_t rejected_seats; /* Of an owner: seats whose received contributions are invalid. */
     uint64_t contributors;   /* Seats whose contributions are in the result. */
     struct hash hash;        /* Hash of the result. */
-    /* Number of the member's first report with these values; 0: there were never others than 0. */
+    /* Number of the member's first report with these values; 0: all values have always been 0. */
     uint64_t changed;
 };
 
-/* The parts of a report. A part is left out if the tracker has it from an earlier report. */
+/* The parts of a report, as bits. A part is left out if the tracker has it from an earlier
+ * report. */
 enum report_part {
     REPORT_POSITION = 1, /* version, poll, links.unreachable */
     REPORT_STATE = 2,    /* root, hash, measured, stored */
@@ -134,10 +135,10 @@ enum message_kind {
 
 struct message_poll {
     uint32_t number;
-    uint32_t ends_training; /* POLL: 1 if no training is waited for any longer. */
+    uint32_t ends_training; /* POLL: 1 if the tracker no longer waits for training. */
 };
 
-/* The work that a contribution is made of, and its size. */
+/* The amount of training that a contribution comes from, and the contribution's norm. */
 struct training_amount {
     uint64_t tokens;  /* Number of tokens trained on. */
     uint64_t samples; /* Number of samples trained on. */
@@ -150,7 +151,7 @@ struct message_links {
     const uint32_t *awaited_ms; /* [SWARM_MEMBERS_MAX]: time waited for contributions of a seat */
 };
 
-/* Sketches of so many consecutive slices are sent, and signed, together. */
+/* A page: the number of consecutive slices whose sketches are sent and signed together. */
 enum {
     SKETCH_PAGE_SLICES = 4096,
     SKETCH_PAGES_MAX = SWARM_SLICES_MAX / SKETCH_PAGE_SLICES, /* pages of a round */
@@ -158,11 +159,11 @@ enum {
 
 /* Why a voter refuses a proposal. */
 enum refusal_reason {
-    REFUSAL_NONE,   /* it does not */
-    REFUSAL_STATE,  /* the state after the proposal would not be finite */
-    REFUSAL_DOUBT,  /* a result seems wrong, and the contributions to prove it did not arrive */
-    REFUSAL_SUM,    /* a result is not the mean of the contributions that it claims */
-    REFUSAL_SKETCH, /* a contributor signed sketches that are not those of its contribution */
+    REFUSAL_NONE,     /* the voter does not refuse the proposal */
+    REFUSAL_STATE,    /* the state after the proposal would not be finite */
+    REFUSAL_UNPROVEN, /* a result seems false, but contributions to prove it did not arrive */
+    REFUSAL_SUM,      /* a result is not the mean of the contributions that it lists */
+    REFUSAL_SKETCH,   /* a contributor signed sketches that do not match its contribution */
     /* the owner of a slice does not send its own contribution, without which no other member
      * can compute the sum again */
     REFUSAL_WITHHELD,
@@ -170,7 +171,7 @@ enum refusal_reason {
     REFUSAL_REASONS
 };
 
-/* refusal_is_accusation: whether a refusal names a member, and a statement that it signed. */
+/* refusal_is_accusation: whether a refusal accuses a member of a false statement that it signed. */
 static inline bool refusal_is_accusation(uint32_t reason) {
     return reason == REFUSAL_SUM || reason == REFUSAL_SKETCH || reason == REFUSAL_WITHHELD;
 }
@@ -190,8 +191,8 @@ struct message_ballot {
     struct hash seed;               /* Random bytes of a proposal, or the seed of sketches. */
     uint64_t start;                 /* Number of the tracker's start; 0: members give no leases. */
     const uint64_t *holders;        /* [slice_count]: seats that probably have the result. */
-    uint32_t recheck;               /* What voters compute again. */
-    struct message_refusal refusal; /* What a voter found wrong. */
+    uint32_t recheck;               /* What voters compute again, or RECHECK_NONE. */
+    struct message_refusal refusal; /* Why a voter refuses the proposal. */
 };
 
 /* The parts of a report, and its rows. */
@@ -210,7 +211,7 @@ struct message {
     uint32_t slice;                 /* Index of the slice. */
     uint32_t epoch;                 /* Epoch of the slice's plan. */
     uint32_t version;               /* Version of the table, or of its base. */
-    struct message_poll poll;       /* A poll, or the newest one that was answered. */
+    struct message_poll poll;       /* The poll, or the newest poll that the sender has answered. */
     uint64_t number;                /* Start id, report number or proposal number, by kind. */
     struct training_amount trained; /* Amount of training that a member declares. */
     uint64_t contributors;          /* Seats whose contributions are in the result. */
@@ -218,25 +219,26 @@ struct message {
     /* L2 norm of the values that follow, which the receiver computes; infinite if the bytes are not
      * a valid encoding. */
     double slice_norm;
-    struct message_ballot ballot;    /* What belongs to a proposal and its votes. */
+    struct message_ballot ballot;    /* The fields of proposals and votes. */
     struct hash root;                /* Root of an outer state, or of a contribution. */
     struct hash hash;                /* Hash of an entry, or of the bytes that follow. */
     struct identity owner;           /* Owner of the slice. */
     struct signature signature;      /* Signature of the sender or owner. */
-    struct timing_measured measured; /* Medians of the sender. */
+    struct timing_measured measured; /* Medians of times that the sender measured. */
     struct hash
         stored[STORED_STATES_MAX];   /* Roots of the states that the sender stores, or zero. */
     const struct entry *entry;       /* Ledger entry or proposal. */
     const struct round_table *table; /* Assignment for the exchange. */
     struct message_report report;    /* The parts of a report. */
-    const struct slice_proof *proof; /* What the contribution declares of a slice. */
+    const struct slice_proof *proof; /* Declared norm of the slice, with its path. */
 };
 
 /* The electors that have resigned from a state entry. */
 struct record_resignations {
-    struct hash state;                              /* hash of the entry; zero: none */
-    uint64_t electors;                              /* set of indices in struct electors */
-    struct signature signatures[SWARM_MEMBERS_MAX]; /* of these electors; zero for others */
+    struct hash state; /* hash of the entry; zero: none */
+    uint64_t electors; /* mask of indices in struct electors */
+    /* signatures of these electors; zero for others */
+    struct signature signatures[SWARM_MEMBERS_MAX];
 };
 
 /* All promises of the tracker. A promise is durable before a message that depends on it is sent. */
@@ -247,16 +249,16 @@ struct tracker_record {
     struct {
         struct identity id; /* Identity of the registered member. */
         uint32_t session;
-        uint32_t misses; /* Last rounds in which others waited for it; bit set: it missed a part. */
+        uint32_t misses; /* Newest rounds that waited for the member; bit set: it missed a part. */
         uint32_t
             opposed;    /* Newest commits with its contribution; bit set: it opposed the others. */
-        uint32_t share; /* Part of the slices that a slow member contributes to; 0: not slow. */
+        uint32_t share; /* Part of the slices that a slow member contributes to; 0: it is fast. */
     } members[SWARM_MEMBERS_MAX];
     struct entry head;     /* Newest entry of any kind. */
     struct entry commit;   /* Newest GENESIS, COMMIT or ROLLBACK, whose root is current. */
     struct hash base_root; /* Root that was current before `commit`. */
     struct hash chain;     /* Hash of the chain's state after `head` (ledger.h). */
-    struct record_resignations resignations; /* from a state entry, possibly an earlier one */
+    struct record_resignations resignations; /* of a state entry, possibly not the newest */
     struct round_table table;                /* Assignment of the open round. */
 };
 
@@ -278,7 +280,7 @@ enum event_kind {
     EVENT_RECHECKED,     /* Member: ACTION_RECHECK has ended. job, refusal. */
     EVENT_RESIGNED,      /* Member: ACTION_RESIGN has ended. job, write_outcome. */
     /* Member: ACTION_APPLY or ACTION_ADOPT has ended. job, write_outcome, root (the new current
-     * root). A failed action has changed nothing and is retried. */
+     * root). An action that failed has changed nothing; the state machine retries it. */
     EVENT_APPLIED, /* Member: a commit was applied, or a state adopted. */
     EVENT_LEAVE,   /* Member: the operator has requested that this member leave the swarm. */
     EVENT_CLOSED,  /* The last connection to `peer` has closed; frames in transit to it are lost. */
@@ -318,14 +320,14 @@ enum action_kind {
     ACTION_WRITE, /* Tracker: make the record durable. */
     /* Store the bytes that followed the current message: a result, sketches of `seat`, or the
      * contribution of `seat` in its slot `slot`. */
-    ACTION_KEEP_BYTES, /* Member: store received slice bytes. */
+    ACTION_KEEP_BYTES, /* Member: store received bytes. */
     /* Train on `ranges` from the outer state until `deadline_ms`, with the learning rate of
      * `commits`, then encode the contribution to every slice. Finished work on these ranges is
      * reused; other work is discarded. A new TRAIN, APPLY or ADOPT cancels a running TRAIN, which
      * then causes no event. */
     ACTION_TRAIN, /* Member: train, then encode the contribution. */
-    /* Encode what a running TRAIN of `round` has after its current step, as if its deadline had
-     * passed. */
+    /* End the running TRAIN of `round` after its current step, as if its deadline had passed:
+     * encode what it has. */
     ACTION_END_TRAINING, /* Member: end training early. */
     /* For `slice` and `epoch`, add the stored bytes of the contributors in ascending order of
      * seats, with the weights and clip factors of `table`; slots[seat] is the slot of each
@@ -337,11 +339,11 @@ enum action_kind {
     ACTION_ROOT, /* Member: compute the root after a proposal, and sign it. */
     /* Make the stored results of `entry` durable, and `lease` unless it is NULL. */
     ACTION_STORE,
-    /* Sketch its own contribution to the slices of `entry` that list `seat`, with `seed`; sign the
-     * sketches, so that they can be sent. */
-    ACTION_SKETCH, /* Member: sketch its contribution. */
-    /* Check the results of `entry` from `slice` on with `seed` and the stored sketches. Those of
-     * the seats `silent` are missing. */
+    /* Compute the sketches of this member's contribution to the slices of `entry` that list
+     * `seat`, with `seed`, and sign them, so that they can be sent. */
+    ACTION_SKETCH, /* Member: sketch its own contribution. */
+    /* Check the results of `entry` from `slice` on with `seed` and the stored sketches. The
+     * sketches of the seats `silent` are missing. */
     ACTION_CHECK, /* Member: check the sums of a proposal. */
     /* Compare the contributions of `contributors` to `slice` of `entry`, which are stored in slot 0
      * of each seat, with their sketches. If these are all contributors, also compute the result
@@ -384,13 +386,13 @@ struct action {
     const struct entry *entry;
     const struct round_table *table;
     const struct tracker_record *record; /* WRITE: the record to make durable. */
-    const struct lease *lease;           /* STORE, RESIGN: what the member promises */
+    const struct lease *lease;           /* STORE, RESIGN: lease or resignation to make durable */
     uint32_t range_count;                /* TRAIN: number of `ranges`. */
     const struct sample_range *ranges;   /* TRAIN: samples to train on. */
 };
 
 /* The maximum number of actions that one event causes: requests, a few messages to every member,
- * and a few others. */
+ * and some others. */
 enum {
     ACTIONS_MAX = SWARM_REQUESTS_MAX + (4 + SKETCH_PAGES_MAX) * SWARM_MEMBERS_MAX + 8
 }; /* actions of one event */

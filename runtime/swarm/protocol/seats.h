@@ -1,5 +1,4 @@
-/* seats: sets of seats as 64-bit masks, and the action list, as the two
- * state machines use them. */
+/* seats: sets of seats as 64-bit masks, and lists of actions, for both state machines. */
 #ifndef SKEP_SWARM_PROTOCOL_SEATS_H
 #define SKEP_SWARM_PROTOCOL_SEATS_H
 

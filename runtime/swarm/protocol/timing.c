@@ -6,15 +6,15 @@
 
 enum {
     HOUR_MS = 3600 * 1000,
-    TIME_MAX_MS = 24 * HOUR_MS, /* a longer time is not plausible; no product below overflows */
-    EXCHANGES_PER_ROUND = 10,   /* exchange and apply deadlines until a round is aborted */
+    TIME_MAX_MS = 24 * HOUR_MS, /* measured times are clamped to this, so no product overflows */
+    EXCHANGES_PER_ROUND = 10,   /* deadlines of exchange and apply until a round is aborted */
 };
 
 static uint32_t clamp_ms(uint64_t value, uint32_t floor_ms, uint32_t ceiling_ms) {
     return value < floor_ms ? floor_ms : value > ceiling_ms ? ceiling_ms : (uint32_t)value;
 }
 
-/* The close of a part of the round that usually takes time_ms. */
+/* Returns the time after which a part of the round that usually takes time_ms is closed. */
 static uint64_t close_ms(uint32_t time_ms, double patience, uint32_t slack_ms) {
     uint32_t usual_ms = time_ms < TIME_MAX_MS ? time_ms : TIME_MAX_MS;
     return (uint64_t)fmin(patience * usual_ms, TIME_MAX_MS) + slack_ms;

@@ -8,8 +8,8 @@
 /* Value of an upload rate that is not measured yet. */
 enum { TIMING_UNKNOWN = UINT32_MAX }; /* the upload rate was not measured */
 
-/* A member's own medians, for reports to people; 0: not measured yet. No deadline follows from
- * them, except from the round trip. */
+/* Medians that a member measures itself, for status reports; 0: not measured yet. Of these, only
+ * the round trip affects deadlines. */
 struct timing_measured {
     uint32_t step_ms;       /* Time of one inner step. */
     uint32_t transfer_ms;   /* Time that the member spent on transfers in the last exchange. */
@@ -19,7 +19,7 @@ struct timing_measured {
     uint32_t upload_kib_s; /* Upload rate in KiB/s. */
 };
 
-/* The amount of training in a round, and the patience with members that take longer than others. */
+/* The amount of training in a round, and the factor by which deadlines exceed usual times. */
 struct timing_training {
     uint32_t steps;  /* Number of inner steps in a round. */
     double patience; /* Factor by which a deadline exceeds the usual time, at least 1. */
@@ -29,10 +29,10 @@ struct timing_training {
  * as the tracker and the other members observed them. */
 struct timing_times {
     uint32_t train_ms;        /* From OPEN to the declaration of a full share of the samples. */
-    uint32_t contribution_ms; /* For which owners wait for the contributions of a member. */
-    uint32_t result_ms;       /* From the first TABLE until an owner has all its results. */
-    uint32_t apply_ms;        /* From COMMIT until a member has applied it. */
-    uint32_t round_trip_ms;   /* Between a member and the tracker, as members report it. */
+    uint32_t contribution_ms; /* Time that owners wait for the contributions of a member. */
+    uint32_t result_ms;       /* Time from the first TABLE until an owner has all its results. */
+    uint32_t apply_ms;        /* Time from COMMIT until a member has applied it. */
+    uint32_t round_trip_ms; /* Round trip between a member and the tracker, as members report it. */
 };
 
 struct swarm_timing {

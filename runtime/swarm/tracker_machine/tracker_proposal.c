@@ -111,7 +111,7 @@ static struct tracker_vote read_refusal(const struct tracker *tracker, const str
             refusal.evidence.contributors = vote->contributors;
         }
     } else if (is_accusation) {
-        refusal.refusal.reason = REFUSAL_DOUBT;
+        refusal.refusal.reason = REFUSAL_UNPROVEN;
     }
     return refusal;
 }

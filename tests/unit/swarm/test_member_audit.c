@@ -312,7 +312,7 @@ static void a_contributor_that_is_late_is_not_named(void **state) {
     propose(1, RECHECK_SLICE + 4, false);
     give_contribution(1);
     wait_until_vote();
-    assert_votes(REFUSAL_DOUBT);
+    assert_votes(REFUSAL_UNPROVEN);
 
     uint64_t number = 1;
     do {

@@ -171,7 +171,7 @@ static void the_tracker_waits_for_votes_that_may_name_a_liar(void **state) {
     (void)state;
     begin();
     const uint32_t owner = scene.table[SUSPECT_SLICE].owner;
-    struct message doubt = accusation(REFUSAL_DOUBT, 0);
+    struct message doubt = accusation(REFUSAL_UNPROVEN, 0);
     scene_say((owner + 1) % MEMBERS, doubt);
     scene_say((owner + 2) % MEMBERS, accusation(REFUSAL_SUM, owner));
     scene_say((owner + 3) % MEMBERS, accusation(REFUSAL_SUM, owner));

@@ -137,7 +137,7 @@ static void an_accusation_repeats_a_statement_that_its_owner_signed(void **state
     assert_true(verified());
     assert_covers(&message.hash, sizeof message.hash);
     assert_covers(&message.signature, sizeof message.signature);
-    message.ballot.refusal.reason = REFUSAL_DOUBT;
+    message.ballot.refusal.reason = REFUSAL_UNPROVEN;
     assert_true(verified());
 }
 
