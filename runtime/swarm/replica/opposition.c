@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-static const double AGREEMENT_MIN = 0.55;
+static const double AGREEMENT_MIN = 0.4;
+static const double OPPOSITION_MIN = 0.6;
 static const double OPPOSITION_PART = 0.8;
 static const double SIGMAS = 4;
 
@@ -130,7 +131,8 @@ static bool is_opposed(const struct opposition_round *round,
         return false;
     }
     const struct opposition_measure *median = &measures[find_median_seat(measures, others)];
-    return median->cosine >= AGREEMENT_MIN && own->cosine <= -OPPOSITION_PART * median->cosine &&
+    return median->cosine >= AGREEMENT_MIN && own->cosine <= -OPPOSITION_MIN &&
+           own->cosine <= -OPPOSITION_PART * median->cosine &&
            own->cosine <= -SIGMAS * own->deviation && opposes_majority(round, seat, others);
 }
 

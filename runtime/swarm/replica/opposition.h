@@ -6,8 +6,9 @@
  *     m_i   lower median of a_j over the other voters j
  *
  * A member is opposed if all of this holds:
- *     m_i >= 0.55           the others agree although its contribution is part of what each of them
+ *     m_i >= 0.4            the others agree although its contribution is part of what each of them
  *                           is compared with
+ *     a_i <= -0.6           it points away from the others
  *     a_i <= -0.8 m_i       it points nearly as far away from the others as they agree
  *     a_i <= -4 sigma       that is no error of the estimate
  *     <c_i, c_j> < 0        with more than half of the other voters

@@ -149,20 +149,21 @@ static void honest_members_are_not_found_however_much_they_agree(void **state) {
     scene_end();
 }
 
-/* One member has the opposite of what the others share, times a factor. Found only if the others
- * agree enough and it opposes them as much: an honest member whose data are unlike theirs does less
- * of both. */
-static void a_member_is_found_only_beyond_both_bounds(void **state) {
+/* One member has the opposite of what the others share, times a factor, and noise. It is found only
+ * if the others agree enough, and it opposes them enough, also in proportion to that: an honest
+ * member whose data are unlike theirs rarely does all of this. */
+static void a_member_is_found_only_beyond_all_bounds(void **state) {
     (void)state;
     static const struct {
-        float shared, factor;
-        double agreement[2], part[2]; /* bounds of what the sketches then show */
+        float shared, factor, noise;
+        double agreement[2], cosine[2]; /* bounds of what the sketches then show */
         bool is_found;
     } CASES[] = {
-        {0.72F, -1, {0.4, 0.52}, {0.95, 2}, false},
-        {1, -1, {0.58, 0.7}, {0.95, 2}, true},
-        {2, -0.4F, {0.7, 0.95}, {0.55, 0.77}, false},
-        {2, -0.6F, {0.7, 0.95}, {0.83, 1}, true},
+        {0.5F, -1, 0, {0.2, 0.38}, {-0.9, -0.62}, false},
+        {0.72F, -1, 1, {0.42, 0.55}, {-0.59, -0.44}, false},
+        {0.72F, -1, 0.4F, {0.42, 0.55}, {-0.9, -0.62}, true},
+        {2, -0.42F, 1, {0.8, 0.9}, {-0.69, -0.6}, false},
+        {2, -0.7F, 1, {0.8, 0.9}, {-0.9, -0.74}, true},
     };
     scene_begin(MEMBERS);
     for (uint32_t c = 0; c < ARRAY_COUNT(CASES); c++) {
@@ -171,16 +172,16 @@ static void a_member_is_found_only_beyond_both_bounds(void **state) {
             for (int64_t i = 0; i < COUNT; i++) {
                 scene.values[LIAR][i] =
                     CASES[c].shared * CASES[c].factor * noise_at(round, MEMBERS, i) +
-                    noise_at(round, LIAR, i);
+                    CASES[c].noise * noise_at(round, LIAR, i);
             }
             assert_int_equal(find(round), CASES[c].is_found ? 1 << LIAR : 0);
             double agreement = 0;
             for (uint32_t m = 0; m < MEMBERS; m++) {
                 agreement += m == LIAR ? 0 : scene.measures[m].cosine / (MEMBERS - 1);
             }
-            const double part = -scene.measures[LIAR].cosine / agreement;
+            const double cosine = scene.measures[LIAR].cosine;
             assert_true(agreement > CASES[c].agreement[0] && agreement < CASES[c].agreement[1]);
-            assert_true(part > CASES[c].part[0] && part < CASES[c].part[1]);
+            assert_true(cosine > CASES[c].cosine[0] && cosine < CASES[c].cosine[1]);
         }
     }
     scene_end();
@@ -272,7 +273,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_contribution_with_the_opposite_sign_is_found),
         cmocka_unit_test(honest_members_are_not_found_however_much_they_agree),
-        cmocka_unit_test(a_member_is_found_only_beyond_both_bounds),
+        cmocka_unit_test(a_member_is_found_only_beyond_all_bounds),
         cmocka_unit_test(unlike_data_at_the_end_of_training_are_not_found),
         cmocka_unit_test(a_minority_cannot_make_another_member_seem_opposed),
         cmocka_unit_test(members_without_sketches_or_weight_are_left_out),
