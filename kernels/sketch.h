@@ -28,8 +28,8 @@ enum {
 
 struct sketch {
     double buckets[SKETCH_BUCKETS];
-    /* Variance of each bucket, of whatever lost accuracy last: the rounding of the vector when it
-     * was encoded, or the rounding of the sketch when it was written. */
+    /* Variance of each bucket by rounding: of the vector when it was encoded or, once the sketch
+     * was written, of the sketch. */
     double variance;
 };
 

@@ -49,8 +49,8 @@
 enum { SPARSE_BLOCK = 4096, SPARSE_KEEP_MAX = 256 };
 
 struct sparse_shape {
-    int keep;       /* k: 32, 64, 128 or 256 */
-    int value_bits; /* 1, 2 or 4 */
+    int keep;       /* k, the number of elements that a block sends: 32, 64, 128 or 256 */
+    int value_bits; /* bits of a value: 1, 2 or 4 */
 };
 
 /* sparse_shape_is_valid: whether the encoder supports the shape. All other functions require it. */
@@ -63,7 +63,8 @@ uint64_t sparse_block_bytes(struct sparse_shape shape);
 uint64_t sparse_bytes(struct sparse_shape shape, int64_t count);
 
 /* sparse_encode: encode `values`, to which the caller has added its feedback, and write
- * sparse_bytes() bytes. What was not sent is `values` after sparse_add with a factor of -1.
+ * sparse_bytes() bytes. Afterwards, sparse_add with a factor of -1 leaves in `values` what was not
+ * sent.
  * shapes    values [count]; bytes [sparse_bytes()], any alignment
  * limits    0 <= count <= 2^44; bytes overlaps no input
  * memory    caller owns all; no workspace
@@ -97,8 +98,8 @@ struct sparse_add_args {
 void sparse_add(const struct compute *compute, const struct sparse_add_args *args,
                 const uint8_t *bytes);
 
-/* sparse_mean: divide sums[count] by weights[count], the total weight of those who sent each
- * element; 0 where that is 0.
+/* sparse_mean: divide sums[count] by weights[count], the total weight of the members that sent each
+ * element; the mean is 0 where that weight is 0.
  * errors    none */
 void sparse_mean(const struct compute *compute, int64_t count, const float *weights, float *sums);
 

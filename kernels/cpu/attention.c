@@ -14,7 +14,7 @@ enum {
     SCORES_STRIDE = ATTENTION_KEY_TILE, /* elements from one row of scores to the next */
 };
 
-struct forward_job {
+struct forward_call {
     const struct attention_args *args;
     const struct attention_kernels *kernels;
     const char *q, *k, *v;              /* queries, keys and values */
@@ -61,11 +61,11 @@ static int64_t scratch_float_count(const struct attention_args *args) {
     return 2 * rows * dim + 2 * ATTENTION_KEY_TILE * dim + rows * SCORES_STRIDE + 2 * rows;
 }
 
-static struct forward_scratch thread_scratch(const struct forward_job *job, int thread) {
-    int64_t rows = tile_row_count(job->args);
-    int64_t dim = attention_padded_dim(job->args);
+static struct forward_scratch thread_scratch(const struct forward_call *call, int thread) {
+    int64_t rows = tile_row_count(call->args);
+    int64_t dim = attention_padded_dim(call->args);
     struct forward_scratch scratch;
-    scratch.queries = job->workspace + thread * scratch_float_count(job->args);
+    scratch.queries = call->workspace + thread * scratch_float_count(call->args);
     scratch.sums_of_values = scratch.queries + rows * dim;
     scratch.keys = scratch.sums_of_values + rows * dim;
     scratch.values = scratch.keys + ATTENTION_KEY_TILE * dim;
@@ -75,40 +75,41 @@ static struct forward_scratch thread_scratch(const struct forward_job *job, int 
     return scratch;
 }
 
-/* Set *tile to the tile of `item`. The last tiles see the most keys, so the first items process
- * them. */
-static void init_query_tile(const struct forward_job *job, int64_t item, struct query_tile *tile) {
-    const struct attention_args *args = job->args;
+/* Set *tile to the tile that `item` processes. The last tiles see the most keys, so the first items
+ * process the last tiles. */
+static void init_query_tile(const struct forward_call *call, int64_t item,
+                            struct query_tile *tile) {
+    const struct attention_args *args = call->args;
     int64_t group = args->heads / args->kv_heads;
-    int64_t head_tile = item % job->head_tiles;
-    int64_t index = item / job->head_tiles;
+    int64_t head_tile = item % call->head_tiles;
+    int64_t index = item / call->head_tiles;
     tile->kv_head = index % args->kv_heads;
     index /= args->kv_heads;
     tile->row = index % args->rows;
-    tile->first_token = (job->token_tiles - 1 - index / args->rows) * job->tile_tokens;
-    tile->tokens = attention_min(job->tile_tokens, args->time - tile->first_token);
-    tile->heads = attention_min(job->stacked_heads, group - head_tile * job->stacked_heads);
-    tile->first_head = tile->kv_head * group + head_tile * job->stacked_heads;
+    tile->first_token = (call->token_tiles - 1 - index / args->rows) * call->tile_tokens;
+    tile->tokens = attention_min(call->tile_tokens, args->time - tile->first_token);
+    tile->heads = attention_min(call->stacked_heads, group - head_tile * call->stacked_heads);
+    tile->first_head = tile->kv_head * group + head_tile * call->stacked_heads;
     tile->rows = tile->heads * tile->tokens;
     for (int64_t r = 0; r < tile->rows; r++) {
         int64_t token = tile->first_token + r % tile->tokens;
-        int64_t depth = job->positions ? job->positions[tile->row * args->time + token]
-                                       : job->past_keys + token;
-        tile->visible_keys[r] = attention_key_range_of(args, job->past_keys + token, depth);
+        int64_t depth = call->positions ? call->positions[tile->row * args->time + token]
+                                        : call->past_keys + token;
+        tile->visible_keys[r] = attention_key_range_of(args, call->past_keys + token, depth);
     }
 }
 
 /* The padding rows of the last group are computed but not stored, so they must be initialized. */
-static void load_queries(const struct forward_job *job, const struct query_tile *tile,
+static void load_queries(const struct forward_call *call, const struct query_tile *tile,
                          const struct forward_scratch *scratch) {
-    const struct attention_args *args = job->args;
+    const struct attention_args *args = call->args;
     int64_t dim = attention_padded_dim(args);
     struct attention_block block = {tile->tokens, args->head_dim, args->q_stride, args->dtype};
     for (int64_t h = 0; h < tile->heads; h++) {
         int64_t start = (tile->row * args->time + tile->first_token) * args->q_stride +
                         (tile->first_head + h) * args->head_dim;
-        job->kernels->load_rows(&block, job->q + start * dtype_bytes(args->dtype),
-                                scratch->queries + h * tile->tokens * dim);
+        call->kernels->load_rows(&block, call->q + start * dtype_bytes(args->dtype),
+                                 scratch->queries + h * tile->tokens * dim);
     }
     int64_t rows = attention_round_up(tile->rows, ATTENTION_ROW_GROUP);
     memset(scratch->queries + tile->rows * dim, 0,
@@ -120,26 +121,26 @@ static void load_queries(const struct forward_job *job, const struct query_tile 
     }
 }
 
-static void load_keys(const struct forward_job *job, const struct query_tile *tile, int64_t key,
+static void load_keys(const struct forward_call *call, const struct query_tile *tile, int64_t key,
                       int64_t count, const struct forward_scratch *scratch) {
-    const struct attention_args *args = job->args;
-    struct attention_block block = {count, args->head_dim, job->kv_stride, args->dtype};
+    const struct attention_args *args = call->args;
+    struct attention_block block = {count, args->head_dim, call->kv_stride, args->dtype};
     int64_t start =
-        (tile->row * args->time + key) * job->kv_stride + tile->kv_head * args->head_dim;
+        (tile->row * args->time + key) * call->kv_stride + tile->kv_head * args->head_dim;
     int64_t bytes = start * dtype_bytes(args->dtype);
-    job->kernels->load_columns(&block, job->k + bytes, scratch->keys);
-    job->kernels->load_rows(&block, job->v + bytes, scratch->values);
-    if (key + 2 * ATTENTION_KEY_TILE <= job->past_keys + args->time) {
-        int64_t next = bytes + ATTENTION_KEY_TILE * job->kv_stride * dtype_bytes(args->dtype);
-        attention_prefetch(&block, job->k + next);
-        attention_prefetch(&block, job->v + next);
+    call->kernels->load_columns(&block, call->k + bytes, scratch->keys);
+    call->kernels->load_rows(&block, call->v + bytes, scratch->values);
+    if (key + 2 * ATTENTION_KEY_TILE <= call->past_keys + args->time) {
+        int64_t next = bytes + ATTENTION_KEY_TILE * call->kv_stride * dtype_bytes(args->dtype);
+        attention_prefetch(&block, call->k + next);
+        attention_prefetch(&block, call->v + next);
     }
 }
 
-static void process_strip(const struct forward_job *job, const struct forward_scratch *scratch,
+static void process_strip(const struct forward_call *call, const struct forward_scratch *scratch,
                           int64_t row, int64_t rows,
                           const struct attention_strip_key_range *visible) {
-    int64_t dim = attention_padded_dim(job->args);
+    int64_t dim = attention_padded_dim(call->args);
     int64_t m = attention_round_up(rows, ATTENTION_ROW_GROUP);
     int64_t columns = attention_round_up(visible->high, ATTENTION_LANES) - visible->low;
     float *scores = scratch->scores + row * SCORES_STRIDE;
@@ -147,7 +148,7 @@ static void process_strip(const struct forward_job *job, const struct forward_sc
     struct attention_product similarity = {
         .m = m,
         .n = columns,
-        .k = job->args->head_dim,
+        .k = call->args->head_dim,
         .a = scratch->queries + row * dim,
         .a_row_stride = dim,
         .a_k_stride = 1,
@@ -156,17 +157,17 @@ static void process_strip(const struct forward_job *job, const struct forward_sc
         .c = scores,
         .c_stride = SCORES_STRIDE,
     };
-    job->kernels->product(&similarity);
+    call->kernels->product(&similarity);
     struct attention_strip strip = {
         .rows = rows,
         .columns = columns,
         .stride = SCORES_STRIDE,
         .first = visible->first,
         .last = visible->last,
-        .scale = job->args->scale,
+        .scale = call->args->scale,
         .scores = scores,
     };
-    job->kernels->softmax(&strip, scratch->maxima + row, scratch->sums + row, sums_of_values, dim);
+    call->kernels->softmax(&strip, scratch->maxima + row, scratch->sums + row, sums_of_values, dim);
     struct attention_product mixture = {
         .m = m,
         .n = dim,
@@ -180,12 +181,12 @@ static void process_strip(const struct forward_job *job, const struct forward_sc
         .c_stride = dim,
         .accumulate = true,
     };
-    job->kernels->product(&mixture);
+    call->kernels->product(&mixture);
 }
 
-static void store_outputs(const struct forward_job *job, const struct query_tile *tile,
+static void store_outputs(const struct forward_call *call, const struct query_tile *tile,
                           const struct forward_scratch *scratch) {
-    const struct attention_args *args = job->args;
+    const struct attention_args *args = call->args;
     int64_t dim = attention_padded_dim(args);
     for (int64_t r = 0; r < tile->rows; r++) {
         float sum = scratch->sums[r];
@@ -197,10 +198,10 @@ static void store_outputs(const struct forward_job *job, const struct query_tile
         int64_t row = h * tile->tokens;
         int64_t start = (tile->row * args->time + tile->first_token) * args->out_stride +
                         (tile->first_head + h) * args->head_dim;
-        job->kernels->store_rows(&block, scratch->sums_of_values + row * dim, scratch->sums + row,
-                                 job->out + start * dtype_bytes(args->dtype));
-        if (job->lse) {
-            float *lse = job->lse + (tile->row * args->heads + tile->first_head + h) * args->time;
+        call->kernels->store_rows(&block, scratch->sums_of_values + row * dim, scratch->sums + row,
+                                  call->out + start * dtype_bytes(args->dtype));
+        if (call->lse) {
+            float *lse = call->lse + (tile->row * args->heads + tile->first_head + h) * args->time;
             memcpy(lse + tile->first_token, scratch->maxima + row,
                    (size_t)tile->tokens * sizeof(float));
         }
@@ -208,11 +209,11 @@ static void store_outputs(const struct forward_job *job, const struct query_tile
 }
 
 static void run_forward_item(void *context, int64_t item, int thread) {
-    const struct forward_job *job = context;
-    struct forward_scratch scratch = thread_scratch(job, thread);
+    const struct forward_call *call = context;
+    struct forward_scratch scratch = thread_scratch(call, thread);
     struct query_tile tile;
-    init_query_tile(job, item, &tile);
-    load_queries(job, &tile, &scratch);
+    init_query_tile(call, item, &tile);
+    load_queries(call, &tile, &scratch);
     int64_t first = tile.visible_keys[0].first;
     int64_t last = 0;
     for (int64_t r = 0; r < tile.rows; r++) {
@@ -221,30 +222,30 @@ static void run_forward_item(void *context, int64_t item, int thread) {
     }
     for (int64_t key = first - first % ATTENTION_KEY_TILE; key < last; key += ATTENTION_KEY_TILE) {
         int64_t count = attention_min(ATTENTION_KEY_TILE, last - key);
-        load_keys(job, &tile, key, count, &scratch);
+        load_keys(call, &tile, key, count, &scratch);
         for (int64_t row = 0; row < tile.rows; row += ATTENTION_STRIP) {
             int64_t rows = attention_min(ATTENTION_STRIP, tile.rows - row);
             struct attention_strip_key_range visible;
             if (attention_strip_key_range_of(tile.visible_keys + row, rows, key, count, &visible)) {
-                process_strip(job, &scratch, row, rows, &visible);
+                process_strip(call, &scratch, row, rows, &visible);
             }
         }
     }
-    store_outputs(job, &tile, &scratch);
+    store_outputs(call, &tile, &scratch);
 }
 
-static void run_forward(const struct compute *compute, struct forward_job *job, void *workspace) {
-    const struct attention_args *args = job->args;
+static void run_forward(const struct compute *compute, struct forward_call *call, void *workspace) {
+    const struct attention_args *args = call->args;
     attention_check_args(args);
     int64_t group = args->heads / args->kv_heads;
-    job->kernels = &compute->table->attention;
-    job->workspace = workspace;
-    job->stacked_heads = stacked_head_count(args);
-    job->tile_tokens = tile_token_count(args);
-    job->head_tiles = attention_tile_count(group, job->stacked_heads);
-    job->token_tiles = attention_tile_count(args->time, job->tile_tokens);
-    pool_run(compute->pool, run_forward_item, job,
-             job->token_tiles * args->rows * args->kv_heads * job->head_tiles);
+    call->kernels = &compute->table->attention;
+    call->workspace = workspace;
+    call->stacked_heads = stacked_head_count(args);
+    call->tile_tokens = tile_token_count(args);
+    call->head_tiles = attention_tile_count(group, call->stacked_heads);
+    call->token_tiles = attention_tile_count(args->time, call->tile_tokens);
+    pool_run(compute->pool, run_forward_item, call,
+             call->token_tiles * args->rows * args->kv_heads * call->head_tiles);
 }
 
 uint64_t attention_forward_workspace_bytes(const struct attention_args *args, int threads) {
@@ -256,7 +257,7 @@ void attention_forward(const struct compute *compute, const struct attention_arg
                        const void *q, const void *k, const void *v, const int32_t *positions,
                        void *out, float *lse, void *workspace) {
     ASSERT(positions && lse);
-    struct forward_job job = {
+    struct forward_call call = {
         .args = args,
         .q = q,
         .k = k,
@@ -266,7 +267,7 @@ void attention_forward(const struct compute *compute, const struct attention_arg
         .lse = lse,
         .kv_stride = args->kv_stride,
     };
-    run_forward(compute, &job, workspace);
+    run_forward(compute, &call, workspace);
 }
 
 uint64_t attention_cached_workspace_bytes(const struct attention_args *args, int64_t context,
@@ -279,7 +280,7 @@ void attention_cached(const struct compute *compute, const struct attention_args
                       int64_t past_keys, const void *q, const void *k_cache, const void *v_cache,
                       void *out, void *workspace) {
     ASSERT(args->rows == 1 && past_keys >= 0);
-    struct forward_job job = {
+    struct forward_call call = {
         .args = args,
         .q = q,
         .k = k_cache,
@@ -288,5 +289,5 @@ void attention_cached(const struct compute *compute, const struct attention_args
         .kv_stride = args->kv_heads * args->head_dim,
         .past_keys = past_keys,
     };
-    run_forward(compute, &job, workspace);
+    run_forward(compute, &call, workspace);
 }

@@ -22,7 +22,7 @@ enum {
     DQ_SUM_FLOATS_MAX = 1 << 18, /* limit of 1 MiB per thread for the dq sums of bf16 tensors */
 };
 
-struct backward_job {
+struct backward_call {
     const struct attention_args *args;
     const struct attention_kernels *kernels;
     const char *q, *k, *v, *out, *dout; /* forward operands and output; gradient of out */
@@ -79,9 +79,9 @@ static int64_t delta_float_count(const struct attention_args *args) {
     return attention_round_up(args->rows * args->heads * args->time, ATTENTION_LANES);
 }
 
-static struct backward_scratch thread_scratch(const struct backward_job *job, int thread) {
-    int64_t size = TILE * attention_padded_dim(job->args);
-    float *base = job->scratch + thread * scratch_float_count(job->args, job->use_head_items);
+static struct backward_scratch thread_scratch(const struct backward_call *call, int thread) {
+    int64_t size = TILE * attention_padded_dim(call->args);
+    float *base = call->scratch + thread * scratch_float_count(call->args, call->use_head_items);
     struct backward_scratch scratch = {
         .queries = base,
         .douts = base + size,
@@ -109,11 +109,12 @@ static struct attention_block make_block(const struct attention_args *args, int6
     return (struct attention_block){rows, args->head_dim, stride, args->dtype};
 }
 
-/* Compute delta, the mean of a row's dP weighted by P, for one tile of tokens of every head. */
+/* Compute delta of each query for one tile of tokens of every head: the mean of the gradients of
+ * the query's probabilities, weighted by the probabilities. */
 static void run_delta_item(void *context, int64_t item, int thread) {
-    const struct backward_job *job = context;
-    const struct attention_args *args = job->args;
-    struct backward_scratch scratch = thread_scratch(job, thread);
+    const struct backward_call *call = context;
+    const struct attention_args *args = call->args;
+    struct backward_scratch scratch = thread_scratch(call, thread);
     int64_t tiles = attention_tile_count(args->time, TILE);
     int64_t row = item / tiles;
     int64_t token = item % tiles * TILE;
@@ -121,44 +122,44 @@ static void run_delta_item(void *context, int64_t item, int thread) {
     struct attention_block block = make_block(args, tokens, args->out_stride);
     for (int64_t head = 0; head < args->heads; head++) {
         int64_t bytes = token_offset_bytes(args, row, token, args->out_stride, head);
-        job->kernels->load_rows(&block, job->out + bytes, scratch.queries);
-        job->kernels->load_rows(&block, job->dout + bytes, scratch.douts);
-        job->kernels->row_dots(scratch.queries, scratch.douts, tokens, attention_padded_dim(args),
-                               job->delta + (row * args->heads + head) * args->time + token);
+        call->kernels->load_rows(&block, call->out + bytes, scratch.queries);
+        call->kernels->load_rows(&block, call->dout + bytes, scratch.douts);
+        call->kernels->row_dots(scratch.queries, scratch.douts, tokens, attention_padded_dim(args),
+                                call->delta + (row * args->heads + head) * args->time + token);
     }
 }
 
-static void init_query_range(const struct backward_job *job, int64_t row, int64_t head,
+static void init_query_range(const struct backward_call *call, int64_t row, int64_t head,
                              int64_t token, struct query_range *range) {
-    const struct attention_args *args = job->args;
+    const struct attention_args *args = call->args;
     range->row = row;
     range->head = head;
     range->token = token;
     range->tokens = attention_min(TILE, args->time - token);
     range->first_key = token;
     for (int64_t r = 0; r < range->tokens; r++) {
-        int64_t depth = job->positions[row * args->time + token + r];
+        int64_t depth = call->positions[row * args->time + token + r];
         range->visible_keys[r] = attention_key_range_of(args, token + r, depth);
         range->first_key = attention_min(range->first_key, range->visible_keys[r].first);
     }
 }
 
 /* The padding rows of the last group take part in products, so they must be initialized. */
-static void load_queries(const struct backward_job *job, const struct query_range *range,
+static void load_queries(const struct backward_call *call, const struct query_range *range,
                          const struct backward_scratch *scratch) {
-    const struct attention_args *args = job->args;
+    const struct attention_args *args = call->args;
     int64_t dim = attention_padded_dim(args);
     struct attention_block queries = make_block(args, range->tokens, args->q_stride);
     struct attention_block douts = make_block(args, range->tokens, args->out_stride);
     int64_t q = token_offset_bytes(args, range->row, range->token, args->q_stride, range->head);
     int64_t dout =
         token_offset_bytes(args, range->row, range->token, args->out_stride, range->head);
-    job->kernels->load_rows(&queries, job->q + q, scratch->queries);
-    job->kernels->load_rows(&douts, job->dout + dout, scratch->douts);
+    call->kernels->load_rows(&queries, call->q + q, scratch->queries);
+    call->kernels->load_rows(&douts, call->dout + dout, scratch->douts);
     if (range->token + 2 * TILE <= args->time) {
         int64_t tile = TILE * dtype_bytes(args->dtype);
-        attention_prefetch(&queries, job->q + q + tile * args->q_stride);
-        attention_prefetch(&douts, job->dout + dout + tile * args->out_stride);
+        attention_prefetch(&queries, call->q + q + tile * args->q_stride);
+        attention_prefetch(&douts, call->dout + dout + tile * args->out_stride);
     }
     int64_t rows = attention_round_up(range->tokens, ATTENTION_ROW_GROUP) - range->tokens;
     size_t bytes = (size_t)(rows * dim) * sizeof(float);
@@ -166,15 +167,15 @@ static void load_queries(const struct backward_job *job, const struct query_rang
     memset(scratch->douts + range->tokens * dim, 0, bytes);
 }
 
-static void load_keys(const struct backward_job *job, const struct key_range *range,
+static void load_keys(const struct backward_call *call, const struct key_range *range,
                       const struct backward_scratch *scratch) {
-    const struct attention_args *args = job->args;
+    const struct attention_args *args = call->args;
     struct attention_block block = make_block(args, range->count, args->kv_stride);
     int64_t bytes =
         token_offset_bytes(args, range->row, range->key, args->kv_stride, range->kv_head);
-    job->kernels->load_rows(&block, job->k + bytes, scratch->keys);
-    job->kernels->load_columns(&block, job->k + bytes, scratch->keys_transposed);
-    job->kernels->load_columns(&block, job->v + bytes, scratch->values_transposed);
+    call->kernels->load_rows(&block, call->k + bytes, scratch->keys);
+    call->kernels->load_columns(&block, call->k + bytes, scratch->keys_transposed);
+    call->kernels->load_columns(&block, call->v + bytes, scratch->values_transposed);
 }
 
 /* Clear the columns that no row of the strip sees, because sums over rows include them. */
@@ -188,11 +189,11 @@ static void zero_invisible_columns(float *strip, int64_t rows, int64_t low, int6
     }
 }
 
-/* Compute the probabilities and dS of one strip, and dq if `want_dq`. */
-static void process_query_strip(const struct backward_job *job, const struct query_range *range,
+/* Compute the probabilities and the gradients of the scores of one strip, and dq if `want_dq`. */
+static void process_query_strip(const struct backward_call *call, const struct query_range *range,
                                 const struct backward_scratch *scratch, int64_t row,
                                 const struct attention_strip_key_range *visible, bool want_dq) {
-    const struct attention_args *args = job->args;
+    const struct attention_args *args = call->args;
     int64_t dim = attention_padded_dim(args);
     int64_t rows = attention_min(ATTENTION_STRIP, range->tokens - row);
     int64_t columns = attention_round_up(visible->high, ATTENTION_LANES) - visible->low;
@@ -210,11 +211,11 @@ static void process_query_strip(const struct backward_job *job, const struct que
         .c = scores,
         .c_stride = TILE,
     };
-    job->kernels->product(&product);
+    call->kernels->product(&product);
     product.a = scratch->douts + row * dim;
     product.b = scratch->values_transposed + visible->low;
     product.c = score_gradients;
-    job->kernels->product(&product);
+    call->kernels->product(&product);
     int64_t stats = (range->row * args->heads + range->head) * args->time + range->token + row;
     struct attention_strip strip = {
         .rows = rows,
@@ -226,7 +227,7 @@ static void process_query_strip(const struct backward_job *job, const struct que
         .scale = args->scale,
         .scores = scores,
     };
-    job->kernels->score_gradients(&strip, job->lse + stats, job->delta + stats, score_gradients);
+    call->kernels->score_gradients(&strip, call->lse + stats, call->delta + stats, score_gradients);
     zero_invisible_columns(scratch->scores + row * TILE, rows, visible->low,
                            visible->low + columns);
     zero_invisible_columns(scratch->score_gradients + row * TILE, rows, visible->low,
@@ -241,15 +242,15 @@ static void process_query_strip(const struct backward_job *job, const struct que
         product.c = scratch->dqueries + row * dim;
         product.c_stride = dim;
         product.accumulate = true;
-        job->kernels->product(&product);
+        call->kernels->product(&product);
     }
 }
 
 /* Add the terms of the query rows [row, row + rows) to dk and dv of sixteen keys. */
-static void process_key_strip(const struct backward_job *job,
+static void process_key_strip(const struct backward_call *call,
                               const struct backward_scratch *scratch, int64_t column, int64_t row,
                               int64_t rows) {
-    int64_t dim = attention_padded_dim(job->args);
+    int64_t dim = attention_padded_dim(call->args);
     struct attention_product product = {
         .m = ATTENTION_STRIP,
         .n = dim,
@@ -263,16 +264,16 @@ static void process_key_strip(const struct backward_job *job,
         .c_stride = dim,
         .accumulate = true,
     };
-    job->kernels->product(&product);
+    call->kernels->product(&product);
     product.a = scratch->score_gradients + row * TILE + column;
     product.b = scratch->queries + row * dim;
     product.c = scratch->dkeys + column * dim;
-    job->kernels->product(&product);
+    call->kernels->product(&product);
 }
 
 /* Process one pair of a query tile and a key tile. Rows between two strips that see a column are
  * included in its sums even if they do not see it; their terms are 0. */
-static void process_tile_pair(const struct backward_job *job, const struct query_range *queries,
+static void process_tile_pair(const struct backward_call *call, const struct query_range *queries,
                               const struct key_range *keys, const struct backward_scratch *scratch,
                               bool want_dq, bool want_dkv) {
     int64_t begin[TILE / ATTENTION_STRIP];
@@ -286,7 +287,7 @@ static void process_tile_pair(const struct backward_job *job, const struct query
             zero_invisible_columns(scratch->score_gradients + row * TILE, rows, 0, 0);
             continue;
         }
-        process_query_strip(job, queries, scratch, row, &visible, want_dq);
+        process_query_strip(call, queries, scratch, row, &visible, want_dq);
         for (int64_t c = visible.low; c < visible.high; c += ATTENTION_STRIP) {
             int64_t strip = c / ATTENTION_STRIP;
             begin[strip] = end[strip] == 0 ? row : begin[strip];
@@ -296,19 +297,19 @@ static void process_tile_pair(const struct backward_job *job, const struct query
     for (int64_t c = 0; c < keys->count && want_dkv; c += ATTENTION_STRIP) {
         int64_t strip = c / ATTENTION_STRIP;
         if (end[strip] != 0) {
-            process_key_strip(job, scratch, c, begin[strip], end[strip] - begin[strip]);
+            process_key_strip(call, scratch, c, begin[strip], end[strip] - begin[strip]);
         }
     }
 }
 
 /* Return the buffer in which head items sum dq: the output itself if it is f32. */
-static float *find_dq_sums(const struct backward_job *job, const struct query_range *range,
+static float *find_dq_sums(const struct backward_call *call, const struct query_range *range,
                            const struct backward_scratch *scratch, struct attention_block *block) {
-    const struct attention_args *args = job->args;
+    const struct attention_args *args = call->args;
     *block = make_block(args, range->tokens, args->q_stride);
     if (args->dtype == DTYPE_F32) {
-        return (float *)(void *)(job->dq + token_offset_bytes(args, range->row, range->token,
-                                                              args->q_stride, range->head));
+        return (float *)(void *)(call->dq + token_offset_bytes(args, range->row, range->token,
+                                                               args->q_stride, range->head));
     }
     int64_t dim = attention_padded_dim(args);
     *block = (struct attention_block){range->tokens, dim, dim, DTYPE_F32};
@@ -317,43 +318,43 @@ static float *find_dq_sums(const struct backward_job *job, const struct query_ra
 }
 
 /* Process one tile of keys with all tiles of queries that see it. */
-static void process_key_tile(const struct backward_job *job, const struct key_range *keys,
+static void process_key_tile(const struct backward_call *call, const struct key_range *keys,
                              const struct backward_scratch *scratch) {
-    const struct attention_args *args = job->args;
+    const struct attention_args *args = call->args;
     size_t bytes = (size_t)(TILE * attention_padded_dim(args)) * sizeof(float);
-    load_keys(job, keys, scratch);
+    load_keys(call, keys, scratch);
     memset(scratch->dkeys, 0, bytes);
     memset(scratch->dvalues, 0, bytes);
     for (int64_t i = 0; i < heads_per_group(args); i++) {
         int64_t head = keys->kv_head * heads_per_group(args) + i;
         for (int64_t token = keys->key; token < args->time; token += TILE) {
             struct query_range queries;
-            init_query_range(job, keys->row, head, token, &queries);
+            init_query_range(call, keys->row, head, token, &queries);
             if (queries.first_key >= keys->key + keys->count) {
                 continue;
             }
             struct attention_block block;
-            float *sums = find_dq_sums(job, &queries, scratch, &block);
-            load_queries(job, &queries, scratch);
-            if (job->use_head_items) {
-                job->kernels->load_rows(&block, sums, scratch->dqueries);
+            float *sums = find_dq_sums(call, &queries, scratch, &block);
+            load_queries(call, &queries, scratch);
+            if (call->use_head_items) {
+                call->kernels->load_rows(&block, sums, scratch->dqueries);
             }
-            process_tile_pair(job, &queries, keys, scratch, job->use_head_items, true);
-            if (job->use_head_items) {
-                job->kernels->store_rows(&block, scratch->dqueries, NULL, sums);
+            process_tile_pair(call, &queries, keys, scratch, call->use_head_items, true);
+            if (call->use_head_items) {
+                call->kernels->store_rows(&block, scratch->dqueries, NULL, sums);
             }
         }
     }
     struct attention_block block = make_block(args, keys->count, args->kv_stride);
     int64_t start = token_offset_bytes(args, keys->row, keys->key, args->kv_stride, keys->kv_head);
-    job->kernels->store_rows(&block, scratch->dkeys, NULL, job->dk + start);
-    job->kernels->store_rows(&block, scratch->dvalues, NULL, job->dv + start);
+    call->kernels->store_rows(&block, scratch->dkeys, NULL, call->dk + start);
+    call->kernels->store_rows(&block, scratch->dvalues, NULL, call->dv + start);
 }
 
 static void run_key_tile_item(void *context, int64_t item, int thread) {
-    const struct backward_job *job = context;
-    const struct attention_args *args = job->args;
-    struct backward_scratch scratch = thread_scratch(job, thread);
+    const struct backward_call *call = context;
+    const struct attention_args *args = call->args;
+    struct backward_scratch scratch = thread_scratch(call, thread);
     int64_t heads = args->rows * args->kv_heads;
     int64_t key = item / heads * TILE;
     struct key_range keys = {
@@ -362,60 +363,60 @@ static void run_key_tile_item(void *context, int64_t item, int thread) {
         .key = key,
         .count = attention_min(TILE, args->time - key),
     };
-    process_key_tile(job, &keys, &scratch);
+    process_key_tile(call, &keys, &scratch);
 }
 
 /* The last tiles of queries see the most keys, so the first items process them. */
 static void run_query_tile_item(void *context, int64_t item, int thread) {
-    const struct backward_job *job = context;
-    const struct attention_args *args = job->args;
-    struct backward_scratch scratch = thread_scratch(job, thread);
+    const struct backward_call *call = context;
+    const struct attention_args *args = call->args;
+    struct backward_scratch scratch = thread_scratch(call, thread);
     int64_t heads = args->rows * args->heads;
     int64_t tile = attention_tile_count(args->time, TILE) - 1 - item / heads;
     int64_t head = item % args->heads;
     struct query_range queries;
-    init_query_range(job, item % heads / args->heads, head, tile * TILE, &queries);
-    load_queries(job, &queries, &scratch);
+    init_query_range(call, item % heads / args->heads, head, tile * TILE, &queries);
+    load_queries(call, &queries, &scratch);
     memset(scratch.dqueries, 0, (size_t)(TILE * attention_padded_dim(args)) * sizeof(float));
     int64_t last = queries.token + queries.tokens;
     for (int64_t key = queries.first_key - queries.first_key % TILE; key < last; key += TILE) {
         int64_t count = attention_min(TILE, args->time - key);
         struct key_range keys = {queries.row, head / heads_per_group(args), key, count};
-        load_keys(job, &keys, &scratch);
-        process_tile_pair(job, &queries, &keys, &scratch, true, false);
+        load_keys(call, &keys, &scratch);
+        process_tile_pair(call, &queries, &keys, &scratch, true, false);
     }
     struct attention_block block = make_block(args, queries.tokens, args->q_stride);
     int64_t start = token_offset_bytes(args, queries.row, queries.token, args->q_stride, head);
-    job->kernels->store_rows(&block, scratch.dqueries, NULL, job->dq + start);
+    call->kernels->store_rows(&block, scratch.dqueries, NULL, call->dq + start);
 }
 
 /* Process one key-value head of one row: dq starts at 0, gets a term from each tile of keys, and
  * for bf16 is rounded at the end. */
 static void run_head_item(void *context, int64_t item, int thread) {
-    const struct backward_job *job = context;
-    const struct attention_args *args = job->args;
-    struct backward_scratch scratch = thread_scratch(job, thread);
+    const struct backward_call *call = context;
+    const struct attention_args *args = call->args;
+    struct backward_scratch scratch = thread_scratch(call, thread);
     struct key_range keys = {.row = item / args->kv_heads, .kv_head = item % args->kv_heads};
     struct query_range range = {.row = keys.row, .tokens = args->time};
     int64_t first_head = keys.kv_head * heads_per_group(args);
     struct attention_block block;
     for (range.head = first_head; range.head < first_head + heads_per_group(args); range.head++) {
-        float *sums = find_dq_sums(job, &range, &scratch, &block);
+        float *sums = find_dq_sums(call, &range, &scratch, &block);
         for (int64_t t = 0; t < args->time; t++) {
             memset(sums + t * block.stride, 0, (size_t)block.dim * sizeof(float));
         }
     }
     for (keys.key = 0; keys.key < args->time; keys.key += TILE) {
         keys.count = attention_min(TILE, args->time - keys.key);
-        process_key_tile(job, &keys, &scratch);
+        process_key_tile(call, &keys, &scratch);
     }
     struct attention_block rounded = make_block(args, args->time, args->q_stride);
     for (range.head = first_head;
          args->dtype != DTYPE_F32 && range.head < first_head + heads_per_group(args);
          range.head++) {
-        job->kernels->store_rows(
-            &rounded, find_dq_sums(job, &range, &scratch, &block), NULL,
-            job->dq + token_offset_bytes(args, range.row, 0, args->q_stride, range.head));
+        call->kernels->store_rows(
+            &rounded, find_dq_sums(call, &range, &scratch, &block), NULL,
+            call->dq + token_offset_bytes(args, range.row, 0, args->q_stride, range.head));
     }
 }
 
@@ -432,7 +433,7 @@ void attention_backward(const struct compute *compute, const struct attention_ar
                         void *dk, void *dv, void *workspace) {
     attention_check_args(args);
     ASSERT(positions && lse);
-    struct backward_job job = {
+    struct backward_call call = {
         .args = args,
         .kernels = &compute->table->attention,
         .q = q,
@@ -450,11 +451,11 @@ void attention_backward(const struct compute *compute, const struct attention_ar
         .use_head_items = can_use_head_items(args, compute->pool->thread_count),
     };
     int64_t tiles = attention_tile_count(args->time, TILE);
-    pool_run(compute->pool, run_delta_item, &job, args->rows * tiles);
-    if (job.use_head_items) {
-        pool_run(compute->pool, run_head_item, &job, args->rows * args->kv_heads);
+    pool_run(compute->pool, run_delta_item, &call, args->rows * tiles);
+    if (call.use_head_items) {
+        pool_run(compute->pool, run_head_item, &call, args->rows * args->kv_heads);
     } else {
-        pool_run(compute->pool, run_key_tile_item, &job, args->rows * args->kv_heads * tiles);
-        pool_run(compute->pool, run_query_tile_item, &job, args->rows * args->heads * tiles);
+        pool_run(compute->pool, run_key_tile_item, &call, args->rows * args->kv_heads * tiles);
+        pool_run(compute->pool, run_query_tile_item, &call, args->rows * args->heads * tiles);
     }
 }

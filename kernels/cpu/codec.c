@@ -73,7 +73,7 @@ int64_t codec_elements_within(enum codec codec, uint64_t bytes) {
 
 /* ---- encode ---- */
 
-struct encode_work {
+struct encode_call {
     const struct codec_encode_args *args;
     const struct codec_loops *loops;
     uint8_t *bytes;          /* encoded output */
@@ -82,33 +82,33 @@ struct encode_work {
 
 static void encode_item(void *context, int64_t item, int thread) {
     (void)thread;
-    struct encode_work *work = context;
-    const struct codec_encode_args *args = work->args;
+    struct encode_call *call = context;
+    const struct codec_encode_args *args = call->args;
     struct codec_part whole = {.source = args->source,
                                .feedback = args->feedback,
                                .residual = args->residual,
                                .count = args->count,
-                               .bytes = work->bytes};
+                               .bytes = call->bytes};
     int64_t first = item * ITEM_ELEMENTS;
     struct codec_part part = codec_part_skip(&whole, first, codec_bytes(args->codec, first));
     part.count = item_length(args->count, ITEM_ELEMENTS, item);
-    if (!work->loops->encode(&part)) {
-        atomic_store_explicit(&work->has_failed, true, memory_order_relaxed);
+    if (!call->loops->encode(&part)) {
+        atomic_store_explicit(&call->has_failed, true, memory_order_relaxed);
     }
 }
 
 bool codec_encode(const struct compute *compute, const struct codec_encode_args *args,
                   uint8_t *bytes) {
     ASSERT(args->count >= 0 && args->count <= COUNT_MAX && args->codec < CODEC_COUNT);
-    struct encode_work work = {
+    struct encode_call call = {
         .args = args, .loops = &compute->table->codec.loops[args->codec], .bytes = bytes};
-    pool_run(compute->pool, encode_item, &work, items_count(args->count, ITEM_ELEMENTS));
-    return !atomic_load_explicit(&work.has_failed, memory_order_relaxed);
+    pool_run(compute->pool, encode_item, &call, items_count(args->count, ITEM_ELEMENTS));
+    return !atomic_load_explicit(&call.has_failed, memory_order_relaxed);
 }
 
 /* ---- decode ---- */
 
-struct decode_work {
+struct decode_call {
     struct codec_add_args args;
     const struct codec_loops *loops;
     const uint8_t *bytes;
@@ -117,37 +117,37 @@ struct decode_work {
 
 static void decode_item(void *context, int64_t item, int thread) {
     (void)thread;
-    const struct decode_work *work = context;
+    const struct decode_call *call = context;
     int64_t first = item * ITEM_ELEMENTS;
-    work->loops->decode(work->bytes + codec_bytes(work->args.codec, first),
-                        item_length(work->args.count, ITEM_ELEMENTS, item), work->values + first);
+    call->loops->decode(call->bytes + codec_bytes(call->args.codec, first),
+                        item_length(call->args.count, ITEM_ELEMENTS, item), call->values + first);
 }
 
 static void add_item(void *context, int64_t item, int thread) {
     (void)thread;
-    const struct decode_work *work = context;
+    const struct decode_call *call = context;
     int64_t first = item * ITEM_ELEMENTS;
-    work->loops->add(work->bytes + codec_bytes(work->args.codec, first),
-                     item_length(work->args.count, ITEM_ELEMENTS, item), work->args.weight,
-                     work->values + first);
+    call->loops->add(call->bytes + codec_bytes(call->args.codec, first),
+                     item_length(call->args.count, ITEM_ELEMENTS, item), call->args.weight,
+                     call->values + first);
 }
 
 void codec_decode(const struct compute *compute, enum codec codec, int64_t count,
                   const uint8_t *bytes, float *values) {
     ASSERT(count >= 0 && count <= COUNT_MAX && codec < CODEC_COUNT);
-    struct decode_work work = {.args = {.codec = codec, .count = count},
+    struct decode_call call = {.args = {.codec = codec, .count = count},
                                .loops = &compute->table->codec.loops[codec],
                                .bytes = bytes,
                                .values = values};
-    pool_run(compute->pool, decode_item, &work, items_count(count, ITEM_ELEMENTS));
+    pool_run(compute->pool, decode_item, &call, items_count(count, ITEM_ELEMENTS));
 }
 
 void codec_decode_add(const struct compute *compute, const struct codec_add_args *args,
                       const uint8_t *bytes, float *sums) {
     ASSERT(args->count >= 0 && args->count <= COUNT_MAX && args->codec < CODEC_COUNT);
-    struct decode_work work = {.args = *args,
+    struct decode_call call = {.args = *args,
                                .loops = &compute->table->codec.loops[args->codec],
                                .bytes = bytes,
                                .values = sums};
-    pool_run(compute->pool, add_item, &work, items_count(args->count, ITEM_ELEMENTS));
+    pool_run(compute->pool, add_item, &call, items_count(args->count, ITEM_ELEMENTS));
 }

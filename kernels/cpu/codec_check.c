@@ -54,7 +54,7 @@ struct code_range {
     int largest;      /* largest magnitude of a code */
 };
 
-static int largest_of(int a, int b) {
+static int max_int(int a, int b) {
     return a > b ? a : b;
 }
 
@@ -69,12 +69,12 @@ static struct code_range find_code_range(enum codec codec, const uint8_t *codes,
     int largest = 0;
     if (codec == CODEC_INT8) {
         for (int64_t i = 0; i < bytes; i++) {
-            largest = largest_of(largest, magnitude(codes[i], 8));
+            largest = max_int(largest, magnitude(codes[i], 8));
         }
     } else {
         for (int64_t i = 0; i < bytes; i++) {
-            largest = largest_of(largest, magnitude(codes[i] & 0x0f, 4));
-            largest = largest_of(largest, magnitude(codes[i] >> 4, 4));
+            largest = max_int(largest, magnitude(codes[i] & 0x0f, 4));
+            largest = max_int(largest, magnitude(codes[i] >> 4, 4));
         }
     }
     return (struct code_range){.has_invalid = largest > (int)codec_code_max(codec),
@@ -98,8 +98,8 @@ static enum status check_block(enum codec codec, int64_t index, int64_t count, c
                          "a code is outside the range [-127, 127] of int8 or [-7, 7] of int4",
                          fault);
     }
-    /* A larger scale than necessary would make the rounding error look larger than it is, and hide
-     * a wrong sum in it (runtime/swarm/replica/sum_check.h). */
+    /* A scale that is too large would make the rounding error look larger than it is, so that a
+     * wrong sum could be mistaken for it (runtime/swarm/replica/sum_check.h). */
     bool is_zero = codec_load_scale(codec, bytes) == 0;
     if (range.largest != (is_zero ? 0 : (int)codec_code_max(codec))) {
         return set_fault(codec, "block", index,

@@ -7,7 +7,7 @@
  * row's columns in token order. 64 columns are the fewest that fill whole cache lines in bf16. */
 enum { BACKWARD_ITEM_COLUMNS = 64 }; /* columns of the table that one item sums */
 
-struct forward_work {
+struct forward_call {
     const struct elementwise_kernels *kernels;
     const struct embedding_args *args;
     const int32_t *ids, *positions;     /* [tokens] token ids, and positions in their documents */
@@ -16,7 +16,7 @@ struct forward_work {
     int64_t tokens_per_item;
 };
 
-struct backward_work {
+struct backward_call {
     const struct embedding_kernels *kernels;
     const struct embedding_args *args;
     const int32_t *ids, *positions;
@@ -29,27 +29,28 @@ static void check_args(const struct embedding_args *args) {
     ASSERT(args->dtype == DTYPE_F32 || args->dtype == DTYPE_BF16);
 }
 
-static void embed_token(const struct forward_work *work, int64_t token) {
-    const struct embedding_args *args = work->args;
-    const void *row = element_address(work->table, args->dtype, work->ids[token] * args->dim);
-    void *out = element_address_mutable(work->out, args->dtype, token * args->dim);
-    if (work->position_table == NULL) {
+static void embed_token(const struct forward_call *call, int64_t token) {
+    const struct embedding_args *args = call->args;
+    const void *row = element_address(call->table, args->dtype, call->ids[token] * args->dim);
+    void *out = element_address_mutable(call->out, args->dtype, token * args->dim);
+    if (call->position_table == NULL) {
         memcpy(out, row, (size_t)(args->dim * dtype_bytes(args->dtype)));
         return;
     }
     const void *position =
-        element_address(work->position_table, args->dtype, work->positions[token] * args->dim);
-    struct elementwise_job job = {.dtype = args->dtype, .in = {row, position}, .out = {out}};
-    work->kernels->add(&job, 0, args->dim);
+        element_address(call->position_table, args->dtype, call->positions[token] * args->dim);
+    struct elementwise_buffers buffers = {
+        .dtype = args->dtype, .in = {row, position}, .out = {out}};
+    call->kernels->add(&buffers, 0, args->dim);
 }
 
 static void run_forward_item(void *context, int64_t item, int thread) {
     (void)thread;
-    const struct forward_work *work = context;
-    int64_t first = item * work->tokens_per_item;
-    int64_t end = first + item_length(work->args->tokens, work->tokens_per_item, item);
+    const struct forward_call *call = context;
+    int64_t first = item * call->tokens_per_item;
+    int64_t end = first + item_length(call->args->tokens, call->tokens_per_item, item);
     for (int64_t token = first; token < end; token++) {
-        embed_token(work, token);
+        embed_token(call, token);
     }
 }
 
@@ -57,7 +58,7 @@ void embedding_forward(const struct compute *compute, const struct embedding_arg
                        const int32_t *ids, const int32_t *positions, const void *table,
                        const void *position_table, void *out) {
     check_args(args);
-    struct forward_work work = {.kernels = &compute->table->elementwise,
+    struct forward_call call = {.kernels = &compute->table->elementwise,
                                 .args = args,
                                 .ids = ids,
                                 .positions = positions,
@@ -65,25 +66,25 @@ void embedding_forward(const struct compute *compute, const struct embedding_arg
                                 .position_table = position_table,
                                 .out = out,
                                 .tokens_per_item = item_row_count(args->dim)};
-    pool_run(compute->pool, run_forward_item, &work,
-             items_count(args->tokens, work.tokens_per_item));
+    pool_run(compute->pool, run_forward_item, &call,
+             items_count(args->tokens, call.tokens_per_item));
 }
 
 static void run_backward_item(void *context, int64_t item, int thread) {
     (void)thread;
-    const struct backward_work *work = context;
-    const struct embedding_args *args = work->args;
+    const struct backward_call *call = context;
+    const struct embedding_args *args = call->args;
     int64_t first = item * BACKWARD_ITEM_COLUMNS;
     int64_t width = item_length(args->dim, BACKWARD_ITEM_COLUMNS, item);
     for (int64_t token = 0; token < args->tokens; token++) {
-        const void *dout = element_address(work->dout, args->dtype, token * args->dim + first);
-        if (work->dtable != NULL && work->ids[token] != args->padding) {
-            float *sums = work->dtable + work->ids[token] * args->dim + first;
-            work->kernels->accumulate_row(args->dtype, dout, sums, width);
+        const void *dout = element_address(call->dout, args->dtype, token * args->dim + first);
+        if (call->dtable != NULL && call->ids[token] != args->padding) {
+            float *sums = call->dtable + call->ids[token] * args->dim + first;
+            call->kernels->accumulate_row(args->dtype, dout, sums, width);
         }
-        if (work->dposition_table != NULL) {
-            float *sums = work->dposition_table + work->positions[token] * args->dim + first;
-            work->kernels->accumulate_row(args->dtype, dout, sums, width);
+        if (call->dposition_table != NULL) {
+            float *sums = call->dposition_table + call->positions[token] * args->dim + first;
+            call->kernels->accumulate_row(args->dtype, dout, sums, width);
         }
     }
 }
@@ -92,13 +93,13 @@ void embedding_backward(const struct compute *compute, const struct embedding_ar
                         const int32_t *ids, const int32_t *positions, const void *dout,
                         float *dtable, float *dposition_table) {
     check_args(args);
-    struct backward_work work = {.kernels = &compute->table->embedding,
+    struct backward_call call = {.kernels = &compute->table->embedding,
                                  .args = args,
                                  .ids = ids,
                                  .positions = positions,
                                  .dout = dout,
                                  .dtable = dtable,
                                  .dposition_table = dposition_table};
-    pool_run(compute->pool, run_backward_item, &work,
+    pool_run(compute->pool, run_backward_item, &call,
              items_count(args->dim, BACKWARD_ITEM_COLUMNS));
 }

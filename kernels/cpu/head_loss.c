@@ -55,7 +55,7 @@ uint64_t head_loss_workspace_bytes(const struct head_loss_args *args, int thread
 
 /* ---- running ---- */
 
-struct head_loss_work {
+struct head_loss_call {
     const struct head_loss_kernels *kernels;
     const struct head_loss_args *args;
     const int32_t *labels; /* token id that each row must predict */
@@ -66,19 +66,19 @@ struct head_loss_work {
 
 static void run_loss_item(void *context, int64_t row, int thread) {
     (void)thread;
-    const struct head_loss_work *work = context;
-    const struct head_loss_args *args = work->args;
-    float *logits = work->logits + row * head_loss_stride(args);
-    int32_t label = work->labels[row];
+    const struct head_loss_call *call = context;
+    const struct head_loss_args *args = call->args;
+    float *logits = call->logits + row * head_loss_stride(args);
+    int32_t label = call->labels[row];
     if (label != LABEL_IGNORED) {
         ASSERT(label >= 0 && label < args->vocab);
-        work->losses[row] = args->gradient
-                                ? work->kernels->loss_gradient_row(logits, args->vocab, label,
-                                                                   work->scale, args->dtype)
-                                : work->kernels->loss_row(logits, args->vocab, label);
+        call->losses[row] = args->gradient
+                                ? call->kernels->loss_gradient_row(logits, args->vocab, label,
+                                                                   call->scale, args->dtype)
+                                : call->kernels->loss_row(logits, args->vocab, label);
         return;
     }
-    work->losses[row] = 0;
+    call->losses[row] = 0;
     if (args->gradient) {
         memset(logits, 0, (size_t)(args->vocab * dtype_bytes(args->dtype)));
     }
@@ -97,7 +97,7 @@ void head_loss_run(const struct compute *compute, const struct head_loss_args *a
     ASSERT(args->gradient == (dhidden != NULL || dweight != NULL));
     char *parts = workspace;
     void *products = parts + head_loss_logits_bytes(args) + losses_bytes(args);
-    struct head_loss_work work = {.kernels = &compute->table->head_loss,
+    struct head_loss_call call = {.kernels = &compute->table->head_loss,
                                   .args = args,
                                   .logits = workspace,
                                   .losses = (double *)(parts + head_loss_logits_bytes(args)),
@@ -106,21 +106,21 @@ void head_loss_run(const struct compute *compute, const struct head_loss_args *a
         int64_t first = chunk * args->chunk;
         int64_t tokens = item_length(args->tokens, args->chunk, chunk);
         const void *rows = element_address(hidden, args->dtype, first * args->dim);
-        run_product(compute, head_loss_logits_product(args, tokens), rows, weight, work.logits,
+        run_product(compute, head_loss_logits_product(args, tokens), rows, weight, call.logits,
                     products);
-        work.labels = labels + first;
-        pool_run(compute->pool, run_loss_item, &work, tokens);
+        call.labels = labels + first;
+        pool_run(compute->pool, run_loss_item, &call, tokens);
         for (int64_t token = 0; token < tokens; token++) {
-            scalars->loss_sum += work.losses[token];
+            scalars->loss_sum += call.losses[token];
         }
         if (dhidden != NULL) {
-            run_product(compute, head_loss_dhidden_product(args, tokens), work.logits, weight,
+            run_product(compute, head_loss_dhidden_product(args, tokens), call.logits, weight,
                         element_address_mutable(dhidden, args->dtype, first * args->dim), products);
         }
         if (dweight != NULL) {
             run_product(compute,
                         head_loss_dweight_product(args, tokens, args->accumulate || first > 0),
-                        work.logits, rows, dweight, products);
+                        call.logits, rows, dweight, products);
         }
     }
 }

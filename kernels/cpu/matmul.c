@@ -42,7 +42,7 @@ struct block_sizes {
     int64_t rows, depth, columns; /* elements of one block along each dimension */
 };
 
-struct matmul_job {
+struct matmul_call {
     const struct matmul_args *args;
     const struct matmul_kernel *kernel;
     const char *a, *b; /* operands of the product */
@@ -111,75 +111,76 @@ uint64_t matmul_workspace_bytes(const struct matmul_args *args, int threads) {
     return (uint64_t)(a_packed_bytes(args) + sum_buffer_bytes(args) + threads * strip_bytes(args));
 }
 
-static int64_t tile_first_row(const struct matmul_job *job, int64_t tile) {
-    return job->rows * tile / job->tiles;
+static int64_t tile_first_row(const struct matmul_call *call, int64_t tile) {
+    return call->rows * tile / call->tiles;
 }
 
 /* The number of bytes that `lanes` lanes of the current block take when packed. */
-static int64_t packed_offset(const struct matmul_job *job, int64_t lanes) {
-    return lanes * round_up(job->depth, job->kernel->group) * job->kernel->packed_bytes;
+static int64_t packed_offset(const struct matmul_call *call, int64_t lanes) {
+    return lanes * round_up(call->depth, call->kernel->group) * call->kernel->packed_bytes;
 }
 
-static const char *source_address(const struct matmul_job *job, const char *base, int64_t stride,
+static const char *source_address(const struct matmul_call *call, const char *base, int64_t stride,
                                   bool contiguous, int64_t lane, int64_t depth) {
     int64_t index = contiguous ? depth * stride + lane : lane * stride + depth;
-    return base + index * dtype_bytes(job->args->dtype_in);
+    return base + index * dtype_bytes(call->args->dtype_in);
 }
 
-static const char *b_address(const struct matmul_job *job, int64_t column, int64_t depth) {
-    return source_address(job, job->b, job->args->ldb, !job->args->transpose_b, column, depth);
+static const char *b_address(const struct matmul_call *call, int64_t column, int64_t depth) {
+    return source_address(call, call->b, call->args->ldb, !call->args->transpose_b, column, depth);
 }
 
 /* Whether the current block is the last one along the depth, which completes the sums. */
-static bool is_last_depth_block(const struct matmul_job *job) {
-    return job->depth_start + job->depth == job->args->k;
+static bool is_last_depth_block(const struct matmul_call *call) {
+    return call->depth_start + call->depth == call->args->k;
 }
 
 /* A source [depth, lanes] is packed in chunks of a small depth, so that its cache lines and pages
  * are still present for the next panel. A source [lanes, depth] is packed in one chunk, which suits
  * hardware prefetching. */
-static int64_t chunk_depth(const struct matmul_job *job, bool lanes_contiguous) {
-    return lanes_contiguous ? CHUNK_DEPTH : job->depth;
+static int64_t chunk_depth(const struct matmul_call *call, bool lanes_contiguous) {
+    return lanes_contiguous ? CHUNK_DEPTH : call->depth;
 }
 
 /* Pack one chunk, from `depth` on, of the panel that starts at `out`. */
-static void pack_panel_chunk(const struct matmul_job *job, struct matmul_pack *pack,
+static void pack_panel_chunk(const struct matmul_call *call, struct matmul_pack *pack,
                              const char *base, int64_t lane, int64_t depth, char *out) {
-    pack->depth = min_int64(chunk_depth(job, pack->lanes_contiguous), job->depth - depth);
-    pack->source = source_address(job, base, pack->stride, pack->lanes_contiguous, lane,
-                                  job->depth_start + depth);
-    pack->out = out + depth * pack->width * job->kernel->packed_bytes;
-    job->kernel->pack(pack);
+    pack->depth = min_int64(chunk_depth(call, pack->lanes_contiguous), call->depth - depth);
+    pack->source = source_address(call, base, pack->stride, pack->lanes_contiguous, lane,
+                                  call->depth_start + depth);
+    pack->out = out + depth * pack->width * call->kernel->packed_bytes;
+    call->kernel->pack(pack);
 }
 
 static void pack_a_item(void *context, int64_t item, int thread) {
     (void)thread;
-    const struct matmul_job *job = context;
-    struct matmul_pack pack = {.stride = job->args->lda,
-                               .lanes_contiguous = job->args->transpose_a};
-    int64_t first = item * job->pack_tiles;
-    int64_t end = min_int64(first + job->pack_tiles, job->tiles);
-    int64_t chunk = chunk_depth(job, pack.lanes_contiguous);
-    for (int64_t depth = 0; depth < job->depth; depth += chunk) {
+    const struct matmul_call *call = context;
+    struct matmul_pack pack = {.stride = call->args->lda,
+                               .lanes_contiguous = call->args->transpose_a};
+    int64_t first = item * call->pack_tiles;
+    int64_t end = min_int64(first + call->pack_tiles, call->tiles);
+    int64_t chunk = chunk_depth(call, pack.lanes_contiguous);
+    for (int64_t depth = 0; depth < call->depth; depth += chunk) {
         for (int64_t tile = first; tile < end; tile++) {
-            int64_t row = tile_first_row(job, tile);
-            pack.lanes = pack.width = tile_first_row(job, tile + 1) - row;
-            pack_panel_chunk(job, &pack, job->a, job->row + row, depth,
-                             job->a_packed + packed_offset(job, row));
+            int64_t row = tile_first_row(call, tile);
+            pack.lanes = pack.width = tile_first_row(call, tile + 1) - row;
+            pack_panel_chunk(call, &pack, call->a, call->row + row, depth,
+                             call->a_packed + packed_offset(call, row));
         }
     }
 }
 
-static void pack_strip(const struct matmul_job *job, int64_t column, int64_t columns, char *strip) {
-    int64_t width = job->kernel->columns;
+static void pack_strip(const struct matmul_call *call, int64_t column, int64_t columns,
+                       char *strip) {
+    int64_t width = call->kernel->columns;
     struct matmul_pack pack = {
-        .stride = job->args->ldb, .lanes_contiguous = !job->args->transpose_b, .width = width};
-    int64_t chunk = chunk_depth(job, pack.lanes_contiguous);
-    for (int64_t depth = 0; depth < job->depth; depth += chunk) {
+        .stride = call->args->ldb, .lanes_contiguous = !call->args->transpose_b, .width = width};
+    int64_t chunk = chunk_depth(call, pack.lanes_contiguous);
+    for (int64_t depth = 0; depth < call->depth; depth += chunk) {
         for (int64_t at = 0; at < columns; at += width) {
             pack.lanes = min_int64(width, columns - at);
-            pack_panel_chunk(job, &pack, job->b, column + at, depth,
-                             strip + packed_offset(job, at));
+            pack_panel_chunk(call, &pack, call->b, column + at, depth,
+                             strip + packed_offset(call, at));
         }
     }
 }
@@ -195,126 +196,127 @@ struct strip_work {
     float bias[MATMUL_STRIP];
 };
 
-static void load_bias(const struct matmul_job *job, struct strip_work *strip) {
+static void load_bias(const struct matmul_call *call, struct strip_work *strip) {
     for (int64_t j = 0; j < strip->columns; j++) {
-        if (job->args->dtype_in == DTYPE_F32) {
-            strip->bias[j] = ((const float *)job->bias)[strip->column + j];
+        if (call->args->dtype_in == DTYPE_F32) {
+            strip->bias[j] = ((const float *)call->bias)[strip->column + j];
         } else {
-            strip->bias[j] = bf16_to_f32(((const uint16_t *)job->bias)[strip->column + j]);
+            strip->bias[j] = bf16_to_f32(((const uint16_t *)call->bias)[strip->column + j]);
         }
     }
 }
 
 /* Set the buffers from which the tile at (row, column) of C reads earlier sums and to which it
  * writes. */
-static void set_tile_buffers(const struct matmul_job *job, struct matmul_tile *tile, int64_t row,
+static void set_tile_buffers(const struct matmul_call *call, struct matmul_tile *tile, int64_t row,
                              int64_t column) {
-    const struct matmul_args *args = job->args;
-    bool first = job->depth_start == 0;
+    const struct matmul_args *args = call->args;
+    bool first = call->depth_start == 0;
     float *buffer = NULL;
-    if (job->sums != NULL) {
-        buffer = job->sums + (row - job->row) * job->block_sizes.columns + (column - job->column);
+    if (call->sums != NULL) {
+        buffer =
+            call->sums + (row - call->row) * call->block_sizes.columns + (column - call->column);
     }
     tile->dtype_out = args->dtype_out;
     tile->out_stride = args->ldc;
-    tile->out = job->c + (row * args->ldc + column) * dtype_bytes(args->dtype_out);
+    tile->out = call->c + (row * args->ldc + column) * dtype_bytes(args->dtype_out);
     tile->sum = first && !args->accumulate ? NULL : tile->out;
     tile->sum_stride = args->ldc;
     if (buffer != NULL) {
         tile->sum = first ? NULL : buffer;
-        tile->sum_stride = job->block_sizes.columns;
+        tile->sum_stride = call->block_sizes.columns;
     }
-    if (buffer != NULL && !is_last_depth_block(job)) {
+    if (buffer != NULL && !is_last_depth_block(call)) {
         tile->dtype_out = DTYPE_F32;
         tile->out = buffer;
-        tile->out_stride = job->block_sizes.columns;
+        tile->out_stride = call->block_sizes.columns;
     }
 }
 
 /* Prefetch the next strip of B while this one is multiplied. Each tile prefetches a few cache
  * lines, along the rows of a source [lanes, depth] or down the rows of a source [depth, lanes]. */
-static void set_prefetch(const struct matmul_job *job, const struct strip_work *strip, int64_t call,
-                         struct matmul_tile *tile) {
-    int64_t bytes = dtype_bytes(job->args->dtype_in);
+static void set_prefetch(const struct matmul_call *call, const struct strip_work *strip,
+                         int64_t tile_number, struct matmul_tile *tile) {
+    int64_t bytes = dtype_bytes(call->args->dtype_in);
     int64_t lines = tile->steps / MATMUL_PREFETCH_STEPS;
     tile->prefetch = tile->b;
     tile->prefetch_stride = 0;
-    int64_t end = job->column + job->columns;
+    int64_t end = call->column + call->columns;
     if (strip->next_column >= end || strip->next_column == strip->column) {
         return;
     }
     int64_t column = strip->next_column;
-    int64_t depth = job->depth_start;
-    if (job->args->transpose_b) {
-        int64_t row_lines = div_ceil(job->depth * bytes, CACHE_LINE_BYTES);
-        column += call * lines / row_lines;
-        depth += call * lines % row_lines * CACHE_LINE_BYTES / bytes;
+    int64_t depth = call->depth_start;
+    if (call->args->transpose_b) {
+        int64_t row_lines = div_ceil(call->depth * bytes, CACHE_LINE_BYTES);
+        column += tile_number * lines / row_lines;
+        depth += tile_number * lines % row_lines * CACHE_LINE_BYTES / bytes;
         tile->prefetch_stride = CACHE_LINE_BYTES;
     } else {
         int64_t across = MATMUL_STRIP * bytes / CACHE_LINE_BYTES;
-        column += call % across * CACHE_LINE_BYTES / bytes;
-        depth += call / across * lines;
-        tile->prefetch_stride = job->args->ldb * bytes;
+        column += tile_number % across * CACHE_LINE_BYTES / bytes;
+        depth += tile_number / across * lines;
+        tile->prefetch_stride = call->args->ldb * bytes;
     }
     if (column < min_int64(end, strip->next_column + MATMUL_STRIP) &&
-        depth < job->depth_start + job->depth) {
-        tile->prefetch = b_address(job, column, depth);
+        depth < call->depth_start + call->depth) {
+        tile->prefetch = b_address(call, column, depth);
     } else {
         tile->prefetch_stride = 0;
     }
 }
 
 /* Whether to read the rows of B directly: packing does not pay if each row is used only once. */
-static bool reads_b_in_place(const struct matmul_job *job, int64_t columns) {
-    return job->tiles == 1 && !job->args->transpose_b && job->args->dtype_in == DTYPE_F32 &&
-           columns % job->kernel->columns == 0;
+static bool reads_b_in_place(const struct matmul_call *call, int64_t columns) {
+    return call->tiles == 1 && !call->args->transpose_b && call->args->dtype_in == DTYPE_F32 &&
+           columns % call->kernel->columns == 0;
 }
 
-static void strip_init(const struct matmul_job *job, int64_t item, int thread,
+static void strip_init(const struct matmul_call *call, int64_t item, int thread,
                        struct strip_work *strip) {
-    const struct matmul_kernel *kernel = job->kernel;
-    int64_t part = item % job->row_parts;
-    int64_t at = item / job->row_parts * MATMUL_STRIP;
-    strip->column = job->column + at;
-    strip->columns = min_int64(MATMUL_STRIP, job->columns - at);
-    strip->next_column = job->column + (item + job->threads) / job->row_parts * MATMUL_STRIP;
-    strip->tile = job->tiles * part / job->row_parts;
-    strip->tile_end = job->tiles * (part + 1) / job->row_parts;
-    if (job->bias != NULL && is_last_depth_block(job)) {
-        load_bias(job, strip);
+    const struct matmul_kernel *kernel = call->kernel;
+    int64_t part = item % call->row_parts;
+    int64_t at = item / call->row_parts * MATMUL_STRIP;
+    strip->column = call->column + at;
+    strip->columns = min_int64(MATMUL_STRIP, call->columns - at);
+    strip->next_column = call->column + (item + call->threads) / call->row_parts * MATMUL_STRIP;
+    strip->tile = call->tiles * part / call->row_parts;
+    strip->tile_end = call->tiles * (part + 1) / call->row_parts;
+    if (call->bias != NULL && is_last_depth_block(call)) {
+        load_bias(call, strip);
     }
-    strip->in_place = reads_b_in_place(job, strip->columns);
+    strip->in_place = reads_b_in_place(call, strip->columns);
     if (strip->in_place) {
-        strip->b = b_address(job, strip->column, job->depth_start);
-        strip->b_stride = job->args->ldb * (int64_t)sizeof(float);
+        strip->b = b_address(call, strip->column, call->depth_start);
+        strip->b_stride = call->args->ldb * (int64_t)sizeof(float);
     } else {
-        char *packed = job->strips + thread * strip_bytes(job->args);
-        pack_strip(job, strip->column, strip->columns, packed);
+        char *packed = call->strips + thread * strip_bytes(call->args);
+        pack_strip(call, strip->column, strip->columns, packed);
         strip->b = packed;
         strip->b_stride = (int64_t)kernel->columns * kernel->group * kernel->packed_bytes;
     }
 }
 
 static void multiply_item(void *context, int64_t item, int thread) {
-    const struct matmul_job *job = context;
-    const struct matmul_kernel *kernel = job->kernel;
+    const struct matmul_call *call = context;
+    const struct matmul_kernel *kernel = call->kernel;
     struct strip_work strip;
-    strip_init(job, item, thread, &strip);
-    bool biased = job->bias != NULL && is_last_depth_block(job);
+    strip_init(call, item, thread, &strip);
+    bool biased = call->bias != NULL && is_last_depth_block(call);
     struct matmul_tile tile = {.b_stride = strip.b_stride,
-                               .steps = div_ceil(job->depth, kernel->group)};
-    int64_t call = 0;
+                               .steps = div_ceil(call->depth, kernel->group)};
+    int64_t tile_number = 0;
     for (int64_t t = strip.tile; t < strip.tile_end; t++) {
-        int64_t row = tile_first_row(job, t);
-        tile.rows = (int)(tile_first_row(job, t + 1) - row);
-        tile.a = job->a_packed + packed_offset(job, row);
+        int64_t row = tile_first_row(call, t);
+        tile.rows = (int)(tile_first_row(call, t + 1) - row);
+        tile.a = call->a_packed + packed_offset(call, row);
         for (int64_t at = 0; at < strip.columns; at += kernel->columns) {
             tile.columns = (int)min_int64(kernel->columns, strip.columns - at);
             tile.b =
-                strip.b + (strip.in_place ? at * (int64_t)sizeof(float) : packed_offset(job, at));
+                strip.b + (strip.in_place ? at * (int64_t)sizeof(float) : packed_offset(call, at));
             tile.bias = biased ? strip.bias + at : NULL;
-            set_tile_buffers(job, &tile, job->row + row, strip.column + at);
-            set_prefetch(job, &strip, call++, &tile);
+            set_tile_buffers(call, &tile, call->row + row, strip.column + at);
+            set_prefetch(call, &strip, tile_number++, &tile);
             kernel->tile(&tile);
         }
     }
@@ -335,13 +337,13 @@ static int64_t choose_row_parts(int64_t strips, int64_t tiles, int threads) {
     return row_parts;
 }
 
-static void run_block(const struct compute *compute, struct matmul_job *job) {
-    job->threads = compute->pool->thread_count;
-    job->pack_tiles = min_int64(div_ceil(job->tiles, 2 * job->threads), PACK_TILES_MAX);
-    pool_run(compute->pool, pack_a_item, job, div_ceil(job->tiles, job->pack_tiles));
-    int64_t strips = div_ceil(job->columns, MATMUL_STRIP);
-    job->row_parts = choose_row_parts(strips, job->tiles, job->threads);
-    pool_run(compute->pool, multiply_item, job, strips * job->row_parts);
+static void run_block(const struct compute *compute, struct matmul_call *call) {
+    call->threads = compute->pool->thread_count;
+    call->pack_tiles = min_int64(div_ceil(call->tiles, 2 * call->threads), PACK_TILES_MAX);
+    pool_run(compute->pool, pack_a_item, call, div_ceil(call->tiles, call->pack_tiles));
+    int64_t strips = div_ceil(call->columns, MATMUL_STRIP);
+    call->row_parts = choose_row_parts(strips, call->tiles, call->threads);
+    pool_run(compute->pool, multiply_item, call, strips * call->row_parts);
 }
 
 static void check_args(const struct matmul_args *args, const void *bias) {
@@ -360,24 +362,24 @@ void matmul_run(const struct compute *compute, const struct matmul_args *args, c
     check_args(args, bias);
     ASSERT((uintptr_t)workspace % WORKSPACE_ALIGN == 0);
     const struct matmul_kernels *kernels = &compute->table->matmul;
-    struct matmul_job job = {.args = args, .a = a, .b = b, .bias = bias, .c = c};
-    job.kernel = args->dtype_in == DTYPE_F32 ? &kernels->f32 : &kernels->bf16;
-    job.block_sizes = choose_block_sizes(args, job.kernel->packed_bytes);
-    job.a_packed = workspace;
-    job.strips = job.a_packed + a_packed_bytes(args);
-    if (needs_sum_buffer(args, job.block_sizes.depth)) {
-        job.sums = (float *)(void *)job.strips;
-        job.strips += sum_buffer_bytes(args);
+    struct matmul_call call = {.args = args, .a = a, .b = b, .bias = bias, .c = c};
+    call.kernel = args->dtype_in == DTYPE_F32 ? &kernels->f32 : &kernels->bf16;
+    call.block_sizes = choose_block_sizes(args, call.kernel->packed_bytes);
+    call.a_packed = workspace;
+    call.strips = call.a_packed + a_packed_bytes(args);
+    if (needs_sum_buffer(args, call.block_sizes.depth)) {
+        call.sums = (float *)(void *)call.strips;
+        call.strips += sum_buffer_bytes(args);
     }
-    for (job.row = 0; job.row < args->m; job.row += job.block_sizes.rows) {
-        job.rows = min_int64(job.block_sizes.rows, args->m - job.row);
-        job.tiles = div_ceil(job.rows, job.kernel->rows);
-        for (job.column = 0; job.column < args->n; job.column += job.block_sizes.columns) {
-            job.columns = min_int64(job.block_sizes.columns, args->n - job.column);
-            for (job.depth_start = 0; job.depth_start < args->k;
-                 job.depth_start += job.block_sizes.depth) {
-                job.depth = min_int64(job.block_sizes.depth, args->k - job.depth_start);
-                run_block(compute, &job);
+    for (call.row = 0; call.row < args->m; call.row += call.block_sizes.rows) {
+        call.rows = min_int64(call.block_sizes.rows, args->m - call.row);
+        call.tiles = div_ceil(call.rows, call.kernel->rows);
+        for (call.column = 0; call.column < args->n; call.column += call.block_sizes.columns) {
+            call.columns = min_int64(call.block_sizes.columns, args->n - call.column);
+            for (call.depth_start = 0; call.depth_start < args->k;
+                 call.depth_start += call.block_sizes.depth) {
+                call.depth = min_int64(call.block_sizes.depth, args->k - call.depth_start);
+                run_block(compute, &call);
             }
         }
     }

@@ -3,14 +3,14 @@
 #include "kernels/cpu/partials.h"
 #include "kernels/items.h"
 
-struct forward_work {
-    const struct norm_forward_job *job;
-    void (*kernel)(const struct norm_forward_job *job, int64_t first, int64_t count);
+struct forward_call {
+    const struct norm_forward_buffers *buffers;
+    void (*kernel)(const struct norm_forward_buffers *buffers, int64_t first, int64_t count);
     int64_t rows_per_item;
 };
 
-struct backward_work {
-    const struct norm_backward_job *job;
+struct backward_call {
+    const struct norm_backward_buffers *buffers;
     const struct norm_kernels *kernels;
     bool is_layernorm;      /* false: rmsnorm */
     float *dweight, *dbias; /* partial sums [chunks, dim]; NULL: not computed */
@@ -23,38 +23,40 @@ static void check_args(const struct norm_args *args) {
 
 static void run_forward_item(void *context, int64_t item, int thread) {
     (void)thread;
-    const struct forward_work *work = context;
-    int64_t rows = item_length(work->job->args->rows, work->rows_per_item, item);
-    work->kernel(work->job, item * work->rows_per_item, rows);
+    const struct forward_call *call = context;
+    int64_t rows = item_length(call->buffers->args->rows, call->rows_per_item, item);
+    call->kernel(call->buffers, item * call->rows_per_item, rows);
 }
 
-static void run_forward(const struct compute *compute, struct forward_work *work) {
-    const struct norm_args *args = work->job->args;
+static void run_forward(const struct compute *compute, struct forward_call *call) {
+    const struct norm_args *args = call->buffers->args;
     check_args(args);
-    work->rows_per_item = item_row_count(args->dim);
-    pool_run(compute->pool, run_forward_item, work, items_count(args->rows, work->rows_per_item));
+    call->rows_per_item = item_row_count(args->dim);
+    pool_run(compute->pool, run_forward_item, call, items_count(args->rows, call->rows_per_item));
 }
 
 void rmsnorm_forward(const struct compute *compute, const struct norm_args *args, const void *x,
                      const void *weight, void *out, float *rms_inv) {
-    struct norm_forward_job job = {
+    struct norm_forward_buffers buffers = {
         .args = args, .x = x, .weight = weight, .out = out, .inverse = rms_inv};
-    struct forward_work work = {.job = &job, .kernel = compute->table->norm.rmsnorm_forward};
-    run_forward(compute, &work);
+    struct forward_call call = {.buffers = &buffers,
+                                .kernel = compute->table->norm.rmsnorm_forward};
+    run_forward(compute, &call);
 }
 
 void layernorm_forward(const struct compute *compute, const struct norm_args *args, const void *x,
                        const void *weight, const void *bias, void *out, float *mean,
                        float *std_inv) {
-    struct norm_forward_job job = {.args = args,
-                                   .x = x,
-                                   .weight = weight,
-                                   .bias = bias,
-                                   .out = out,
-                                   .mean = mean,
-                                   .inverse = std_inv};
-    struct forward_work work = {.job = &job, .kernel = compute->table->norm.layernorm_forward};
-    run_forward(compute, &work);
+    struct norm_forward_buffers buffers = {.args = args,
+                                           .x = x,
+                                           .weight = weight,
+                                           .bias = bias,
+                                           .out = out,
+                                           .mean = mean,
+                                           .inverse = std_inv};
+    struct forward_call call = {.buffers = &buffers,
+                                .kernel = compute->table->norm.layernorm_forward};
+    run_forward(compute, &call);
 }
 
 uint64_t norm_backward_workspace_bytes(const struct norm_args *args, int threads) {
@@ -64,65 +66,65 @@ uint64_t norm_backward_workspace_bytes(const struct norm_args *args, int threads
 
 static void run_backward_item(void *context, int64_t item, int thread) {
     (void)thread;
-    const struct backward_work *work = context;
-    const struct norm_args *args = work->job->args;
+    const struct backward_call *call = context;
+    const struct norm_args *args = call->buffers->args;
     int64_t first = item * PARTIAL_ROWS;
     int64_t count = item_length(args->rows, PARTIAL_ROWS, item);
-    float *dweight = work->dweight != NULL ? work->dweight + item * args->dim : NULL;
-    float *dbias = work->dbias != NULL ? work->dbias + item * args->dim : NULL;
-    if (work->is_layernorm) {
-        work->kernels->layernorm_backward(work->job, first, count, dweight, dbias);
+    float *dweight = call->dweight != NULL ? call->dweight + item * args->dim : NULL;
+    float *dbias = call->dbias != NULL ? call->dbias + item * args->dim : NULL;
+    if (call->is_layernorm) {
+        call->kernels->layernorm_backward(call->buffers, first, count, dweight, dbias);
     } else {
-        work->kernels->rmsnorm_backward(work->job, first, count, dweight);
+        call->kernels->rmsnorm_backward(call->buffers, first, count, dweight);
     }
 }
 
 /* Compute dx, and add the gradients of weight and bias to dweight[dim] and dbias[dim], unless
  * NULL. */
-static void run_backward(const struct compute *compute, struct backward_work *work, float *dweight,
+static void run_backward(const struct compute *compute, struct backward_call *call, float *dweight,
                          float *dbias, float *partials) {
-    const struct norm_args *args = work->job->args;
+    const struct norm_args *args = call->buffers->args;
     check_args(args);
-    ASSERT(work->job->dx != NULL || dweight != NULL || dbias != NULL);
+    ASSERT(call->buffers->dx != NULL || dweight != NULL || dbias != NULL);
     int64_t chunks = partials_count(args->rows);
-    work->kernels = &compute->table->norm;
-    work->dweight = dweight != NULL ? partials : NULL;
-    work->dbias = dbias != NULL ? partials + chunks * args->dim : NULL;
-    pool_run(compute->pool, run_backward_item, work, chunks);
+    call->kernels = &compute->table->norm;
+    call->dweight = dweight != NULL ? partials : NULL;
+    call->dbias = dbias != NULL ? partials + chunks * args->dim : NULL;
+    pool_run(compute->pool, run_backward_item, call, chunks);
     if (dweight != NULL) {
-        partials_add(compute, chunks, args->dim, work->dweight, dweight);
+        partials_add(compute, chunks, args->dim, call->dweight, dweight);
     }
     if (dbias != NULL) {
-        partials_add(compute, chunks, args->dim, work->dbias, dbias);
+        partials_add(compute, chunks, args->dim, call->dbias, dbias);
     }
 }
 
 void rmsnorm_backward(const struct compute *compute, const struct norm_args *args, const void *dout,
                       const void *x, const void *weight, const float *rms_inv, const void *dadd,
                       void *dx, float *dweight, void *workspace) {
-    struct norm_backward_job job = {.args = args,
-                                    .dout = dout,
-                                    .x = x,
-                                    .weight = weight,
-                                    .dadd = dadd,
-                                    .inverse = rms_inv,
-                                    .dx = dx};
-    struct backward_work work = {.job = &job, .is_layernorm = false};
-    run_backward(compute, &work, dweight, NULL, workspace);
+    struct norm_backward_buffers buffers = {.args = args,
+                                            .dout = dout,
+                                            .x = x,
+                                            .weight = weight,
+                                            .dadd = dadd,
+                                            .inverse = rms_inv,
+                                            .dx = dx};
+    struct backward_call call = {.buffers = &buffers, .is_layernorm = false};
+    run_backward(compute, &call, dweight, NULL, workspace);
 }
 
 void layernorm_backward(const struct compute *compute, const struct norm_args *args,
                         const void *dout, const void *x, const void *weight, const float *mean,
                         const float *std_inv, const void *dadd, void *dx, float *dweight,
                         float *dbias, void *workspace) {
-    struct norm_backward_job job = {.args = args,
-                                    .dout = dout,
-                                    .x = x,
-                                    .weight = weight,
-                                    .dadd = dadd,
-                                    .mean = mean,
-                                    .inverse = std_inv,
-                                    .dx = dx};
-    struct backward_work work = {.job = &job, .is_layernorm = true};
-    run_backward(compute, &work, dweight, dbias, workspace);
+    struct norm_backward_buffers buffers = {.args = args,
+                                            .dout = dout,
+                                            .x = x,
+                                            .weight = weight,
+                                            .dadd = dadd,
+                                            .mean = mean,
+                                            .inverse = std_inv,
+                                            .dx = dx};
+    struct backward_call call = {.buffers = &buffers, .is_layernorm = true};
+    run_backward(compute, &call, dweight, dbias, workspace);
 }

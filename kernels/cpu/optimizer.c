@@ -81,7 +81,7 @@ static double accumulator_value(struct norm_accumulator accumulator) {
 
 /* ---- the norm ---- */
 
-struct norm_work {
+struct norm_call {
     const struct optimizer_kernels *kernels;
     int64_t granules;       /* number of granules */
     const float *gradients; /* gradients whose norm is computed */
@@ -95,32 +95,32 @@ uint64_t gradient_norm_workspace_bytes(int64_t count, int threads) {
 }
 
 static void sum_squares_item(void *context, int64_t item, int thread) {
-    const struct norm_work *work = context;
+    const struct norm_call *call = context;
     int64_t first = item * ITEM_GRANULES;
-    int64_t granules = item_length(work->granules, ITEM_GRANULES, item);
+    int64_t granules = item_length(call->granules, ITEM_GRANULES, item);
     double sums[ITEM_GRANULES];
-    work->kernels->granule_sums(work->gradients + first * GRANULE_ELEMENTS, granules, sums);
+    call->kernels->granule_sums(call->gradients + first * GRANULE_ELEMENTS, granules, sums);
     /* Accumulate on the stack: accumulators of different threads in the shared array can lie in one
      * cache line. */
     struct norm_accumulator accumulator = {0};
     for (int64_t i = 0; i < granules; i++) {
         accumulator_add(&accumulator, sums[i]);
     }
-    norm_accumulator_merge(&work->accumulators[thread], &accumulator);
+    norm_accumulator_merge(&call->accumulators[thread], &accumulator);
 }
 
 void gradient_norm_run(const struct compute *compute, int64_t count, const float *gradients,
                        struct step_scalars *scalars, void *workspace) {
     ASSERT(count >= 0 && count % GRANULE_ELEMENTS == 0);
-    struct norm_work work = {.kernels = &compute->table->optimizer,
+    struct norm_call call = {.kernels = &compute->table->optimizer,
                              .granules = count / GRANULE_ELEMENTS,
                              .gradients = gradients,
                              .accumulators = workspace};
     int threads = compute->pool->thread_count;
     memset(workspace, 0, gradient_norm_workspace_bytes(count, threads));
-    pool_run(compute->pool, sum_squares_item, &work, items_count(work.granules, ITEM_GRANULES));
+    pool_run(compute->pool, sum_squares_item, &call, items_count(call.granules, ITEM_GRANULES));
     for (int thread = 0; thread < threads; thread++) {
-        norm_accumulator_merge(&scalars->norm, &work.accumulators[thread]);
+        norm_accumulator_merge(&scalars->norm, &call.accumulators[thread]);
     }
 }
 
@@ -140,31 +140,31 @@ void clip_run(float clip_norm, struct step_scalars *scalars) {
 
 /* ---- AdamW ---- */
 
-struct adamw_work {
-    const struct adamw_job *decayed_job, *undecayed_job;
+struct adamw_call {
+    const struct adamw_inputs *decayed_inputs, *undecayed_inputs;
     const struct optimizer_kernels *kernels;
     int64_t count, decayed; /* number of elements; the first `decayed` of them have weight decay */
 };
 
 static void update_item(void *context, int64_t item, int thread) {
     (void)thread;
-    const struct adamw_work *work = context;
+    const struct adamw_call *call = context;
     int64_t first = item * ITEM_ELEMENTS;
-    int64_t end = first + item_length(work->count, ITEM_ELEMENTS, item);
-    int64_t boundary = work->decayed < first ? first : work->decayed < end ? work->decayed : end;
+    int64_t end = first + item_length(call->count, ITEM_ELEMENTS, item);
+    int64_t boundary = call->decayed < first ? first : call->decayed < end ? call->decayed : end;
     if (first < boundary) {
-        work->kernels->adamw(work->decayed_job, first, boundary - first);
+        call->kernels->adamw(call->decayed_inputs, first, boundary - first);
     }
     if (boundary < end) {
-        work->kernels->adamw(work->undecayed_job, boundary, end - boundary);
+        call->kernels->adamw(call->undecayed_inputs, boundary, end - boundary);
     }
 }
 
 /* The factors that all elements share are computed in fp64 and rounded once. */
-static struct adamw_job make_adamw_job(const struct adamw_args *args,
-                                       const struct step_scalars *scalars) {
+static struct adamw_inputs make_adamw_inputs(const struct adamw_args *args,
+                                             const struct step_scalars *scalars) {
     double rate = (double)scalars->learning_rate;
-    return (struct adamw_job){
+    return (struct adamw_inputs){
         .dtype_moments = args->dtype_moments,
         .dtype_params = args->dtype_params,
         .clip = scalars->clip_factor,
@@ -190,18 +190,18 @@ void adamw_run(const struct compute *compute, const struct adamw_args *args,
     if (scalars->skip) {
         return;
     }
-    struct adamw_job job = make_adamw_job(args, scalars);
-    job.gradients = gradients;
-    job.master = master;
-    job.m = m;
-    job.v = v;
-    job.params = params;
-    struct adamw_job undecayed_job = job;
-    undecayed_job.keep = 1;
-    struct adamw_work work = {.decayed_job = &job,
-                              .undecayed_job = &undecayed_job,
+    struct adamw_inputs inputs = make_adamw_inputs(args, scalars);
+    inputs.gradients = gradients;
+    inputs.master = master;
+    inputs.m = m;
+    inputs.v = v;
+    inputs.params = params;
+    struct adamw_inputs undecayed_inputs = inputs;
+    undecayed_inputs.keep = 1;
+    struct adamw_call call = {.decayed_inputs = &inputs,
+                              .undecayed_inputs = &undecayed_inputs,
                               .kernels = &compute->table->optimizer,
                               .count = args->count,
                               .decayed = args->decayed};
-    pool_run(compute->pool, update_item, &work, items_count(args->count, ITEM_ELEMENTS));
+    pool_run(compute->pool, update_item, &call, items_count(args->count, ITEM_ELEMENTS));
 }

@@ -11,7 +11,7 @@ float outer_token_share(int64_t tokens, int64_t total) {
 
 /* ---- the pseudo-gradient ---- */
 
-struct gradient_work {
+struct gradient_call {
     const struct outer_kernels *kernels;
     int64_t count;              /* number of elements */
     const float *outer, *inner; /* parameters before and after the inner steps */
@@ -20,39 +20,39 @@ struct gradient_work {
 
 static void run_gradient_item(void *context, int64_t item, int thread) {
     (void)thread;
-    const struct gradient_work *work = context;
+    const struct gradient_call *call = context;
     int64_t first = item * ITEM_ELEMENTS;
-    work->kernels->gradient(work->outer + first, work->inner + first,
-                            item_length(work->count, ITEM_ELEMENTS, item), work->gradient + first);
+    call->kernels->gradient(call->outer + first, call->inner + first,
+                            item_length(call->count, ITEM_ELEMENTS, item), call->gradient + first);
 }
 
 void outer_gradient_run(const struct compute *compute, int64_t count, const float *outer,
                         const float *inner, float *gradient) {
     ASSERT(count >= 0);
-    struct gradient_work work = {.kernels = &compute->table->outer,
+    struct gradient_call call = {.kernels = &compute->table->outer,
                                  .count = count,
                                  .outer = outer,
                                  .inner = inner,
                                  .gradient = gradient};
-    pool_run(compute->pool, run_gradient_item, &work, items_count(count, ITEM_ELEMENTS));
+    pool_run(compute->pool, run_gradient_item, &call, items_count(count, ITEM_ELEMENTS));
 }
 
 /* ---- the outer step ---- */
 
-struct step_work {
+struct step_call {
     const struct outer_kernels *kernels;
     const struct outer_step_args *args;
 };
 
 static void run_step_item(void *context, int64_t item, int thread) {
     (void)thread;
-    const struct step_work *work = context;
-    work->kernels->step(work->args, item * ITEM_ELEMENTS,
-                        item_length(work->args->count, ITEM_ELEMENTS, item));
+    const struct step_call *call = context;
+    call->kernels->step(call->args, item * ITEM_ELEMENTS,
+                        item_length(call->args->count, ITEM_ELEMENTS, item));
 }
 
 void outer_step_run(const struct compute *compute, const struct outer_step_args *args) {
     ASSERT(args->count >= 0);
-    struct step_work work = {.kernels = &compute->table->outer, .args = args};
-    pool_run(compute->pool, run_step_item, &work, items_count(args->count, ITEM_ELEMENTS));
+    struct step_call call = {.kernels = &compute->table->outer, .args = args};
+    pool_run(compute->pool, run_step_item, &call, items_count(args->count, ITEM_ELEMENTS));
 }

@@ -38,7 +38,8 @@ static double int8_variance(int64_t count, const uint8_t *bytes) {
     return squares * STEP_VARIANCE;
 }
 
-/* The energy of a sketch is that of the vector within a few tenths, without another pass. */
+/* Estimates the energy of the vector, within a few tenths, from the sketch. This needs no second
+ * pass over the vector. */
 static double sketch_energy(const struct sketch *sketch) {
     double energy = 0;
     for (int b = 0; b < SKETCH_BUCKETS; b++) {
@@ -100,7 +101,7 @@ bool sketch_read(const uint8_t bytes[static SKETCH_BYTES], struct sketch *sketch
         largest = abs(code) > largest ? abs(code) : largest;
         sketch->buckets[b] = (double)scale * code;
     }
-    /* A larger scale than necessary would raise the variance. */
+    /* a scale that is too large would raise the variance */
     bool is_valid = isfinite(scale) && !signbit(scale) && largest == (scale == 0 ? 0 : CODE_MAX);
     sketch->variance = (double)scale * (double)scale * STEP_VARIANCE;
     return is_valid;

@@ -18,28 +18,28 @@ uint64_t sparse_bytes(struct sparse_shape shape, int64_t count) {
 
 /* ---- decoding and sums ---- */
 
-struct add_work {
+struct add_call {
     struct sparse_layout layout;
     struct sparse_add_args args;
     const uint8_t *bytes;
     bool is_decode; /* store in sums, which are cleared before, instead of adding */
 };
 
-static void add_block(const struct add_work *work, int64_t first, int length) {
-    const struct sparse_add_args *args = &work->args;
-    const uint8_t *bytes = work->bytes + first / SPARSE_BLOCK * work->layout.bytes;
+static void add_block(const struct add_call *call, int64_t first, int length) {
+    const struct sparse_add_args *args = &call->args;
+    const uint8_t *bytes = call->bytes + first / SPARSE_BLOCK * call->layout.bytes;
     struct sparse_elements elements;
     float magnitudes[SPARSE_LEVELS_MAX];
     float *sums = args->sums + first;
-    const int sign = 1 << (work->layout.value_bits - 1);
+    const int sign = 1 << (call->layout.value_bits - 1);
     float values[SPARSE_CODES_MAX];
-    (void)sparse_unpack(&work->layout, bytes, length, &elements);
-    sparse_magnitudes(&work->layout, bytes, magnitudes);
+    (void)sparse_unpack(&call->layout, bytes, length, &elements);
+    sparse_magnitudes(&call->layout, bytes, magnitudes);
     for (int m = 0; m < sign; m++) {
         values[m] = args->factor * magnitudes[m];
         values[sign + m] = args->factor * -magnitudes[m];
     }
-    if (work->is_decode) {
+    if (call->is_decode) {
         memset(sums, 0, (size_t)length * sizeof *sums);
     }
     for (int i = 0; i < elements.count; i++) {
@@ -52,37 +52,37 @@ static void add_block(const struct add_work *work, int64_t first, int length) {
 
 static void add_item(void *context, int64_t item, int thread) {
     (void)thread;
-    const struct add_work *work = context;
+    const struct add_call *call = context;
     int64_t begin = item * ITEM_ELEMENTS;
-    int64_t end = begin + item_length(work->args.count, ITEM_ELEMENTS, item);
+    int64_t end = begin + item_length(call->args.count, ITEM_ELEMENTS, item);
     for (int64_t first = begin; first < end; first += SPARSE_BLOCK) {
-        add_block(work, first, (int)(end - first < SPARSE_BLOCK ? end - first : SPARSE_BLOCK));
+        add_block(call, first, (int)(end - first < SPARSE_BLOCK ? end - first : SPARSE_BLOCK));
     }
 }
 
-static void run_add(const struct compute *compute, struct add_work *work) {
-    ASSERT(work->args.count >= 0 && work->args.count <= COUNT_MAX);
-    work->layout = sparse_layout_of(work->args.shape);
-    pool_run(compute->pool, add_item, work, items_count(work->args.count, ITEM_ELEMENTS));
+static void run_add(const struct compute *compute, struct add_call *call) {
+    ASSERT(call->args.count >= 0 && call->args.count <= COUNT_MAX);
+    call->layout = sparse_layout_of(call->args.shape);
+    pool_run(compute->pool, add_item, call, items_count(call->args.count, ITEM_ELEMENTS));
 }
 
 void sparse_decode(const struct compute *compute, struct sparse_shape shape, int64_t count,
                    const uint8_t *bytes, float *values) {
-    struct add_work work = {
+    struct add_call call = {
         .args = {.shape = shape, .count = count, .factor = 1, .sums = values},
         .bytes = bytes,
         .is_decode = true,
     };
-    run_add(compute, &work);
+    run_add(compute, &call);
 }
 
 void sparse_add(const struct compute *compute, const struct sparse_add_args *args,
                 const uint8_t *bytes) {
-    struct add_work work = {.args = *args, .bytes = bytes};
-    run_add(compute, &work);
+    struct add_call call = {.args = *args, .bytes = bytes};
+    run_add(compute, &call);
 }
 
-struct mean_work {
+struct mean_call {
     int64_t count;
     const float *weights;
     float *sums;
@@ -90,19 +90,19 @@ struct mean_work {
 
 static void mean_item(void *context, int64_t item, int thread) {
     (void)thread;
-    const struct mean_work *work = context;
+    const struct mean_call *call = context;
     int64_t begin = item * ITEM_ELEMENTS;
-    int64_t end = begin + item_length(work->count, ITEM_ELEMENTS, item);
+    int64_t end = begin + item_length(call->count, ITEM_ELEMENTS, item);
     for (int64_t i = begin; i < end; i++) {
-        float quotient = work->sums[i] / work->weights[i];
-        work->sums[i] = work->weights[i] == 0 ? 0 : quotient;
+        float quotient = call->sums[i] / call->weights[i];
+        call->sums[i] = call->weights[i] == 0 ? 0 : quotient;
     }
 }
 
 void sparse_mean(const struct compute *compute, int64_t count, const float *weights, float *sums) {
     ASSERT(count >= 0 && count <= COUNT_MAX);
-    struct mean_work work = {.count = count, .weights = weights, .sums = sums};
-    pool_run(compute->pool, mean_item, &work, items_count(count, ITEM_ELEMENTS));
+    struct mean_call call = {.count = count, .weights = weights, .sums = sums};
+    pool_run(compute->pool, mean_item, &call, items_count(count, ITEM_ELEMENTS));
 }
 
 /* ---- energy ---- */

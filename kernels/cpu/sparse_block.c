@@ -4,7 +4,7 @@
 
 enum { LEVEL_BYTES = 2, WORD_BITS = 64 };
 
-static int bytes_of(int bits) {
+static int bytes_for_bits(int bits) {
     return (bits + 7) / 8;
 }
 
@@ -13,8 +13,8 @@ bool sparse_shape_is_valid(struct sparse_shape shape) {
     return has_keep && (shape.value_bits == 1 || shape.value_bits == 2 || shape.value_bits == 4);
 }
 
-/* The quotients are longest with k elements: each has a 1 bit, and together they have at most one
- * 0 bit for every 2^b of the other elements of the block. */
+/* The quotients are longest if a block sends k elements: each has a 1 bit, and together they have
+ * at most one 0 bit for every 2^b of the other elements. */
 struct sparse_layout sparse_layout_of(struct sparse_shape shape) {
     ASSERT(sparse_shape_is_valid(shape));
     struct sparse_layout layout = {.keep = shape.keep, .value_bits = shape.value_bits};
@@ -23,13 +23,14 @@ struct sparse_layout sparse_layout_of(struct sparse_shape shape) {
     }
     int zeros = (SPARSE_BLOCK - shape.keep) >> layout.remainder_bits;
     layout.values_at = shape.value_bits == 1 ? LEVEL_BYTES : 2 * LEVEL_BYTES;
-    layout.remainders_at = layout.values_at + bytes_of(shape.keep * shape.value_bits);
-    layout.quotients_at = layout.remainders_at + bytes_of(shape.keep * layout.remainder_bits);
-    layout.bytes = layout.quotients_at + bytes_of(shape.keep + zeros);
+    layout.remainders_at = layout.values_at + bytes_for_bits(shape.keep * shape.value_bits);
+    layout.quotients_at = layout.remainders_at + bytes_for_bits(shape.keep * layout.remainder_bits);
+    layout.bytes = layout.quotients_at + bytes_for_bits(shape.keep + zeros);
     return layout;
 }
 
-/* A remainder may end in the byte after its first one; behind the last one is the next field. */
+/* A remainder may end in the byte after the one that it begins in. The last remainder is followed
+ * by the next field, so that this byte exists. */
 static int load_remainder(const struct sparse_layout *layout, const uint8_t *bytes, int index) {
     int at = index * layout->remainder_bits;
     uint16_t word;

@@ -10,7 +10,7 @@ enum { SPARSE_CODES_MAX = 16, SPARSE_LEVELS_MAX = SPARSE_CODES_MAX / 2 };
 
 struct sparse_layout {
     int keep, value_bits, remainder_bits;
-    int values_at, remainders_at, quotients_at; /* offsets of the fields */
+    int values_at, remainders_at, quotients_at; /* offsets of the fields in bytes */
     int bytes;                                  /* of the block */
 };
 
@@ -23,8 +23,8 @@ struct sparse_elements {
     uint8_t codes[SPARSE_KEEP_MAX];
 };
 
-/* sparse_unpack: read the elements of a block of `length` values. Returns false, with the elements
- * before it, at one that is too many or lies behind the end of the block. */
+/* sparse_unpack: read the elements of a block of `length` values. Returns false at an element that
+ * is one too many or after the end of the block; *elements then has those before it. */
 bool sparse_unpack(const struct sparse_layout *layout, const uint8_t *bytes, int length,
                    struct sparse_elements *elements);
 

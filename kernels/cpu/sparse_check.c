@@ -10,7 +10,7 @@ enum { SUBJECT_BYTES = 64, NORMAL_BF16 = 0x0080, INFINITY_BF16 = 0x7f80 };
 /* ---- unused bits ---- */
 
 /* Whether all bits of a field from `first` on are 0. */
-static bool is_clear(const uint8_t *field, const uint8_t *end, int first) {
+static bool are_bits_zero(const uint8_t *field, const uint8_t *end, int first) {
     const uint8_t *byte = field + first / 8;
     if (byte < end && *byte >> first % 8 != 0) {
         return false;
@@ -25,28 +25,29 @@ static bool is_clear(const uint8_t *field, const uint8_t *end, int first) {
 
 /* ---- levels ---- */
 
-/* Compared as bits, which rejects NaN and negative numbers without special cases. */
-static bool is_level(uint16_t bits) {
+/* Whether a level is a positive normal number. The comparison of bits rejects NaN and negative
+ * numbers without special cases. */
+static bool is_positive_normal(uint16_t bits) {
     return bits >= NORMAL_BF16 && bits < INFINITY_BF16;
 }
 
-/* The lowest and the highest magnitude code of the elements. */
+/* The smallest and the largest magnitude code of the elements of a block. */
 struct code_range {
-    int least, largest;
+    int smallest, largest;
 };
 
 static struct code_range find_code_range(const struct sparse_elements *elements, int last) {
-    struct code_range range = {.least = last, .largest = 0};
+    struct code_range range = {.smallest = last, .largest = 0};
     for (int i = 0; i < elements->count; i++) {
         int code = elements->codes[i] & last;
-        range.least = code < range.least ? code : range.least;
+        range.smallest = code < range.smallest ? code : range.smallest;
         range.largest = code > range.largest ? code : range.largest;
     }
     return range;
 }
 
 /* Returns why the levels do not follow from the elements, or NULL. */
-static const char *find_wrong_level(const struct sparse_layout *layout,
+static const char *find_level_error(const struct sparse_layout *layout,
                                     const struct sparse_elements *elements,
                                     struct sparse_levels levels) {
     const int last = (1 << (layout->value_bits - 1)) - 1;
@@ -54,21 +55,21 @@ static const char *find_wrong_level(const struct sparse_layout *layout,
     if (elements->count == 0) {
         return levels.low == 0 && levels.high == 0 ? NULL : "it has a level but no element";
     }
-    if (!is_level(levels.high)) {
+    if (!is_positive_normal(levels.high)) {
         return "its higher level is not a positive normal number";
     }
     if (last == 0) {
         return NULL;
     }
     if (levels.low == 0) {
-        return range.least == last ? NULL
-                                   : "its lower level is 0, but an element is below the "
-                                     "higher one";
+        return range.smallest == last ? NULL
+                                      : "its lower level is 0, but an element is below the "
+                                        "higher one";
     }
-    if (!is_level(levels.low) || levels.low >= levels.high) {
+    if (!is_positive_normal(levels.low) || levels.low >= levels.high) {
         return "its lower level is neither 0 nor a normal number below the higher one";
     }
-    return range.least == 0 && range.largest == last ? NULL : "one of its levels has no element";
+    return range.smallest == 0 && range.largest == last ? NULL : "one of its levels has no element";
 }
 
 /* ---- blocks ---- */
@@ -81,13 +82,13 @@ static const char *find_error(const struct sparse_layout *layout, int length,
         return elements.count == layout->keep ? "it has more elements than the shape allows"
                                               : "an element lies behind its end";
     }
-    if (!is_clear(bytes + layout->values_at, bytes + layout->remainders_at,
-                  elements.count * layout->value_bits) ||
-        !is_clear(bytes + layout->remainders_at, bytes + layout->quotients_at,
-                  elements.count * layout->remainder_bits)) {
+    if (!are_bits_zero(bytes + layout->values_at, bytes + layout->remainders_at,
+                       elements.count * layout->value_bits) ||
+        !are_bits_zero(bytes + layout->remainders_at, bytes + layout->quotients_at,
+                       elements.count * layout->remainder_bits)) {
         return "bits that belong to no element are not 0";
     }
-    return find_wrong_level(layout, &elements, sparse_load_levels(layout, bytes));
+    return find_level_error(layout, &elements, sparse_load_levels(layout, bytes));
 }
 
 static enum status set_fault(const char *subject, const char *reason, struct fault *fault) {

@@ -27,18 +27,18 @@ struct block {
     int keep;
 };
 
-/* The selected elements have a magnitude above `least`, or equal to it and are among the first
- * `equal_count` of these. */
-struct cut {
-    uint32_t least;
+/* Selects the elements to send: those with a greater magnitude, and the first `equal_count` of
+ * those with this magnitude. */
+struct magnitude_threshold {
+    uint32_t magnitude;
     int equal_count;
 };
 
-/* Magnitudes between which a cut is sought by bisection. */
-struct range {
-    uint32_t least;         /* at least `keep` elements have this magnitude, or all that are sent */
-    uint32_t above;         /* fewer than `keep` elements have this magnitude */
-    int count, above_count; /* number of elements of at least these magnitudes */
+/* The bisection for the threshold, which lies between two magnitudes. */
+struct threshold_range {
+    uint32_t low;              /* at least `keep` elements, or all that are sent, reach it */
+    uint32_t high;             /* fewer than `keep` elements reach it */
+    int low_count, high_count; /* numbers of elements that reach `low` and `high` */
 };
 
 struct selection {
@@ -53,9 +53,9 @@ struct candidates {
     uint32_t magnitudes[CANDIDATES_MAX];
 };
 
-/* A block that is shorter than the others, which only the last one of a vector is. */
-static int mark_part(const struct block *block, uint32_t threshold,
-                     uint64_t masks[SPARSE_MASK_COUNT]) {
+/* Masks a block of fewer than SPARSE_BLOCK elements, which only the last one of a vector may be. */
+static int mask_short_block(const struct block *block, uint32_t threshold,
+                            uint64_t masks[SPARSE_MASK_COUNT]) {
     int marked = 0;
     memset(masks, 0, SPARSE_MASK_COUNT * sizeof *masks);
     for (int i = 0; i < block->length; i++) {
@@ -67,15 +67,17 @@ static int mark_part(const struct block *block, uint32_t threshold,
     return marked;
 }
 
-static int mark(const struct block *block, uint32_t threshold, uint64_t masks[SPARSE_MASK_COUNT]) {
-    return block->length == SPARSE_BLOCK ? block->kernels->mark(block->values, threshold, masks)
-                                         : mark_part(block, threshold, masks);
+static int mask_block(const struct block *block, uint32_t threshold,
+                      uint64_t masks[SPARSE_MASK_COUNT]) {
+    return block->length == SPARSE_BLOCK
+               ? block->kernels->mask_at_least(block->values, threshold, masks)
+               : mask_short_block(block, threshold, masks);
 }
 
-static struct sparse_bounds bound(const struct block *block) {
+static struct sparse_bounds bound_block(const struct block *block) {
     if (block->length == SPARSE_BLOCK) {
         int columns = block->keep < SPARSE_COLUMNS ? SPARSE_COLUMNS : block->keep;
-        return block->kernels->bound(block->values, columns);
+        return block->kernels->bound_magnitudes(block->values, columns);
     }
     struct sparse_bounds bounds = {0};
     for (int i = 0; i < block->length; i++) {
@@ -85,22 +87,24 @@ static struct sparse_bounds bound(const struct block *block) {
     return bounds;
 }
 
-static void select_element(struct selection *selection, const struct cut *cut, int *equal_count,
-                           int index, uint32_t magnitude) {
-    bool is_equal = magnitude == cut->least;
-    if (magnitude > cut->least || (is_equal && *equal_count < cut->equal_count)) {
+static void select_element(struct selection *selection, const struct magnitude_threshold *threshold,
+                           int *equal_count, int index, uint32_t magnitude) {
+    bool is_equal = magnitude == threshold->magnitude;
+    if (magnitude > threshold->magnitude || (is_equal && *equal_count < threshold->equal_count)) {
         *equal_count += is_equal;
         selection->indices[selection->count] = (uint16_t)index;
         selection->magnitudes[selection->count++] = magnitude;
     }
 }
 
-/* Selects from all elements, when too many are equal for a list of candidates. */
-static void select_from_block(const struct block *block, const struct cut *cut,
+/* Selects from all elements of the block. Used if too many elements have equal magnitudes for a
+ * list of candidates. */
+static void select_from_block(const struct block *block,
+                              const struct magnitude_threshold *threshold,
                               struct selection *selection) {
     int equal_count = 0;
     for (int i = 0; i < block->length; i++) {
-        select_element(selection, cut, &equal_count, i, sparse_magnitude(block->values[i]));
+        select_element(selection, threshold, &equal_count, i, sparse_magnitude(block->values[i]));
     }
 }
 
@@ -117,76 +121,81 @@ static void list_candidates(const struct block *block, const uint64_t masks[SPAR
     candidates->count = count;
 }
 
-static bool is_wide(const struct range *range) {
-    return range->above - range->least > 1;
+static bool can_be_halved(const struct threshold_range *range) {
+    return range->high - range->low > 1;
 }
 
-static uint32_t middle_of(const struct range *range) {
-    return range->least + (range->above - range->least) / 2;
+static uint32_t middle_of_range(const struct threshold_range *range) {
+    return range->low + (range->high - range->low) / 2;
 }
 
-/* Moves one end of the range to `middle`, which `count` elements reach. */
-static void narrow(struct range *range, int keep, uint32_t middle, int count) {
+/* Replaces one end of the range by `middle`; `count` elements have at least this magnitude. */
+static void narrow_range(struct threshold_range *range, int keep, uint32_t middle, int count) {
     if (count >= keep) {
-        range->least = middle;
-        range->count = count;
+        range->low = middle;
+        range->low_count = count;
     } else {
-        range->above = middle;
-        range->above_count = count;
+        range->high = middle;
+        range->high_count = count;
     }
 }
 
-/* The cut at the lower end of a range. With at most `keep` elements, all are selected. */
-static struct cut cut_at(const struct range *range, int keep) {
-    return (struct cut){.least = range->least,
-                        .equal_count = range->count <= keep ? keep : keep - range->above_count};
+/* Returns the threshold at the low end of a range. If at most `keep` elements have this magnitude,
+ * all of them are selected. */
+static struct magnitude_threshold threshold_at_low_end(const struct threshold_range *range,
+                                                       int keep) {
+    return (struct magnitude_threshold){
+        .magnitude = range->low,
+        .equal_count = range->low_count <= keep ? keep : keep - range->high_count};
 }
 
-static void select_from_candidates(const struct candidates *candidates, const struct cut *cut,
+static void select_from_candidates(const struct candidates *candidates,
+                                   const struct magnitude_threshold *threshold,
                                    struct selection *selection) {
     int equal_count = 0;
     for (int i = 0; i < candidates->count; i++) {
-        select_element(selection, cut, &equal_count, candidates->indices[i],
+        select_element(selection, threshold, &equal_count, candidates->indices[i],
                        candidates->magnitudes[i]);
     }
 }
 
 /* Selects the elements to send; returns false if a value is not finite. */
 static bool select_elements(const struct block *block, struct selection *selection) {
-    const struct sparse_bounds bounds = bound(block);
+    const struct sparse_bounds bounds = bound_block(block);
     uint64_t masks[SPARSE_MASK_COUNT];
     struct candidates candidates;
-    struct range range = {.least = bounds.least};
+    struct threshold_range range = {.low = bounds.lower_bound};
     selection->count = 0;
     if (bounds.largest >= SPARSE_INFINITY_BITS) {
         return false;
     }
-    if (range.least < SPARSE_NORMAL_BITS) {
-        range.least = SPARSE_NORMAL_BITS;
+    if (range.low < SPARSE_NORMAL_BITS) {
+        range.low = SPARSE_NORMAL_BITS;
     }
-    range.above = bounds.largest < range.least ? range.least : bounds.largest + 1;
-    range.count = mark(block, range.least, masks);
-    bool is_long = range.count > CANDIDATES_MAX;
-    while (range.count > CANDIDATES_MAX && is_wide(&range)) {
-        uint32_t middle = middle_of(&range);
-        narrow(&range, block->keep, middle, mark(block, middle, masks));
+    range.high = bounds.largest < range.low ? range.low : bounds.largest + 1;
+    range.low_count = mask_block(block, range.low, masks);
+    bool is_long = range.low_count > CANDIDATES_MAX;
+    while (range.low_count > CANDIDATES_MAX && can_be_halved(&range)) {
+        uint32_t middle = middle_of_range(&range);
+        narrow_range(&range, block->keep, middle, mask_block(block, middle, masks));
     }
-    if (range.count > CANDIDATES_MAX) {
-        const struct cut cut = cut_at(&range, block->keep);
-        select_from_block(block, &cut, selection);
+    if (range.low_count > CANDIDATES_MAX) {
+        const struct magnitude_threshold threshold = threshold_at_low_end(&range, block->keep);
+        select_from_block(block, &threshold, selection);
         return true;
     }
     if (is_long) {
-        mark(block, range.least, masks);
+        mask_block(block, range.low, masks);
     }
     list_candidates(block, masks, &candidates);
-    while (range.count > block->keep && is_wide(&range)) {
-        uint32_t middle = middle_of(&range);
-        narrow(&range, block->keep, middle,
-               block->kernels->count(candidates.magnitudes, candidates.count, middle));
+    while (range.low_count > block->keep && can_be_halved(&range)) {
+        uint32_t middle = middle_of_range(&range);
+        narrow_range(
+            &range, block->keep, middle,
+            block->kernels->count_at_least(candidates.magnitudes, candidates.count, middle));
     }
-    const struct cut cut = cut_at(&range, block->keep);
-    select_from_candidates(&candidates, &cut, selection);
+    const struct magnitude_threshold threshold = threshold_at_low_end(&range, block->keep);
+    select_from_candidates(&candidates, &threshold, selection);
     return true;
 }
 
@@ -212,7 +221,7 @@ struct means {
     int low_count;
 };
 
-static struct means means_at(const struct selection *selection, double boundary) {
+static struct means means_around(const struct selection *selection, double boundary) {
     struct means means = {0};
     for (int i = 0; i < selection->count; i++) {
         double size = (double)magnitude_of(selection, i);
@@ -228,10 +237,10 @@ static struct means means_at(const struct selection *selection, double boundary)
 
 static struct sparse_levels find_two_levels(const struct selection *selection, uint8_t *codes) {
     double boundary = mean_magnitude(selection);
-    struct means means = means_at(selection, boundary);
+    struct means means = means_around(selection, boundary);
     for (int step = 0; step < LLOYD_STEPS && means.low_count > 0; step++) {
         boundary = (means.low + means.high) / 2;
-        means = means_at(selection, boundary);
+        means = means_around(selection, boundary);
     }
     struct sparse_levels levels = {.low = bf16_from_f32((float)means.low),
                                    .high = bf16_from_f32((float)means.high)};
@@ -263,8 +272,8 @@ static struct sparse_levels find_eight_levels(const struct selection *selection,
     double range = (double)bf16_to_f32(levels.high) - low;
     for (int i = 0; i < selection->count; i++) {
         uint32_t size = selection->magnitudes[i];
-        double place = ((double)magnitude_of(selection, i) - low) * LAST / range + 0.5;
-        int nearest = place < 0 ? 0 : place > LAST ? LAST : (int)place;
+        double quotient_bit = ((double)magnitude_of(selection, i) - low) * LAST / range + 0.5;
+        int nearest = quotient_bit < 0 ? 0 : quotient_bit > LAST ? LAST : (int)quotient_bit;
         codes[i] = (uint8_t)(levels.low == 0 || size == most ? LAST : size == least ? 0 : nearest);
     }
     return levels;
@@ -284,12 +293,13 @@ static struct sparse_levels find_levels(const struct selection *selection, int v
 
 /* ---- packing ---- */
 
-static void pack(const struct sparse_layout *layout, const struct selection *selection,
-                 const float *values, const uint8_t *codes, uint8_t *bytes) {
+static void pack_block(const struct sparse_layout *layout, const struct selection *selection,
+                       const float *values, const uint8_t *codes, uint8_t *bytes) {
     uint8_t *remainders = bytes + layout->remainders_at;
     uint8_t *quotients = bytes + layout->quotients_at;
-    int next = 0;  /* the lowest index that the next element may have */
-    int place = 0; /* of the next 1 bit of the quotients, without the zeros before it */
+    int next = 0; /* the lowest index that the next element may have */
+    /* index of the bit for the next quotient's 1, without the 0 bits before it */
+    int quotient_bit = 0;
     for (int i = 0; i < selection->count; i++) {
         int index = selection->indices[i];
         int gap = index - next;
@@ -298,9 +308,10 @@ static void pack(const struct sparse_layout *layout, const struct selection *sel
         memcpy(&word, remainders + at / 8, sizeof word);
         word = (uint16_t)(word | (gap & ((1 << layout->remainder_bits) - 1)) << at % 8);
         memcpy(remainders + at / 8, &word, sizeof word);
-        place += gap >> layout->remainder_bits;
-        quotients[place / 8] = (uint8_t)(quotients[place / 8] | 1 << place % 8);
-        place++;
+        quotient_bit += gap >> layout->remainder_bits;
+        quotients[quotient_bit / 8] =
+            (uint8_t)(quotients[quotient_bit / 8] | 1 << quotient_bit % 8);
+        quotient_bit++;
         next = index + 1;
         int code_at = i * layout->value_bits;
         int code = codes[i] | (values[index] < 0) << (layout->value_bits - 1);
@@ -322,13 +333,13 @@ static bool encode_block(const struct block *block, const struct sparse_layout *
     }
     const struct sparse_levels levels = find_levels(&selection, layout->value_bits, codes);
     sparse_store_levels(layout, levels, bytes);
-    pack(layout, &selection, block->values, codes, bytes);
+    pack_block(layout, &selection, block->values, codes, bytes);
     return levels.high < SPARSE_INFINITY_BITS >> 16;
 }
 
 /* ---- driver ---- */
 
-struct encode_work {
+struct encode_call {
     struct sparse_kernels kernels;
     struct sparse_layout layout;
     int64_t count;
@@ -339,19 +350,19 @@ struct encode_work {
 
 static void encode_item(void *context, int64_t item, int thread) {
     (void)thread;
-    struct encode_work *work = context;
+    struct encode_call *call = context;
     int64_t begin = item * ITEM_ELEMENTS;
-    int64_t end = begin + item_length(work->count, ITEM_ELEMENTS, item);
+    int64_t end = begin + item_length(call->count, ITEM_ELEMENTS, item);
     for (int64_t first = begin; first < end; first += SPARSE_BLOCK) {
         const struct block block = {
-            .kernels = &work->kernels,
-            .values = work->values + first,
+            .kernels = &call->kernels,
+            .values = call->values + first,
             .length = (int)(end - first < SPARSE_BLOCK ? end - first : SPARSE_BLOCK),
-            .keep = work->layout.keep,
+            .keep = call->layout.keep,
         };
-        uint8_t *bytes = work->bytes + first / SPARSE_BLOCK * work->layout.bytes;
-        if (!encode_block(&block, &work->layout, bytes)) {
-            atomic_store_explicit(&work->has_failed, true, memory_order_relaxed);
+        uint8_t *bytes = call->bytes + first / SPARSE_BLOCK * call->layout.bytes;
+        if (!encode_block(&block, &call->layout, bytes)) {
+            atomic_store_explicit(&call->has_failed, true, memory_order_relaxed);
         }
     }
 }
@@ -359,9 +370,9 @@ static void encode_item(void *context, int64_t item, int thread) {
 bool sparse_encode(const struct compute *compute, struct sparse_shape shape, int64_t count,
                    const float *values, uint8_t *bytes) {
     ASSERT(count >= 0 && count <= COUNT_MAX);
-    struct encode_work work = {
+    struct encode_call call = {
         .layout = sparse_layout_of(shape), .count = count, .values = values, .bytes = bytes};
-    sparse_kernels_init(&work.kernels, compute->table->level);
-    pool_run(compute->pool, encode_item, &work, items_count(count, ITEM_ELEMENTS));
-    return !atomic_load_explicit(&work.has_failed, memory_order_relaxed);
+    sparse_kernels_init(&call.kernels, compute->table->level);
+    pool_run(compute->pool, encode_item, &call, items_count(count, ITEM_ELEMENTS));
+    return !atomic_load_explicit(&call.has_failed, memory_order_relaxed);
 }

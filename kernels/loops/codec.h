@@ -61,8 +61,8 @@ static inline int codec_scale_bytes(enum codec codec) {
     return codec == CODEC_INT8 ? CODEC_INT8_SCALE_BYTES : CODEC_INT4_SCALE_BYTES;
 }
 
-/* codec_part_skip: what remains of a part after its first `elements` elements, encoded in `bytes`
- * bytes. */
+/* codec_part_skip: returns the rest of a part after its first `elements` elements, encoded in
+ * `bytes` bytes. */
 static inline struct codec_part codec_part_skip(const struct codec_part *part, int64_t elements,
                                                 int64_t bytes) {
     return (struct codec_part){
@@ -77,10 +77,10 @@ static inline struct codec_part codec_part_skip(const struct codec_part *part, i
 /* codec_compute_scale: compute the scale of a block from the bits of its largest absolute value.
  * Compared as integers, the bits of infinities and NaN are larger than those of all finite numbers,
  * so the maximum keeps them. Return false if the largest decoded value would not be finite. */
-static inline bool codec_compute_scale(enum codec codec, uint32_t peak_bits, float *scale) {
-    float peak;
-    memcpy(&peak, &peak_bits, sizeof peak);
-    float exact = peak / codec_code_max(codec);
+static inline bool codec_compute_scale(enum codec codec, uint32_t absmax_bits, float *scale) {
+    float absmax;
+    memcpy(&absmax, &absmax_bits, sizeof absmax);
+    float exact = absmax / codec_code_max(codec);
     if (codec == CODEC_INT4) {
         exact = bf16_to_f32(bf16_from_f32(exact));
     }

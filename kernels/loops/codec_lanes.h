@@ -1,7 +1,8 @@
 /* codec_lanes: encoders and decoders over vectors; included once for each instruction set, after
  * its lanes header and definitions of:
- *   peak_zero, peak_update               the largest absolute value so far of each lane, as bits
- *   peak_reduce                          the largest of these over all lanes
+ *   absmax_zero, absmax_update               the largest absolute value so far of each lane, as
+ *   bits
+ *   absmax_reduce                          the largest of these over all lanes
  *   codes_from_lanes, codes_to_lanes     convert to integers, ties to even; and back, without -0
  *   codes_store_int8, codes_load_int8    store and load LANES bytes
  *   codes_store_int4, codes_load_int4    store and load LANES / 2 bytes, even elements in low bits
@@ -26,19 +27,19 @@ ALWAYS_INLINE lanes lanes_with_feedback(const struct codec_part *part, int64_t i
 
 ALWAYS_INLINE bool encode_elements(enum codec codec, enum dtype dtype,
                                    const struct codec_part *part) {
-    codec_peak peak = peak_zero();
+    codec_absmax absmax = absmax_zero();
     int64_t whole = part->count / LANES * LANES;
     for (int64_t i = 0; i < whole; i += LANES) {
         lanes adjusted = lanes_with_feedback(part, i);
         lanes decoded = lanes_round_to_dtype(dtype, adjusted);
-        peak = peak_update(peak, decoded);
+        absmax = absmax_update(absmax, decoded);
         lanes_store(dtype, part->bytes, i, LANES, adjusted);
         if (part->residual != NULL) {
             lanes_store(DTYPE_F32, part->residual, i, LANES, adjusted - decoded);
         }
     }
     struct codec_part rest = codec_part_skip(part, whole, whole * dtype_bytes(dtype));
-    return peak_reduce(peak) < CODEC_INFINITY_BITS && CODEC_PORTABLE[codec].encode(&rest);
+    return absmax_reduce(absmax) < CODEC_INFINITY_BITS && CODEC_PORTABLE[codec].encode(&rest);
 }
 
 static bool fp32_encode(const struct codec_part *part) {
@@ -94,12 +95,12 @@ ALWAYS_INLINE int64_t block_bytes(enum codec codec) {
 /* The source is read twice instead of kept in registers, because a block stays in the first-level
  * cache. */
 ALWAYS_INLINE bool encode_block(enum codec codec, const struct codec_part *block) {
-    codec_peak peak = peak_zero();
+    codec_absmax absmax = absmax_zero();
     for (int64_t i = 0; i < block_length(codec); i += LANES) {
-        peak = peak_update(peak, lanes_with_feedback(block, i));
+        absmax = absmax_update(absmax, lanes_with_feedback(block, i));
     }
     float scale;
-    if (!codec_compute_scale(codec, peak_reduce(peak), &scale)) {
+    if (!codec_compute_scale(codec, absmax_reduce(absmax), &scale)) {
         return false;
     }
     float inverse = codec_inverse_scale(scale);

@@ -6,11 +6,11 @@
 
 enum { COLUMN_BLOCK = 64 }; /* columns that are summed at a time */
 
-static void add_elements(const struct elementwise_job *job, int64_t first, int64_t count) {
+static void add_elements(const struct elementwise_buffers *buffers, int64_t first, int64_t count) {
     for (int64_t i = first; i < first + count; i++) {
-        float a = element_load(job->in[0], job->dtype, i);
-        float b = element_load(job->in[1], job->dtype, i);
-        element_store(job->out[0], job->dtype, i, a + b);
+        float a = element_load(buffers->in[0], buffers->dtype, i);
+        float b = element_load(buffers->in[1], buffers->dtype, i);
+        element_store(buffers->out[0], buffers->dtype, i, a + b);
     }
 }
 
@@ -27,46 +27,48 @@ static struct logistic compute_logistic(float x) {
     return x < 0 ? (struct logistic){smaller, larger} : (struct logistic){larger, smaller};
 }
 
-static void swiglu_forward_elements(const struct elementwise_job *job, int64_t first,
+static void swiglu_forward_elements(const struct elementwise_buffers *buffers, int64_t first,
                                     int64_t count) {
     for (int64_t i = first; i < first + count; i++) {
-        float gate = element_load(job->in[0], job->dtype, i);
-        float up = element_load(job->in[1], job->dtype, i);
-        element_store(job->out[0], job->dtype, i, gate * compute_logistic(gate).value * up);
+        float gate = element_load(buffers->in[0], buffers->dtype, i);
+        float up = element_load(buffers->in[1], buffers->dtype, i);
+        element_store(buffers->out[0], buffers->dtype, i, gate * compute_logistic(gate).value * up);
     }
 }
 
-static void swiglu_backward_elements(const struct elementwise_job *job, int64_t first,
+static void swiglu_backward_elements(const struct elementwise_buffers *buffers, int64_t first,
                                      int64_t count) {
     for (int64_t i = first; i < first + count; i++) {
-        float dout = element_load(job->in[0], job->dtype, i);
-        float gate = element_load(job->in[1], job->dtype, i);
-        float up = element_load(job->in[2], job->dtype, i);
+        float dout = element_load(buffers->in[0], buffers->dtype, i);
+        float gate = element_load(buffers->in[1], buffers->dtype, i);
+        float up = element_load(buffers->in[2], buffers->dtype, i);
         struct logistic s = compute_logistic(gate);
         float silu = gate * s.value;
         float slope = s.value + silu * s.complement;
-        element_store(job->out[0], job->dtype, i, dout * up * slope);
-        element_store(job->out[1], job->dtype, i, dout * silu);
+        element_store(buffers->out[0], buffers->dtype, i, dout * up * slope);
+        element_store(buffers->out[1], buffers->dtype, i, dout * silu);
     }
 }
 
-static void gelu_forward_elements(const struct elementwise_job *job, int64_t first, int64_t count) {
+static void gelu_forward_elements(const struct elementwise_buffers *buffers, int64_t first,
+                                  int64_t count) {
     for (int64_t i = first; i < first + count; i++) {
-        float x = element_load(job->in[0], job->dtype, i);
+        float x = element_load(buffers->in[0], buffers->dtype, i);
         struct logistic s = compute_logistic(x * (GELU_A + GELU_B * (x * x)));
-        element_store(job->out[0], job->dtype, i, x * s.value);
+        element_store(buffers->out[0], buffers->dtype, i, x * s.value);
     }
 }
 
-static void gelu_backward_elements(const struct elementwise_job *job, int64_t first,
+static void gelu_backward_elements(const struct elementwise_buffers *buffers, int64_t first,
                                    int64_t count) {
     for (int64_t i = first; i < first + count; i++) {
-        float dout = element_load(job->in[0], job->dtype, i);
-        float x = element_load(job->in[1], job->dtype, i);
+        float dout = element_load(buffers->in[0], buffers->dtype, i);
+        float x = element_load(buffers->in[1], buffers->dtype, i);
         float square = x * x;
         struct logistic s = compute_logistic(x * (GELU_A + GELU_B * square));
         float rise = x * (GELU_A + 3.0f * GELU_B * square);
-        element_store(job->out[0], job->dtype, i, dout * (s.value + s.value * s.complement * rise));
+        element_store(buffers->out[0], buffers->dtype, i,
+                      dout * (s.value + s.value * s.complement * rise));
     }
 }
 
@@ -141,16 +143,16 @@ static void rotate_head(const struct rope_args *args, const float *cosines, cons
     }
 }
 
-static void rope_tokens(const struct rope_job *job, int64_t first, int64_t count) {
-    const struct rope_args *args = job->args;
+static void rope_tokens(const struct rope_buffers *buffers, int64_t first, int64_t count) {
+    const struct rope_args *args = buffers->args;
     for (int64_t token = first; token < first + count; token++) {
-        const float *cosines = job->table + job->positions[token] * args->rotary_dim;
+        const float *cosines = buffers->table + buffers->positions[token] * args->rotary_dim;
         for (int64_t head = 0; head < args->heads; head++) {
             int64_t inside = head * args->head_dim;
-            rotate_head(
-                args, cosines,
-                element_address(job->in, args->dtype, token * args->in_stride + inside),
-                element_address_mutable(job->out, args->dtype, token * args->out_stride + inside));
+            rotate_head(args, cosines,
+                        element_address(buffers->in, args->dtype, token * args->in_stride + inside),
+                        element_address_mutable(buffers->out, args->dtype,
+                                                token * args->out_stride + inside));
         }
     }
 }

@@ -7,7 +7,7 @@
 #include "kernels/elementwise.h"
 
 /* The buffers of a kernel, in the order of its public function's parameters. */
-struct elementwise_job {
+struct elementwise_buffers {
     enum dtype dtype;  /* type of all operands */
     const void *in[3]; /* inputs; NULL where the function has fewer */
     void *out[2];      /* outputs; NULL where the function has fewer */
@@ -18,7 +18,7 @@ struct elementwise_job {
 static const float GELU_A = 0x1.988454p+0f;
 static const float GELU_B = 0x1.2444f2p-4f;
 
-struct rope_job {
+struct rope_buffers {
     const struct rope_args *args;
     const float *table;       /* cosines and sines of each position */
     const int32_t *positions; /* position of each token in its document */
@@ -28,11 +28,12 @@ struct rope_job {
 
 struct elementwise_kernels {
     /* Each of these functions processes the elements [first, first + count) of every operand. */
-    void (*add)(const struct elementwise_job *job, int64_t first, int64_t count);
-    void (*swiglu_forward)(const struct elementwise_job *job, int64_t first, int64_t count);
-    void (*swiglu_backward)(const struct elementwise_job *job, int64_t first, int64_t count);
-    void (*gelu_forward)(const struct elementwise_job *job, int64_t first, int64_t count);
-    void (*gelu_backward)(const struct elementwise_job *job, int64_t first, int64_t count);
+    void (*add)(const struct elementwise_buffers *buffers, int64_t first, int64_t count);
+    void (*swiglu_forward)(const struct elementwise_buffers *buffers, int64_t first, int64_t count);
+    void (*swiglu_backward)(const struct elementwise_buffers *buffers, int64_t first,
+                            int64_t count);
+    void (*gelu_forward)(const struct elementwise_buffers *buffers, int64_t first, int64_t count);
+    void (*gelu_backward)(const struct elementwise_buffers *buffers, int64_t first, int64_t count);
     /* narrow: f32 to bf16; widen: bf16 to f32; cast: any other pair of float types. */
     void (*narrow)(const float *in, uint16_t *out, int64_t count);
     void (*widen)(const uint16_t *in, float *out, int64_t count);
@@ -41,7 +42,7 @@ struct elementwise_kernels {
     void (*column_sum)(const struct column_sum_args *args, const void *x, int64_t rows,
                        float *sums);
     /* rope: process the tokens [first, first + count). */
-    void (*rope)(const struct rope_job *job, int64_t first, int64_t count);
+    void (*rope)(const struct rope_buffers *buffers, int64_t first, int64_t count);
 };
 
 /* elementwise_kernels_init: fill *kernels with the plain C functions, then replace them with the

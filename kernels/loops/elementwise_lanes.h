@@ -9,40 +9,40 @@
 #include <string.h>
 
 /* Processes `count` elements from `index` on; count is at most one vector. */
-typedef void element_step(const struct elementwise_job *job, enum dtype dtype, int64_t index,
-                          int64_t count);
+typedef void element_step(const struct elementwise_buffers *buffers, enum dtype dtype,
+                          int64_t index, int64_t count);
 
-ALWAYS_INLINE void run_steps(element_step *step, const struct elementwise_job *job,
+ALWAYS_INLINE void run_steps(element_step *step, const struct elementwise_buffers *buffers,
                              enum dtype dtype, int64_t first, int64_t end) {
     int64_t i = first;
     for (; i + LANES <= end; i += LANES) {
-        step(job, dtype, i, LANES);
+        step(buffers, dtype, i, LANES);
     }
     if (i < end) {
-        step(job, dtype, i, end - i);
+        step(buffers, dtype, i, end - i);
     }
 }
 
 /* This function is inlined with a constant `step`, so that the loop for each dtype has no
  * branches. */
-ALWAYS_INLINE void run_for_dtype(element_step *step, const struct elementwise_job *job,
+ALWAYS_INLINE void run_for_dtype(element_step *step, const struct elementwise_buffers *buffers,
                                  int64_t first, int64_t count) {
-    if (job->dtype == DTYPE_BF16) {
-        run_steps(step, job, DTYPE_BF16, first, first + count);
+    if (buffers->dtype == DTYPE_BF16) {
+        run_steps(step, buffers, DTYPE_BF16, first, first + count);
     } else {
-        run_steps(step, job, DTYPE_F32, first, first + count);
+        run_steps(step, buffers, DTYPE_F32, first, first + count);
     }
 }
 
-ALWAYS_INLINE void add_step(const struct elementwise_job *job, enum dtype dtype, int64_t index,
-                            int64_t count) {
-    lanes a = lanes_load(dtype, job->in[0], index, count);
-    lanes b = lanes_load(dtype, job->in[1], index, count);
-    lanes_store(dtype, job->out[0], index, count, a + b);
+ALWAYS_INLINE void add_step(const struct elementwise_buffers *buffers, enum dtype dtype,
+                            int64_t index, int64_t count) {
+    lanes a = lanes_load(dtype, buffers->in[0], index, count);
+    lanes b = lanes_load(dtype, buffers->in[1], index, count);
+    lanes_store(dtype, buffers->out[0], index, count, a + b);
 }
 
-static void add_lanes(const struct elementwise_job *job, int64_t first, int64_t count) {
-    run_for_dtype(add_step, job, first, count);
+static void add_lanes(const struct elementwise_buffers *buffers, int64_t first, int64_t count) {
+    run_for_dtype(add_step, buffers, first, count);
 }
 
 /* The logistic function and its complement, computed from exp(-|x|) as in
@@ -59,58 +59,62 @@ ALWAYS_INLINE struct logistic compute_logistic(lanes x) {
                              lanes_select_by_sign(x, larger, smaller)};
 }
 
-ALWAYS_INLINE void swiglu_forward_step(const struct elementwise_job *job, enum dtype dtype,
+ALWAYS_INLINE void swiglu_forward_step(const struct elementwise_buffers *buffers, enum dtype dtype,
                                        int64_t index, int64_t count) {
-    lanes gate = lanes_load(dtype, job->in[0], index, count);
-    lanes up = lanes_load(dtype, job->in[1], index, count);
-    lanes_store(dtype, job->out[0], index, count, gate * compute_logistic(gate).value * up);
+    lanes gate = lanes_load(dtype, buffers->in[0], index, count);
+    lanes up = lanes_load(dtype, buffers->in[1], index, count);
+    lanes_store(dtype, buffers->out[0], index, count, gate * compute_logistic(gate).value * up);
 }
 
-static void swiglu_forward_lanes(const struct elementwise_job *job, int64_t first, int64_t count) {
-    run_for_dtype(swiglu_forward_step, job, first, count);
+static void swiglu_forward_lanes(const struct elementwise_buffers *buffers, int64_t first,
+                                 int64_t count) {
+    run_for_dtype(swiglu_forward_step, buffers, first, count);
 }
 
-ALWAYS_INLINE void swiglu_backward_step(const struct elementwise_job *job, enum dtype dtype,
+ALWAYS_INLINE void swiglu_backward_step(const struct elementwise_buffers *buffers, enum dtype dtype,
                                         int64_t index, int64_t count) {
-    lanes dout = lanes_load(dtype, job->in[0], index, count);
-    lanes gate = lanes_load(dtype, job->in[1], index, count);
-    lanes up = lanes_load(dtype, job->in[2], index, count);
+    lanes dout = lanes_load(dtype, buffers->in[0], index, count);
+    lanes gate = lanes_load(dtype, buffers->in[1], index, count);
+    lanes up = lanes_load(dtype, buffers->in[2], index, count);
     struct logistic s = compute_logistic(gate);
     lanes silu = gate * s.value;
     lanes slope = lanes_fma(silu, s.complement, s.value);
-    lanes_store(dtype, job->out[0], index, count, dout * up * slope);
-    lanes_store(dtype, job->out[1], index, count, dout * silu);
+    lanes_store(dtype, buffers->out[0], index, count, dout * up * slope);
+    lanes_store(dtype, buffers->out[1], index, count, dout * silu);
 }
 
-static void swiglu_backward_lanes(const struct elementwise_job *job, int64_t first, int64_t count) {
-    run_for_dtype(swiglu_backward_step, job, first, count);
+static void swiglu_backward_lanes(const struct elementwise_buffers *buffers, int64_t first,
+                                  int64_t count) {
+    run_for_dtype(swiglu_backward_step, buffers, first, count);
 }
 
-ALWAYS_INLINE void gelu_forward_step(const struct elementwise_job *job, enum dtype dtype,
+ALWAYS_INLINE void gelu_forward_step(const struct elementwise_buffers *buffers, enum dtype dtype,
                                      int64_t index, int64_t count) {
-    lanes x = lanes_load(dtype, job->in[0], index, count);
+    lanes x = lanes_load(dtype, buffers->in[0], index, count);
     lanes bent = lanes_fma(x * x, lanes_broadcast(GELU_B), lanes_broadcast(GELU_A));
-    lanes_store(dtype, job->out[0], index, count, x * compute_logistic(x * bent).value);
+    lanes_store(dtype, buffers->out[0], index, count, x * compute_logistic(x * bent).value);
 }
 
-static void gelu_forward_lanes(const struct elementwise_job *job, int64_t first, int64_t count) {
-    run_for_dtype(gelu_forward_step, job, first, count);
+static void gelu_forward_lanes(const struct elementwise_buffers *buffers, int64_t first,
+                               int64_t count) {
+    run_for_dtype(gelu_forward_step, buffers, first, count);
 }
 
-ALWAYS_INLINE void gelu_backward_step(const struct elementwise_job *job, enum dtype dtype,
+ALWAYS_INLINE void gelu_backward_step(const struct elementwise_buffers *buffers, enum dtype dtype,
                                       int64_t index, int64_t count) {
-    lanes dout = lanes_load(dtype, job->in[0], index, count);
-    lanes x = lanes_load(dtype, job->in[1], index, count);
+    lanes dout = lanes_load(dtype, buffers->in[0], index, count);
+    lanes x = lanes_load(dtype, buffers->in[1], index, count);
     lanes square = x * x;
     lanes bent = lanes_fma(square, lanes_broadcast(GELU_B), lanes_broadcast(GELU_A));
     lanes rise = x * lanes_fma(square, lanes_broadcast(3.0f * GELU_B), lanes_broadcast(GELU_A));
     struct logistic s = compute_logistic(x * bent);
     lanes slope = lanes_fma(s.value * s.complement, rise, s.value);
-    lanes_store(dtype, job->out[0], index, count, dout * slope);
+    lanes_store(dtype, buffers->out[0], index, count, dout * slope);
 }
 
-static void gelu_backward_lanes(const struct elementwise_job *job, int64_t first, int64_t count) {
-    run_for_dtype(gelu_backward_step, job, first, count);
+static void gelu_backward_lanes(const struct elementwise_buffers *buffers, int64_t first,
+                                int64_t count) {
+    run_for_dtype(gelu_backward_step, buffers, first, count);
 }
 
 static void narrow_lanes(const float *in, uint16_t *out, int64_t count) {
@@ -177,24 +181,26 @@ ALWAYS_INLINE void rotate_head(const struct rope_args *args, enum dtype dtype, c
     }
 }
 
-ALWAYS_INLINE void rotate_token(const struct rope_job *job, enum dtype dtype, int64_t token) {
-    const struct rope_args *args = job->args;
-    const float *cosines = job->table + job->positions[token] * args->rotary_dim;
+ALWAYS_INLINE void rotate_token(const struct rope_buffers *buffers, enum dtype dtype,
+                                int64_t token) {
+    const struct rope_args *args = buffers->args;
+    const float *cosines = buffers->table + buffers->positions[token] * args->rotary_dim;
     for (int64_t head = 0; head < args->heads; head++) {
         int64_t inside = head * args->head_dim;
-        rotate_head(args, dtype, cosines,
-                    element_address(job->in, dtype, token * args->in_stride + inside),
-                    element_address_mutable(job->out, dtype, token * args->out_stride + inside));
+        rotate_head(
+            args, dtype, cosines,
+            element_address(buffers->in, dtype, token * args->in_stride + inside),
+            element_address_mutable(buffers->out, dtype, token * args->out_stride + inside));
     }
 }
 
-static void rope_lanes(const struct rope_job *job, int64_t first, int64_t count) {
-    bool narrow = job->args->dtype == DTYPE_BF16;
+static void rope_lanes(const struct rope_buffers *buffers, int64_t first, int64_t count) {
+    bool narrow = buffers->args->dtype == DTYPE_BF16;
     for (int64_t token = first; narrow && token < first + count; token++) {
-        rotate_token(job, DTYPE_BF16, token);
+        rotate_token(buffers, DTYPE_BF16, token);
     }
     for (int64_t token = first; !narrow && token < first + count; token++) {
-        rotate_token(job, DTYPE_F32, token);
+        rotate_token(buffers, DTYPE_F32, token);
     }
 }
 

@@ -6,11 +6,11 @@
 
 /* The sums over a row are computed in fp64 in a fixed order; their rounding error is negligible. */
 
-static void rmsnorm_forward_row(const struct norm_forward_job *job, int64_t row) {
-    const struct norm_args *args = job->args;
+static void rmsnorm_forward_row(const struct norm_forward_buffers *buffers, int64_t row) {
+    const struct norm_args *args = buffers->args;
     enum dtype dtype = args->dtype;
-    const void *x = element_address(job->x, dtype, row * args->dim);
-    void *out = element_address_mutable(job->out, dtype, row * args->dim);
+    const void *x = element_address(buffers->x, dtype, row * args->dim);
+    void *out = element_address_mutable(buffers->out, dtype, row * args->dim);
     double squares = 0;
     for (int64_t i = 0; i < args->dim; i++) {
         double value = (double)element_load(x, dtype, i);
@@ -19,20 +19,21 @@ static void rmsnorm_forward_row(const struct norm_forward_job *job, int64_t row)
     float inverse = 1.0f / sqrtf((float)(squares / (double)args->dim) + args->epsilon);
     for (int64_t i = 0; i < args->dim; i++) {
         float scaled = element_round(element_load(x, dtype, i) * inverse, dtype);
-        element_store(out, dtype, i, scaled * element_load(job->weight, dtype, i));
+        element_store(out, dtype, i, scaled * element_load(buffers->weight, dtype, i));
     }
-    job->inverse[row] = inverse;
+    buffers->inverse[row] = inverse;
 }
 
-static void rmsnorm_forward_rows(const struct norm_forward_job *job, int64_t first, int64_t count) {
+static void rmsnorm_forward_rows(const struct norm_forward_buffers *buffers, int64_t first,
+                                 int64_t count) {
     for (int64_t row = first; row < first + count; row++) {
-        rmsnorm_forward_row(job, row);
+        rmsnorm_forward_row(buffers, row);
     }
 }
 
-static void clear_sums(const struct norm_backward_job *job, float *sums) {
+static void clear_sums(const struct norm_backward_buffers *buffers, float *sums) {
     if (sums != NULL) {
-        memset(sums, 0, (size_t)job->args->dim * sizeof *sums);
+        memset(sums, 0, (size_t)buffers->args->dim * sizeof *sums);
     }
 }
 
@@ -42,23 +43,24 @@ static void add_to_sum(float *sums, int64_t index, float value) {
     }
 }
 
-static void store_dx(const struct norm_backward_job *job, int64_t at, float value) {
-    enum dtype dtype = job->args->dtype;
-    float add = job->dadd != NULL ? element_load(job->dadd, dtype, at) : 0.0f;
-    if (job->dx != NULL) {
-        element_store(job->dx, dtype, at, add + value);
+static void store_dx(const struct norm_backward_buffers *buffers, int64_t at, float value) {
+    enum dtype dtype = buffers->args->dtype;
+    float add = buffers->dadd != NULL ? element_load(buffers->dadd, dtype, at) : 0.0f;
+    if (buffers->dx != NULL) {
+        element_store(buffers->dx, dtype, at, add + value);
     }
 }
 
-static void rmsnorm_backward_row(const struct norm_backward_job *job, int64_t row, float *dweight) {
-    const struct norm_args *args = job->args;
+static void rmsnorm_backward_row(const struct norm_backward_buffers *buffers, int64_t row,
+                                 float *dweight) {
+    const struct norm_args *args = buffers->args;
     enum dtype dtype = args->dtype;
-    const void *x = element_address(job->x, dtype, row * args->dim);
-    const void *dout = element_address(job->dout, dtype, row * args->dim);
-    float inverse = job->inverse[row];
+    const void *x = element_address(buffers->x, dtype, row * args->dim);
+    const void *dout = element_address(buffers->dout, dtype, row * args->dim);
+    float inverse = buffers->inverse[row];
     double dot = 0;
     for (int64_t i = 0; i < args->dim; i++) {
-        float gradient = element_load(dout, dtype, i) * element_load(job->weight, dtype, i);
+        float gradient = element_load(dout, dtype, i) * element_load(buffers->weight, dtype, i);
         dot += (double)gradient * (double)(element_load(x, dtype, i) * inverse);
     }
     float mean_dot = (float)(dot / (double)args->dim);
@@ -67,24 +69,24 @@ static void rmsnorm_backward_row(const struct norm_backward_job *job, int64_t ro
         float scaled = element_load(x, dtype, i) * inverse;
         float gradient = element_load(dout, dtype, i);
         add_to_sum(dweight, i, gradient * scaled);
-        gradient = gradient * element_load(job->weight, dtype, i) - scaled * mean_dot;
-        store_dx(job, at, gradient * inverse);
+        gradient = gradient * element_load(buffers->weight, dtype, i) - scaled * mean_dot;
+        store_dx(buffers, at, gradient * inverse);
     }
 }
 
-static void rmsnorm_backward_rows(const struct norm_backward_job *job, int64_t first, int64_t count,
-                                  float *dweight) {
-    clear_sums(job, dweight);
+static void rmsnorm_backward_rows(const struct norm_backward_buffers *buffers, int64_t first,
+                                  int64_t count, float *dweight) {
+    clear_sums(buffers, dweight);
     for (int64_t row = first; row < first + count; row++) {
-        rmsnorm_backward_row(job, row, dweight);
+        rmsnorm_backward_row(buffers, row, dweight);
     }
 }
 
-static void layernorm_forward_row(const struct norm_forward_job *job, int64_t row) {
-    const struct norm_args *args = job->args;
+static void layernorm_forward_row(const struct norm_forward_buffers *buffers, int64_t row) {
+    const struct norm_args *args = buffers->args;
     enum dtype dtype = args->dtype;
-    const void *x = element_address(job->x, dtype, row * args->dim);
-    void *out = element_address_mutable(job->out, dtype, row * args->dim);
+    const void *x = element_address(buffers->x, dtype, row * args->dim);
+    void *out = element_address_mutable(buffers->out, dtype, row * args->dim);
     double sum = 0;
     for (int64_t i = 0; i < args->dim; i++) {
         sum += (double)element_load(x, dtype, i);
@@ -95,35 +97,35 @@ static void layernorm_forward_row(const struct norm_forward_job *job, int64_t ro
         double centred = (double)element_load(x, dtype, i) - mean;
         squares += centred * centred;
     }
-    job->mean[row] = (float)mean;
+    buffers->mean[row] = (float)mean;
     float inverse = 1.0f / sqrtf((float)(squares / (double)args->dim) + args->epsilon);
     for (int64_t i = 0; i < args->dim; i++) {
-        float scaled = (element_load(x, dtype, i) - job->mean[row]) * inverse;
-        float weighted = scaled * element_load(job->weight, dtype, i);
-        element_store(out, dtype, i, weighted + element_load(job->bias, dtype, i));
+        float scaled = (element_load(x, dtype, i) - buffers->mean[row]) * inverse;
+        float weighted = scaled * element_load(buffers->weight, dtype, i);
+        element_store(out, dtype, i, weighted + element_load(buffers->bias, dtype, i));
     }
-    job->inverse[row] = inverse;
+    buffers->inverse[row] = inverse;
 }
 
-static void layernorm_forward_rows(const struct norm_forward_job *job, int64_t first,
+static void layernorm_forward_rows(const struct norm_forward_buffers *buffers, int64_t first,
                                    int64_t count) {
     for (int64_t row = first; row < first + count; row++) {
-        layernorm_forward_row(job, row);
+        layernorm_forward_row(buffers, row);
     }
 }
 
-static void layernorm_backward_row(const struct norm_backward_job *job, int64_t row, float *dweight,
-                                   float *dbias) {
-    const struct norm_args *args = job->args;
+static void layernorm_backward_row(const struct norm_backward_buffers *buffers, int64_t row,
+                                   float *dweight, float *dbias) {
+    const struct norm_args *args = buffers->args;
     enum dtype dtype = args->dtype;
-    const void *x = element_address(job->x, dtype, row * args->dim);
-    const void *dout = element_address(job->dout, dtype, row * args->dim);
-    float mean = job->mean[row];
-    float inverse = job->inverse[row];
+    const void *x = element_address(buffers->x, dtype, row * args->dim);
+    const void *dout = element_address(buffers->dout, dtype, row * args->dim);
+    float mean = buffers->mean[row];
+    float inverse = buffers->inverse[row];
     double sum = 0;
     double dot = 0;
     for (int64_t i = 0; i < args->dim; i++) {
-        float gradient = element_load(dout, dtype, i) * element_load(job->weight, dtype, i);
+        float gradient = element_load(dout, dtype, i) * element_load(buffers->weight, dtype, i);
         sum += (double)gradient;
         dot += (double)gradient * (double)((element_load(x, dtype, i) - mean) * inverse);
     }
@@ -135,17 +137,18 @@ static void layernorm_backward_row(const struct norm_backward_job *job, int64_t 
         float gradient = element_load(dout, dtype, i);
         add_to_sum(dweight, i, gradient * scaled);
         add_to_sum(dbias, i, gradient);
-        gradient = gradient * element_load(job->weight, dtype, i) - mean_sum - scaled * mean_dot;
-        store_dx(job, at, gradient * inverse);
+        gradient =
+            gradient * element_load(buffers->weight, dtype, i) - mean_sum - scaled * mean_dot;
+        store_dx(buffers, at, gradient * inverse);
     }
 }
 
-static void layernorm_backward_rows(const struct norm_backward_job *job, int64_t first,
+static void layernorm_backward_rows(const struct norm_backward_buffers *buffers, int64_t first,
                                     int64_t count, float *dweight, float *dbias) {
-    clear_sums(job, dweight);
-    clear_sums(job, dbias);
+    clear_sums(buffers, dweight);
+    clear_sums(buffers, dbias);
     for (int64_t row = first; row < first + count; row++) {
-        layernorm_backward_row(job, row, dweight, dbias);
+        layernorm_backward_row(buffers, row, dweight, dbias);
     }
 }
 

@@ -5,14 +5,14 @@
 #include "kernels/cpu_level.h"
 #include "kernels/norm.h"
 
-struct norm_forward_job {
+struct norm_forward_buffers {
     const struct norm_args *args;
     const void *x, *weight, *bias; /* bias: layernorm only */
     void *out;                     /* normalized rows */
     float *mean, *inverse;         /* mean: layernorm only */
 };
 
-struct norm_backward_job {
+struct norm_backward_buffers {
     const struct norm_args *args;
     const void *dout, *x, *weight, *dadd; /* dadd may be NULL */
     const float *mean, *inverse;          /* mean: layernorm only */
@@ -22,12 +22,14 @@ struct norm_backward_job {
 /* Each of these functions processes the rows [first, first + count). The backward functions
  * overwrite dweight[dim] and dbias[dim], unless they are NULL, with the sums over these rows. */
 struct norm_kernels {
-    void (*rmsnorm_forward)(const struct norm_forward_job *job, int64_t first, int64_t count);
-    void (*rmsnorm_backward)(const struct norm_backward_job *job, int64_t first, int64_t count,
-                             float *dweight);
-    void (*layernorm_forward)(const struct norm_forward_job *job, int64_t first, int64_t count);
-    void (*layernorm_backward)(const struct norm_backward_job *job, int64_t first, int64_t count,
-                               float *dweight, float *dbias);
+    void (*rmsnorm_forward)(const struct norm_forward_buffers *buffers, int64_t first,
+                            int64_t count);
+    void (*rmsnorm_backward)(const struct norm_backward_buffers *buffers, int64_t first,
+                             int64_t count, float *dweight);
+    void (*layernorm_forward)(const struct norm_forward_buffers *buffers, int64_t first,
+                              int64_t count);
+    void (*layernorm_backward)(const struct norm_backward_buffers *buffers, int64_t first,
+                               int64_t count, float *dweight, float *dbias);
 };
 
 /* norm_kernels_init: fill *kernels with the plain C functions, then replace them with the

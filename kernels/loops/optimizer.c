@@ -41,25 +41,25 @@ static float round_stochastically(float value, uint32_t noise) {
 }
 
 /* Every product, sum, quotient and root rounds once, in this order, at every CPU level. */
-static void adamw_elements(const struct adamw_job *job, int64_t first, int64_t count) {
+static void adamw_elements(const struct adamw_inputs *inputs, int64_t first, int64_t count) {
     for (int64_t i = first; i < first + count; i++) {
-        float gradient = job->gradients[i] * job->clip;
-        float m = element_load(job->m, job->dtype_moments, i);
-        float v = element_load(job->v, job->dtype_moments, i);
-        m = m + job->m_blend * (gradient - m);
-        v = job->beta2 * v + job->v_blend * gradient * gradient;
-        float divisor = sqrtf(v) * job->root_scale + job->epsilon;
-        float weight = job->keep * job->master[i] - job->step * (m / divisor);
-        if (job->stochastic) {
-            uint32_t noise = noise_at(job->noise_key, job->position + i);
+        float gradient = inputs->gradients[i] * inputs->clip;
+        float m = element_load(inputs->m, inputs->dtype_moments, i);
+        float v = element_load(inputs->v, inputs->dtype_moments, i);
+        m = m + inputs->m_blend * (gradient - m);
+        v = inputs->beta2 * v + inputs->v_blend * gradient * gradient;
+        float divisor = sqrtf(v) * inputs->root_scale + inputs->epsilon;
+        float weight = inputs->keep * inputs->master[i] - inputs->step * (m / divisor);
+        if (inputs->stochastic) {
+            uint32_t noise = noise_at(inputs->noise_key, inputs->position + i);
             m = round_stochastically(m, noise);
             v = round_stochastically(v, noise >> 16);
         }
-        element_store(job->m, job->dtype_moments, i, m);
-        element_store(job->v, job->dtype_moments, i, v);
-        job->master[i] = weight;
-        if (job->params != NULL) {
-            element_store(job->params, job->dtype_params, i, weight);
+        element_store(inputs->m, inputs->dtype_moments, i, m);
+        element_store(inputs->v, inputs->dtype_moments, i, v);
+        inputs->master[i] = weight;
+        if (inputs->params != NULL) {
+            element_store(inputs->params, inputs->dtype_params, i, weight);
         }
     }
 }

@@ -9,7 +9,7 @@
 
 /* One step of AdamW: the buffers, and factors computed from hyperparameters and the step's
  * scalars. */
-struct adamw_job {
+struct adamw_inputs {
     enum dtype dtype_moments, dtype_params;
     const float *gradients; /* f32 gradients, not yet clipped */
     float *master;          /* f32 master weights */
@@ -31,7 +31,7 @@ struct optimizer_kernels {
      * kernels/loops/optimizer.c defines. */
     void (*granule_sums)(const float *gradients, int64_t granules, double *sums);
     /* Processes the elements [first, first + count) of every buffer. */
-    void (*adamw)(const struct adamw_job *job, int64_t first, int64_t count);
+    void (*adamw)(const struct adamw_inputs *inputs, int64_t first, int64_t count);
 };
 
 /* optimizer_kernels_init: fill *kernels with the plain C functions, then replace them with the

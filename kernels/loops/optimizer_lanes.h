@@ -26,47 +26,47 @@ ALWAYS_INLINE lanes round_stochastically(lanes value, noise_lanes noise) {
 
 /* The operations and their order are the same as in kernels/loops/optimizer.c, and none are fused,
  * so that the bits are the same. */
-ALWAYS_INLINE void adamw_step(const struct adamw_job *job, enum dtype moments, bool stochastic,
-                              int64_t i, int64_t count) {
-    lanes gradient = lanes_load(DTYPE_F32, job->gradients, i, count) * job->clip;
-    lanes m = lanes_load(moments, job->m, i, count);
-    lanes v = lanes_load(moments, job->v, i, count);
-    m = m + job->m_blend * (gradient - m);
-    v = job->beta2 * v + job->v_blend * gradient * gradient;
-    lanes divisor = lanes_sqrt(v) * job->root_scale + job->epsilon;
-    lanes weight = lanes_load(DTYPE_F32, job->master, i, count);
-    weight = job->keep * weight - job->step * (m / divisor);
+ALWAYS_INLINE void adamw_step(const struct adamw_inputs *inputs, enum dtype moments,
+                              bool stochastic, int64_t i, int64_t count) {
+    lanes gradient = lanes_load(DTYPE_F32, inputs->gradients, i, count) * inputs->clip;
+    lanes m = lanes_load(moments, inputs->m, i, count);
+    lanes v = lanes_load(moments, inputs->v, i, count);
+    m = m + inputs->m_blend * (gradient - m);
+    v = inputs->beta2 * v + inputs->v_blend * gradient * gradient;
+    lanes divisor = lanes_sqrt(v) * inputs->root_scale + inputs->epsilon;
+    lanes weight = lanes_load(DTYPE_F32, inputs->master, i, count);
+    weight = inputs->keep * weight - inputs->step * (m / divisor);
     if (stochastic) {
-        noise_lanes noise = noise_lanes_at(job->noise_key, job->position + i);
+        noise_lanes noise = noise_lanes_at(inputs->noise_key, inputs->position + i);
         m = round_stochastically(m, noise);
         v = round_stochastically(v, noise >> 16);
     }
-    lanes_store(moments, job->m, i, count, m);
-    lanes_store(moments, job->v, i, count, v);
-    lanes_store(DTYPE_F32, job->master, i, count, weight);
-    if (job->params != NULL) {
-        lanes_store(job->dtype_params, job->params, i, count, weight);
+    lanes_store(moments, inputs->m, i, count, m);
+    lanes_store(moments, inputs->v, i, count, v);
+    lanes_store(DTYPE_F32, inputs->master, i, count, weight);
+    if (inputs->params != NULL) {
+        lanes_store(inputs->dtype_params, inputs->params, i, count, weight);
     }
 }
 
-ALWAYS_INLINE void adamw_span(const struct adamw_job *job, enum dtype moments, bool stochastic,
-                              int64_t first, int64_t end) {
+ALWAYS_INLINE void adamw_span(const struct adamw_inputs *inputs, enum dtype moments,
+                              bool stochastic, int64_t first, int64_t end) {
     int64_t i = first;
     for (; i + LANES <= end; i += LANES) {
-        adamw_step(job, moments, stochastic, i, LANES);
+        adamw_step(inputs, moments, stochastic, i, LANES);
     }
     if (i < end) {
-        adamw_step(job, moments, stochastic, i, end - i);
+        adamw_step(inputs, moments, stochastic, i, end - i);
     }
 }
 
-static void adamw_lanes(const struct adamw_job *job, int64_t first, int64_t count) {
-    if (job->stochastic) {
-        adamw_span(job, DTYPE_BF16, true, first, first + count);
-    } else if (job->dtype_moments == DTYPE_BF16) {
-        adamw_span(job, DTYPE_BF16, false, first, first + count);
+static void adamw_lanes(const struct adamw_inputs *inputs, int64_t first, int64_t count) {
+    if (inputs->stochastic) {
+        adamw_span(inputs, DTYPE_BF16, true, first, first + count);
+    } else if (inputs->dtype_moments == DTYPE_BF16) {
+        adamw_span(inputs, DTYPE_BF16, false, first, first + count);
     } else {
-        adamw_span(job, DTYPE_F32, false, first, first + count);
+        adamw_span(inputs, DTYPE_F32, false, first, first + count);
     }
 }
 

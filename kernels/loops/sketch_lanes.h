@@ -31,7 +31,8 @@ typedef int32_t sketch_pairs __attribute__((vector_size(32), aligned(4), may_ali
 typedef double sketch_sums __attribute__((vector_size(64), aligned(8), may_alias));
 typedef double sketch_doubles __attribute__((vector_size(128), aligned(8), may_alias));
 
-/* Two sets of 256 random signs. Bit k of word l is the sign of lane l in row k. */
+/* The random signs before and after the transforms of a group, 256 each. Bit k of word l is the
+ * sign of lane l in row k. */
 struct sketch_signs {
     sketch_bits before, after;
 };
@@ -53,11 +54,12 @@ ALWAYS_INLINE void sketch_draw_signs(uint64_t key, int64_t group, struct sketch_
     memcpy(&signs->after, words + SKETCH_WORDS, sizeof signs->after);
 }
 
-/* All bits of a lane are those of its sign: 0 or -1. */
+/* SKETCH_MASK: 0 or -1 in each lane of a row, for a sign of + or -. */
 #define SKETCH_MASK(bits, row)      ((sketch_row)((bits) << (15 - (row))) >> 15)
 #define SKETCH_NEGATE(values, mask) (((values) ^ (mask)) - (mask))
 
-/* Lanes that change places in the last two stages, and the upper ones of each pair. */
+/* The last two stages of the transform exchange lanes of a row: the pairs of lanes, and a mask of
+ * the upper lane of each pair. */
 #define SKETCH_SWAP_8(row)                                                                         \
     __builtin_shufflevector(row, row, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7)
 #define SKETCH_SWAP_4(row)                                                                         \
@@ -79,7 +81,8 @@ ALWAYS_INLINE void sketch_draw_signs(uint64_t key, int64_t group, struct sketch_
         }                                                                                          \
     }
 
-/* No 16-bit number overflows: a transform of 64 codes is at most 64 x 127. */
+/* Computes with 16-bit numbers, which do not overflow: a transform of 64 codes is at most 64 x
+ * 127. */
 static void sketch_int8(const struct sketch_part *part, double *sums) {
     static const sketch_row UPPER_8 = SKETCH_UPPER_8, UPPER_4 = SKETCH_UPPER_4;
     for (int64_t g = 0; g < part->group_count; g++) {
@@ -113,8 +116,8 @@ static void sketch_int8(const struct sketch_part *part, double *sums) {
 #define SKETCH_FACTORS(mask) __builtin_convertvector((mask) | 1, sketch_doubles)
 
 /* Adds one group, whose values are in `rows`, with the same order of additions as for int8. The
- * loops are not unrolled: that would take 59 KB more in all variants, and be 13 to 26 % faster with
- * vectors. */
+ * loops are not unrolled: with vectors that would be 13 to 26 % faster, but all variants together
+ * would be 59 KB larger. */
 static __attribute__((noinline)) void
 sketch_add_doubles(sketch_doubles *rows, const struct sketch_signs *signs, double *sums) {
     static const sketch_row UPPER_8 = SKETCH_UPPER_8, UPPER_4 = SKETCH_UPPER_4;

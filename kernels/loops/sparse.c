@@ -1,7 +1,7 @@
 #include "kernels/loops/sparse.h"
 
-static struct sparse_bounds bound(const float *values, int columns) {
-    struct sparse_bounds bounds = {.least = SPARSE_MAGNITUDE_MASK, .largest = 0};
+static struct sparse_bounds bound_magnitudes(const float *values, int columns) {
+    struct sparse_bounds bounds = {.lower_bound = SPARSE_MAGNITUDE_MASK, .largest = 0};
     for (int first = 0; first < columns; first += SPARSE_COLUMNS) {
         uint32_t largest[SPARSE_COLUMNS] = {0};
         for (int row = first; row < SPARSE_BLOCK; row += columns) {
@@ -11,14 +11,15 @@ static struct sparse_bounds bound(const float *values, int columns) {
             }
         }
         for (int c = 0; c < SPARSE_COLUMNS; c++) {
-            bounds.least = largest[c] < bounds.least ? largest[c] : bounds.least;
+            bounds.lower_bound = largest[c] < bounds.lower_bound ? largest[c] : bounds.lower_bound;
             bounds.largest = largest[c] > bounds.largest ? largest[c] : bounds.largest;
         }
     }
     return bounds;
 }
 
-static int mark(const float *values, uint32_t threshold, uint64_t masks[SPARSE_MASK_COUNT]) {
+static int mask_at_least(const float *values, uint32_t threshold,
+                         uint64_t masks[SPARSE_MASK_COUNT]) {
     int marked = 0;
     for (int m = 0; m < SPARSE_MASK_COUNT; m++) {
         uint64_t mask = 0;
@@ -32,7 +33,7 @@ static int mark(const float *values, uint32_t threshold, uint64_t masks[SPARSE_M
     return marked;
 }
 
-static int count(const uint32_t *magnitudes, int length, uint32_t threshold) {
+static int count_at_least(const uint32_t *magnitudes, int length, uint32_t threshold) {
     int counted = 0;
     for (int i = 0; i < length; i++) {
         counted += magnitudes[i] >= threshold;
@@ -41,6 +42,8 @@ static int count(const uint32_t *magnitudes, int length, uint32_t threshold) {
 }
 
 void sparse_kernels_init(struct sparse_kernels *kernels, enum cpu_level level) {
-    *kernels = (struct sparse_kernels){.bound = bound, .mark = mark, .count = count};
+    *kernels = (struct sparse_kernels){.bound_magnitudes = bound_magnitudes,
+                                       .mask_at_least = mask_at_least,
+                                       .count_at_least = count_at_least};
     OVERLAY_X86(sparse, kernels, level);
 }

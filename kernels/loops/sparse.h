@@ -13,29 +13,30 @@
 enum {
     SPARSE_MAGNITUDE_MASK = 0x7fffffff,
     SPARSE_INFINITY_BITS = 0x7f800000,
-    SPARSE_NORMAL_BITS = 0x00800000, /* of 2^-126, the least magnitude that is sent */
-    SPARSE_COLUMNS = 64,             /* columns that `bound` processes together */
+    SPARSE_NORMAL_BITS = 0x00800000, /* of 2^-126, the smallest magnitude that is sent */
+    SPARSE_COLUMNS = 64,             /* columns that bound_magnitudes processes together */
     SPARSE_MASK_COUNT = SPARSE_BLOCK / 64,
 };
 
 /* Bounds of the magnitudes in a block. */
 struct sparse_bounds {
-    uint32_t least;   /* at least `columns` elements have this magnitude or more */
-    uint32_t largest; /* of all elements */
+    uint32_t lower_bound; /* at least `columns` elements have this magnitude or more */
+    uint32_t largest;     /* of all elements */
 };
 
 struct sparse_kernels {
-    /* bound: bounds of a whole block of SPARSE_BLOCK values. Element i is in column i % columns,
-     * and the least of the columns' largest magnitudes is a bound that one pass finds.
+    /* bound_magnitudes: bounds of a whole block of SPARSE_BLOCK values. Element i is in column i %
+     * columns, and the smallest of the columns' largest magnitudes is a bound that one pass finds.
      * limits  columns is a multiple of SPARSE_COLUMNS that divides SPARSE_BLOCK */
-    struct sparse_bounds (*bound)(const float *values, int columns);
-    /* mark: set bit i % 64 of masks[i / 64] for each of SPARSE_BLOCK values whose magnitude has
-     * bits >= threshold, clear the others, and return how many are set.
+    struct sparse_bounds (*bound_magnitudes)(const float *values, int columns);
+    /* mask_at_least: set bit i % 64 of masks[i / 64] for each of SPARSE_BLOCK values whose
+     * magnitude has bits >= threshold, clear the others, and return how many are set.
      * limits  threshold <= 2^31 - 1 */
-    int (*mark)(const float *values, uint32_t threshold, uint64_t masks[SPARSE_MASK_COUNT]);
-    /* count: how many of the `count` magnitudes are >= threshold.
+    int (*mask_at_least)(const float *values, uint32_t threshold,
+                         uint64_t masks[SPARSE_MASK_COUNT]);
+    /* count_at_least: how many of the `count` magnitudes are >= threshold.
      * limits  magnitudes and threshold <= 2^31 - 1 */
-    int (*count)(const uint32_t *magnitudes, int count, uint32_t threshold);
+    int (*count_at_least)(const uint32_t *magnitudes, int count, uint32_t threshold);
 };
 
 /* sparse_kernels_init: fill *kernels with the plain C functions, then replace them with the

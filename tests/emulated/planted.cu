@@ -1,6 +1,6 @@
 /* Kernels that use each word of device.h rightly, and the same with a mistake planted. */
 #include "kernels/cuda/device/device.h"
-#include "kernels/cuda/device/runs.h"
+#include "kernels/cuda/device/element_spans.h"
 
 #include "tests/emulated/planted_params.h"
 

@@ -41,8 +41,8 @@
     X(80, 1, 8, 32)                                                                                \
     X(96, 1, 8, 32)                                                                                \
     X(128, 1, 8, 32)
-/* The sums of dk and dv with 256 elements do not fit a thread's registers together, so there is one
- * pass for each. */
+/* With heads of 256 elements, the sums of dk and dv do not fit in a thread's registers together, so
+ * that each is computed in a pass of its own. */
 #define ATTENTION_KEY_GRADIENT_PASSES(X) X(256, 1, 4, 16)
 
 /* Tensors of f32: X(dim, rows), square tiles without tensor cores, of ATTENTION_F32_SIDE squared
@@ -131,7 +131,7 @@ struct cuda_attention_combine_params {
 /* The values of a query that the backward pass needs: 16 bytes, so that one copy loads them. */
 struct cuda_attention_query {
     float lse;     /* log of the softmax sum; multiplied by log2(e) for bf16 */
-    float delta;   /* dout . out */
+    float delta;   /* dot product of the query's output and the gradient of that output */
     int32_t first; /* the first key that the query sees */
     int32_t token; /* index of the query in its row */
 };

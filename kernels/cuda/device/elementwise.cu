@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/device/elementwise_params.h"
 #include "kernels/cuda/device/partials.h"
-#include "kernels/cuda/device/runs.h"
+#include "kernels/cuda/device/element_spans.h"
 
 /* ---- one element ---- */
 
@@ -64,7 +64,7 @@ template <kind op, typename T> DEVICE void map_elements(const cuda_element_param
     float in[3][width];
     float out[2][width];
     for (int i = 0; i < inputs_of(op); i++) {
-        load_run<T, width>(static_cast<const T *>(p.in[i]) + first, whole, count, in[i]);
+        load_span<T, width>(static_cast<const T *>(p.in[i]) + first, whole, count, in[i]);
     }
     for (int i = 0; i < width; i++) {
         const float element[3] = {in[0][i], inputs_of(op) > 1 ? in[1][i] : 0,
@@ -75,7 +75,7 @@ template <kind op, typename T> DEVICE void map_elements(const cuda_element_param
         out[1][i] = outputs_of(op) > 1 ? result[1] : 0;
     }
     for (int i = 0; i < outputs_of(op); i++) {
-        store_run<T, width>(static_cast<T *>(p.out[i]) + first, whole, count, out[i]);
+        store_span<T, width>(static_cast<T *>(p.out[i]) + first, whole, count, out[i]);
     }
 }
 
@@ -103,8 +103,8 @@ template <typename From, typename To> DEVICE void cast_elements(const cuda_cast_
     int64_t count = p.count - first;
     bool whole = p.aligned && count >= width;
     float values[width];
-    load_run<From, width>(static_cast<const From *>(p.in) + first, whole, count, values);
-    store_run<To, width>(static_cast<To *>(p.out) + first, whole, count, values);
+    load_span<From, width>(static_cast<const From *>(p.in) + first, whole, count, values);
+    store_span<To, width>(static_cast<To *>(p.out) + first, whole, count, values);
 }
 
 #define CAST_KERNEL(name, From, To)                                                                \
@@ -149,7 +149,7 @@ template <typename T, int width> DEVICE void sum_chunk(const cuda_column_sum_par
     careful_sum totals[width] = {};
     for (int64_t row = first_row + warp; row < end_row && count > 0; row += CUDA_COLUMN_SUM_WARPS) {
         float values[width];
-        load_run<T, width>(static_cast<const T *>(p.x) + row * p.stride + column, whole, count,
+        load_span<T, width>(static_cast<const T *>(p.x) + row * p.stride + column, whole, count,
                            values);
         for (int i = 0; i < width; i++) {
             add_carefully(totals[i], values[i]);
@@ -200,8 +200,8 @@ template <typename T, int width> DEVICE void rotate(const cuda_rope_params &p) {
     float first[width];
     if (unit >= p.pair_units) {
         int at = p.rotary_dim + (unit - p.pair_units) * width;
-        load_run<T, width>(in + at, whole, width, first);
-        store_run<T, width>(out + at, whole, width, first);
+        load_span<T, width>(in + at, whole, width, first);
+        store_span<T, width>(out + at, whole, width, first);
         return;
     }
     int half = p.rotary_dim / 2;
@@ -209,15 +209,15 @@ template <typename T, int width> DEVICE void rotate(const cuda_rope_params &p) {
     const float *cosines = p.table + (int64_t)p.positions[token] * p.rotary_dim + at;
     float second[width];
     float turned[2][width];
-    load_run<T, width>(in + at, whole, width, first);
-    load_run<T, width>(in + half + at, whole, width, second);
+    load_span<T, width>(in + at, whole, width, first);
+    load_span<T, width>(in + half + at, whole, width, second);
     for (int i = 0; i < width; i++) {
         float sine = p.inverse ? -cosines[half + i] : cosines[half + i];
         turned[0][i] = first[i] * cosines[i] - second[i] * sine;
         turned[1][i] = second[i] * cosines[i] + first[i] * sine;
     }
-    store_run<T, width>(out + at, whole, width, turned[0]);
-    store_run<T, width>(out + half + at, whole, width, turned[1]);
+    store_span<T, width>(out + at, whole, width, turned[0]);
+    store_span<T, width>(out + half + at, whole, width, turned[1]);
 }
 
 #define ROPE_KERNEL(name, T, width)                                                                \

@@ -4,7 +4,7 @@
  * nothing. */
 
 #include "kernels/cuda/device/embedding_params.h"
-#include "kernels/cuda/device/runs.h"
+#include "kernels/cuda/device/element_spans.h"
 
 template <typename T> DEVICE void forward(const cuda_embedding_params &p) {
     constexpr int width = 16 / sizeof(T);
@@ -19,14 +19,14 @@ template <typename T> DEVICE void forward(const cuda_embedding_params &p) {
         bool whole = p.aligned != 0 && p.dim - at >= width;
         float values[width];
         float added[width];
-        load_run<T, width>(row + at, whole, p.dim - at, values);
+        load_span<T, width>(row + at, whole, p.dim - at, values);
         if (position != nullptr) {
-            load_run<T, width>(position + at, whole, p.dim - at, added);
+            load_span<T, width>(position + at, whole, p.dim - at, added);
             for (int i = 0; i < width; i++) {
                 values[i] += added[i];
             }
         }
-        store_run<T, width>(out + at, whole, p.dim - at, values);
+        store_span<T, width>(out + at, whole, p.dim - at, values);
     }
 }
 
@@ -127,7 +127,8 @@ DEVICE void add_tokens(const cuda_embedding_backward_params &p, const int *token
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) {
             if (at + i < count) {
-                load_run<T, width>(dout + tokens[at + i] * p.dim, whole, p.dim - column, values[i]);
+                load_span<T, width>(dout + tokens[at + i] * p.dim, whole, p.dim - column,
+                                    values[i]);
             }
         }
 #pragma unroll
@@ -159,7 +160,7 @@ template <typename T> DEVICE void backward(const cuda_embedding_backward_params 
     bool whole = p.aligned != 0 && left >= width;
     float *row = p.dtable + id * p.dim + column;
     float sums[width];
-    load_run<float, width>(row, whole, left, sums);
+    load_span<float, width>(row, whole, left, sums);
     for (int64_t first = token; first < p.tokens; first += CHUNK) {
         unsigned found = match(p.ids, first, p.tokens, id);
         if (block_any(found != 0, own.found, turn++)) {
@@ -167,7 +168,7 @@ template <typename T> DEVICE void backward(const cuda_embedding_backward_params 
             add_tokens<T>(p, own.tokens, left > 0 ? count : 0, column, whole, sums);
         }
     }
-    store_run<float, width>(row, whole, left, sums);
+    store_span<float, width>(row, whole, left, sums);
 }
 
 BOUNDED_KERNEL(embedding_forward_f32, cuda_embedding_params, CUDA_EMBEDDING_THREADS, 4) {

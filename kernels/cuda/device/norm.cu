@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/device/norm_params.h"
 #include "kernels/cuda/device/partials.h"
-#include "kernels/cuda/device/runs.h"
+#include "kernels/cuda/device/element_spans.h"
 
 struct pair {
     float a, b;
@@ -41,7 +41,7 @@ template <typename T, int width, int warps> struct forward_row {
         float total = 0;
         for (int i = first; i < dim; i += step) {
             float values[width];
-            load_run<T, width>(x + i, true, width, values);
+            load_span<T, width>(x + i, true, width, values);
             for (int j = 0; j < width; j++) {
                 float value = values[j] - about;
                 total += squares ? value * value : value;
@@ -75,17 +75,17 @@ DEVICE void norm_forward(const cuda_norm_forward_params &p) {
         float values[width];
         float weights[width];
         float biases[width] = {};
-        load_run<T, width>(in.x + i, true, width, values);
-        load_run<T, width>(weight + i, true, width, weights);
+        load_span<T, width>(in.x + i, true, width, values);
+        load_span<T, width>(weight + i, true, width, weights);
         if (bias != nullptr) {
-            load_run<T, width>(bias + i, true, width, biases);
+            load_span<T, width>(bias + i, true, width, biases);
         }
         for (int j = 0; j < width; j++) {
             float scaled = (values[j] - mean) * inverse;
             scaled = bias != nullptr ? scaled : to_float(from_float<T>(scaled));
             values[j] = scaled * weights[j] + biases[j];
         }
-        store_run<T, width>(out + i, true, width, values);
+        store_span<T, width>(out + i, true, width, values);
     }
     if (lane == 0) {
         p.inverse[row] = inverse;
@@ -115,7 +115,7 @@ template <typename T, int width, int warps, bool in_shared> struct backward_row 
     int lane, turn;
 
     DEVICE void load(const void *tensor, int64_t at, float values[width]) const {
-        load_run<T, width>(static_cast<const T *>(tensor) + at, true, width, values);
+        load_span<T, width>(static_cast<const T *>(tensor) + at, true, width, values);
     }
 
     /* The means over the row of dout x weight, and of dout x weight x normalized x. */
@@ -174,7 +174,7 @@ template <typename T, int width, int warps, bool in_shared> struct backward_row 
                 float gradient = dout[j] * values[j] - of_row.a - scaled[j] * of_row.b;
                 values[j] = add[j] + gradient * inverse;
             }
-            store_run<T, width>(static_cast<T *>(p.dx) + row * p.dim + i, true, width, values);
+            store_span<T, width>(static_cast<T *>(p.dx) + row * p.dim + i, true, width, values);
         }
     }
 };

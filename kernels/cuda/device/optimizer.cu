@@ -1,6 +1,6 @@
 /* The gradient norm, the clip factor, the tallies of ranks and AdamW. Same bits as on the CPU. */
 #include "kernels/cuda/device/optimizer_params.h"
-#include "kernels/cuda/device/runs.h"
+#include "kernels/cuda/device/element_spans.h"
 
 /* Constants of the accumulator and of fp64. */
 enum { GRANULE = 64, SUM_LANES = 8, ACCUMULATOR_WORDS = NORM_DIGITS + 1 };
@@ -263,18 +263,18 @@ DEVICE adamw_shared shared_of(const adamw_params &p) {
 DEVICE void take_values(const void *data, int is_bf16, int64_t at, bool whole, int64_t left,
                         float values[ADAMW_ELEMENTS_PER_THREAD]) {
     if (is_bf16) {
-        load_run<bf16, ADAMW_ELEMENTS_PER_THREAD>((const bf16 *)data + at, whole, left, values);
+        load_span<bf16, ADAMW_ELEMENTS_PER_THREAD>((const bf16 *)data + at, whole, left, values);
     } else {
-        load_run<float, ADAMW_ELEMENTS_PER_THREAD>((const float *)data + at, whole, left, values);
+        load_span<float, ADAMW_ELEMENTS_PER_THREAD>((const float *)data + at, whole, left, values);
     }
 }
 
 DEVICE void put_values(void *data, int is_bf16, int64_t at, bool whole, int64_t left,
                        const float values[ADAMW_ELEMENTS_PER_THREAD]) {
     if (is_bf16) {
-        store_run<bf16, ADAMW_ELEMENTS_PER_THREAD>((bf16 *)data + at, whole, left, values);
+        store_span<bf16, ADAMW_ELEMENTS_PER_THREAD>((bf16 *)data + at, whole, left, values);
     } else {
-        store_run<float, ADAMW_ELEMENTS_PER_THREAD>((float *)data + at, whole, left, values);
+        store_span<float, ADAMW_ELEMENTS_PER_THREAD>((float *)data + at, whole, left, values);
     }
 }
 

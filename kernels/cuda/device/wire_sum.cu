@@ -1,6 +1,6 @@
 /* Sums over the ranks of a group, in rank order. */
 
-#include "kernels/cuda/device/runs.h"
+#include "kernels/cuda/device/element_spans.h"
 #include "kernels/cuda/device/wire_sum_params.h"
 
 template <typename T> DEVICE const T *part_of(const wire_sum_params &p, int rank) {
@@ -20,15 +20,15 @@ template <typename T> DEVICE void sum_ranks(const wire_sum_params &p) {
     int64_t count = p.count - first;
     bool whole = p.aligned && count >= WIRE_SUM_ELEMENTS_PER_THREAD;
     float sum[WIRE_SUM_ELEMENTS_PER_THREAD];
-    load_run<T, WIRE_SUM_ELEMENTS_PER_THREAD>(part_of<T>(p, 0) + first, whole, count, sum);
+    load_span<T, WIRE_SUM_ELEMENTS_PER_THREAD>(part_of<T>(p, 0) + first, whole, count, sum);
     for (int rank = 1; rank < p.size; rank++) {
         float next[WIRE_SUM_ELEMENTS_PER_THREAD];
-        load_run<T, WIRE_SUM_ELEMENTS_PER_THREAD>(part_of<T>(p, rank) + first, whole, count, next);
+        load_span<T, WIRE_SUM_ELEMENTS_PER_THREAD>(part_of<T>(p, rank) + first, whole, count, next);
         for (int i = 0; i < WIRE_SUM_ELEMENTS_PER_THREAD; i++) {
             sum[i] = add_exact(sum[i], next[i]);
         }
     }
-    store_run<float, WIRE_SUM_ELEMENTS_PER_THREAD>(p.to + first, whole, count, sum);
+    store_span<float, WIRE_SUM_ELEMENTS_PER_THREAD>(p.to + first, whole, count, sum);
 }
 
 BOUNDED_KERNEL(wire_sum_f32, wire_sum_params, WIRE_SUM_THREADS, 4) {

@@ -17,15 +17,15 @@ CUDA_FAMILY(head_loss, {"head_loss_rows", &kernels->rows, 0},
 
 /* ---- the products of a chunk ---- */
 
-struct product {
+struct chunk_product {
     struct matmul_args args;               /* sizes, strides and types */
     struct cuda_product_operands operands; /* addresses */
     bool is_needed;                        /* false: the caller does not need this gradient */
 };
 
 struct chunk {
-    int64_t first, tokens;                   /* tokens [first, first + tokens) */
-    struct product logits, dhidden, dweight; /* the products that compute these matrices */
+    int64_t first, tokens;                         /* tokens [first, first + tokens) */
+    struct chunk_product logits, dhidden, dweight; /* the products that compute these matrices */
 };
 
 static struct chunk make_chunk(const struct head_loss_args *args,
@@ -34,7 +34,7 @@ static struct chunk make_chunk(const struct head_loss_args *args,
                           .tokens = item_length(args->tokens, args->chunk, index)};
     const void *rows = element_address(operands->hidden, args->dtype, chunk.first * args->dim);
     void *logits = operands->workspace;
-    chunk.logits = (struct product){
+    chunk.logits = (struct chunk_product){
         .args = head_loss_logits_product(args, chunk.tokens),
         .operands = {.a = rows, .b = operands->weight, .c = logits},
         .is_needed = true,
@@ -42,14 +42,14 @@ static struct chunk make_chunk(const struct head_loss_args *args,
     if (operands->dhidden != NULL) {
         void *dhidden =
             element_address_mutable(operands->dhidden, args->dtype, chunk.first * args->dim);
-        chunk.dhidden = (struct product){
+        chunk.dhidden = (struct chunk_product){
             .args = head_loss_dhidden_product(args, chunk.tokens),
             .operands = {.a = logits, .b = operands->weight, .c = dhidden},
             .is_needed = true,
         };
     }
     if (operands->dweight != NULL) {
-        chunk.dweight = (struct product){
+        chunk.dweight = (struct chunk_product){
             .args = head_loss_dweight_product(args, chunk.tokens, args->accumulate || index > 0),
             .operands = {.a = logits, .b = rows, .c = operands->dweight},
             .is_needed = true,
@@ -63,7 +63,7 @@ void cuda_head_loss_choose_products(struct cuda_products *products,
                                     const struct cuda_head_loss_operands *operands) {
     for (int64_t index = 0; index < items_count(args->tokens, args->chunk); index++) {
         struct chunk chunk = make_chunk(args, operands, index);
-        const struct product *all[] = {&chunk.logits, &chunk.dhidden, &chunk.dweight};
+        const struct chunk_product *all[] = {&chunk.logits, &chunk.dhidden, &chunk.dweight};
         for (size_t i = 0; i < ARRAY_COUNT(all); i++) {
             if (all[i]->is_needed) {
                 cuda_products_choose(products, &all[i]->args, &all[i]->operands);
@@ -74,7 +74,7 @@ void cuda_head_loss_choose_products(struct cuda_products *products,
 
 /* ---- running ---- */
 
-static void run_product(const struct cuda_compute *compute, const struct product *product,
+static void run_product(const struct cuda_compute *compute, const struct chunk_product *product,
                         void *workspace) {
     if (product->is_needed) {
         const struct cuda_product_operands *operands = &product->operands;

@@ -198,7 +198,7 @@ static uint64_t banned_numerical_modes(const struct matmul_args *args) {
     return banned;
 }
 
-struct setting {
+struct preference {
     cublasLtMatmulPreferenceAttributes_t attribute;
     const void *value; /* value to set */
     size_t bytes;      /* size of the value */
@@ -210,7 +210,7 @@ static cublasStatus_t set_preferences(const struct cuda_products *products,
     uint64_t workspace = cuda_matmul_workspace_bytes(&product->args, products->target);
     uint64_t modes = ~banned_numerical_modes(&product->args);
     const unsigned *alignment = product->alignment;
-    const struct setting settings[] = {
+    const struct preference settings[] = {
         {CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace},
         {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &REDUCTIONS, sizeof REDUCTIONS},
         {CUBLASLT_MATMUL_PREF_IMPL_MASK, &modes, sizeof modes},
@@ -251,8 +251,8 @@ static struct cuda_product_record read_record(const struct cublas_lt *library,
     return record;
 }
 
-/* Whether a proposal meets the contract. The preferences require the same, but the library may
- * ignore them. */
+/* Whether a proposed algorithm meets the contract of cuda_matmul_run. The preferences ask the
+ * library for the same, but it may ignore them. */
 static bool is_algorithm_acceptable(const struct cuda_products *products,
                                     const struct matmul_args *args,
                                     const cublasLtMatmulHeuristicResult_t *proposal) {

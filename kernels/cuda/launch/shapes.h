@@ -14,7 +14,7 @@ enum {
     CUDA_DTYPE_COUNT = 2, /* each such kernel exists twice: for f32 and for bf16 */
     CUDA_WARP = 32,       /* threads of a warp */
     CUDA_ACCESS_BYTES =
-        16, /* bytes of one memory access of a thread, see kernels/cuda/device/runs.h */
+        16, /* bytes of one memory access of a thread, see kernels/cuda/device/element_spans.h */
 };
 
 /* Table entries for kernels without dynamic shared memory: one kernel, or the pair for f32 and

@@ -1,19 +1,19 @@
 /* The codecs for NEON. */
 #include "kernels/loops/arm/lanes_neon.h"
 
-typedef uint32x4_t codec_peak;
+typedef uint32x4_t codec_absmax;
 typedef int32x4_t codec_codes;
 
-ALWAYS_INLINE codec_peak peak_zero(void) {
+ALWAYS_INLINE codec_absmax absmax_zero(void) {
     return vdupq_n_u32(0);
 }
 
-ALWAYS_INLINE codec_peak peak_update(codec_peak peak, lanes values) {
-    return vmaxq_u32(peak, vreinterpretq_u32_f32(lanes_abs(values)));
+ALWAYS_INLINE codec_absmax absmax_update(codec_absmax absmax, lanes values) {
+    return vmaxq_u32(absmax, vreinterpretq_u32_f32(lanes_abs(values)));
 }
 
-ALWAYS_INLINE uint32_t peak_reduce(codec_peak peak) {
-    return vmaxvq_u32(peak);
+ALWAYS_INLINE uint32_t absmax_reduce(codec_absmax absmax) {
+    return vmaxvq_u32(absmax);
 }
 
 ALWAYS_INLINE codec_codes codes_from_lanes(lanes scaled) {

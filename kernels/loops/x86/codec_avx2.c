@@ -1,19 +1,20 @@
 /* The codecs for AVX2. */
 #include "kernels/loops/x86/lanes_avx2.h"
 
-typedef __m256i codec_peak;
+typedef __m256i codec_absmax;
 typedef __m256i codec_codes;
 
-ALWAYS_INLINE codec_peak peak_zero(void) {
+ALWAYS_INLINE codec_absmax absmax_zero(void) {
     return _mm256_setzero_si256();
 }
 
-ALWAYS_INLINE codec_peak peak_update(codec_peak peak, lanes values) {
-    return _mm256_max_epi32(peak, _mm256_castps_si256(lanes_abs(values)));
+ALWAYS_INLINE codec_absmax absmax_update(codec_absmax absmax, lanes values) {
+    return _mm256_max_epi32(absmax, _mm256_castps_si256(lanes_abs(values)));
 }
 
-ALWAYS_INLINE uint32_t peak_reduce(codec_peak peak) {
-    __m128i four = _mm_max_epi32(_mm256_castsi256_si128(peak), _mm256_extracti128_si256(peak, 1));
+ALWAYS_INLINE uint32_t absmax_reduce(codec_absmax absmax) {
+    __m128i four =
+        _mm_max_epi32(_mm256_castsi256_si128(absmax), _mm256_extracti128_si256(absmax, 1));
     __m128i two = _mm_max_epi32(four, _mm_unpackhi_epi64(four, four));
     return (uint32_t)_mm_cvtsi128_si32(_mm_max_epi32(two, _mm_shuffle_epi32(two, 1)));
 }

@@ -1,19 +1,19 @@
 /* The codecs for AVX-512. */
 #include "kernels/loops/x86/lanes_avx512.h"
 
-typedef __m512i codec_peak;
+typedef __m512i codec_absmax;
 typedef __m512i codec_codes;
 
-ALWAYS_INLINE codec_peak peak_zero(void) {
+ALWAYS_INLINE codec_absmax absmax_zero(void) {
     return _mm512_setzero_si512();
 }
 
-ALWAYS_INLINE codec_peak peak_update(codec_peak peak, lanes values) {
-    return _mm512_max_epi32(peak, _mm512_castps_si512(lanes_abs(values)));
+ALWAYS_INLINE codec_absmax absmax_update(codec_absmax absmax, lanes values) {
+    return _mm512_max_epi32(absmax, _mm512_castps_si512(lanes_abs(values)));
 }
 
-ALWAYS_INLINE uint32_t peak_reduce(codec_peak peak) {
-    return (uint32_t)_mm512_reduce_max_epi32(peak);
+ALWAYS_INLINE uint32_t absmax_reduce(codec_absmax absmax) {
+    return (uint32_t)_mm512_reduce_max_epi32(absmax);
 }
 
 ALWAYS_INLINE codec_codes codes_from_lanes(lanes scaled) {

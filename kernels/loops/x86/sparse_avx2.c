@@ -1,5 +1,5 @@
-/* The passes of the sparse codec for AVX2. The sign bit of magnitudes is clear, so that signed
- * comparisons order them. */
+/* The passes of the sparse codec for AVX2. The sign bit of a magnitude is 0, so that signed
+ * comparisons give the right order. */
 #include "kernels/loops/sparse.h"
 
 #include <immintrin.h>
@@ -22,7 +22,7 @@ static inline uint32_t reduce_min(__m256i lanes) {
            reduce_max(_mm256_sub_epi32(_mm256_set1_epi32(SPARSE_MAGNITUDE_MASK), lanes));
 }
 
-static struct sparse_bounds bound(const float *values, int columns) {
+static struct sparse_bounds bound_magnitudes(const float *values, int columns) {
     __m256i least = _mm256_set1_epi32(SPARSE_MAGNITUDE_MASK);
     __m256i most = _mm256_setzero_si256();
     for (int first = 0; first < columns; first += SPARSE_COLUMNS) {
@@ -41,11 +41,12 @@ static struct sparse_bounds bound(const float *values, int columns) {
             most = _mm256_max_epi32(most, largest[g]);
         }
     }
-    return (struct sparse_bounds){.least = reduce_min(least), .largest = reduce_max(most)};
+    return (struct sparse_bounds){.lower_bound = reduce_min(least), .largest = reduce_max(most)};
 }
 
-/* Eight comparisons become the bytes of one mask. */
-static int mark(const float *values, uint32_t threshold, uint64_t masks[SPARSE_MASK_COUNT]) {
+/* Sets bits of the masks a byte at a time, from eight comparisons. */
+static int mask_at_least(const float *values, uint32_t threshold,
+                         uint64_t masks[SPARSE_MASK_COUNT]) {
     const __m256i below = _mm256_set1_epi32((int)threshold - 1);
     int marked = 0;
     for (int m = 0; m < SPARSE_MASK_COUNT; m++) {
@@ -62,7 +63,7 @@ static int mark(const float *values, uint32_t threshold, uint64_t masks[SPARSE_M
     return marked;
 }
 
-static int count(const uint32_t *magnitudes, int length, uint32_t threshold) {
+static int count_at_least(const uint32_t *magnitudes, int length, uint32_t threshold) {
     const __m256i below = _mm256_set1_epi32((int)threshold - 1);
     __m256i counted = _mm256_setzero_si256();
     int whole = length / LANES * LANES;
@@ -83,5 +84,7 @@ static int count(const uint32_t *magnitudes, int length, uint32_t threshold) {
 }
 
 void sparse_kernels_init_avx2(struct sparse_kernels *kernels) {
-    *kernels = (struct sparse_kernels){.bound = bound, .mark = mark, .count = count};
+    *kernels = (struct sparse_kernels){.bound_magnitudes = bound_magnitudes,
+                                       .mask_at_least = mask_at_least,
+                                       .count_at_least = count_at_least};
 }

@@ -9,7 +9,7 @@ static inline __m512i load_magnitudes(const float *values) {
     return _mm512_and_si512(_mm512_loadu_si512(values), _mm512_set1_epi32(SPARSE_MAGNITUDE_MASK));
 }
 
-static struct sparse_bounds bound(const float *values, int columns) {
+static struct sparse_bounds bound_magnitudes(const float *values, int columns) {
     __m512i least = _mm512_set1_epi32(SPARSE_MAGNITUDE_MASK);
     __m512i most = _mm512_setzero_si512();
     for (int first = 0; first < columns; first += SPARSE_COLUMNS) {
@@ -28,11 +28,12 @@ static struct sparse_bounds bound(const float *values, int columns) {
             most = _mm512_max_epu32(most, largest[g]);
         }
     }
-    return (struct sparse_bounds){.least = _mm512_reduce_min_epu32(least),
+    return (struct sparse_bounds){.lower_bound = _mm512_reduce_min_epu32(least),
                                   .largest = _mm512_reduce_max_epu32(most)};
 }
 
-static int mark(const float *values, uint32_t threshold, uint64_t masks[SPARSE_MASK_COUNT]) {
+static int mask_at_least(const float *values, uint32_t threshold,
+                         uint64_t masks[SPARSE_MASK_COUNT]) {
     const __m512i least = _mm512_set1_epi32((int)threshold);
     int marked = 0;
     for (int m = 0; m < SPARSE_MASK_COUNT; m++) {
@@ -47,7 +48,7 @@ static int mark(const float *values, uint32_t threshold, uint64_t masks[SPARSE_M
     return marked;
 }
 
-static int count(const uint32_t *magnitudes, int length, uint32_t threshold) {
+static int count_at_least(const uint32_t *magnitudes, int length, uint32_t threshold) {
     const __m512i least = _mm512_set1_epi32((int)threshold);
     int counted = 0;
     for (int i = 0; i < length; i += LANES) {
@@ -59,5 +60,7 @@ static int count(const uint32_t *magnitudes, int length, uint32_t threshold) {
 }
 
 void sparse_kernels_init_avx512(struct sparse_kernels *kernels) {
-    *kernels = (struct sparse_kernels){.bound = bound, .mark = mark, .count = count};
+    *kernels = (struct sparse_kernels){.bound_magnitudes = bound_magnitudes,
+                                       .mask_at_least = mask_at_least,
+                                       .count_at_least = count_at_least};
 }

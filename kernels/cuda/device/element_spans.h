@@ -1,8 +1,8 @@
-/* runs: loads and stores of consecutive elements by one thread, 16 bytes at a time, for the
- * memory-bound kernels. A run is whole when all its elements exist and its address is aligned to 16
- * bytes, or to its size if that is less. */
-#ifndef SKEP_KERNELS_CUDA_DEVICE_RUNS_H
-#define SKEP_KERNELS_CUDA_DEVICE_RUNS_H
+/* element_spans: loads and stores of consecutive elements by one thread, 16 bytes at a time, for
+ * the memory-bound kernels. A span is whole when all its elements exist and its address is aligned
+ * to 16 bytes, or to its size if that is less. */
+#ifndef SKEP_KERNELS_CUDA_DEVICE_ELEMENT_SPANS_H
+#define SKEP_KERNELS_CUDA_DEVICE_ELEMENT_SPANS_H
 
 #include "kernels/cuda/device/device.h"
 
@@ -58,9 +58,9 @@ template <> DEVICE uint32_t pack_word<f16>(const float *values, int i) {
                                                      << 16;
 }
 
-/* ---- whole runs ---- */
+/* ---- whole spans ---- */
 
-template <int count> DEVICE void load_run_words(const void *at, uint32_t words[count]) {
+template <int count> DEVICE void load_span_words(const void *at, uint32_t words[count]) {
     static_assert(count == 1 || count == 2 || count % 4 == 0,
                   "count must be 1, 2 or a multiple of 4 words");
     if (count == 1) {
@@ -78,7 +78,7 @@ template <int count> DEVICE void load_run_words(const void *at, uint32_t words[c
     }
 }
 
-template <int count> DEVICE void store_run_words(void *at, const uint32_t words[count]) {
+template <int count> DEVICE void store_span_words(void *at, const uint32_t words[count]) {
     static_assert(count == 1 || count == 2 || count % 4 == 0,
                   "count must be 1, 2 or a multiple of 4 words");
     if (count == 1) {
@@ -92,15 +92,15 @@ template <int count> DEVICE void store_run_words(void *at, const uint32_t words[
     }
 }
 
-/* load_run: load the run at `at` as floats. If it is not whole, load `count` elements one by one
+/* load_span: load the span at `at` as floats. If it is not whole, load `count` elements one by one
  * and set the others to 0. */
 template <typename T, int width>
-DEVICE void load_run(const T *at, bool whole, int64_t count, float values[width]) {
+DEVICE void load_span(const T *at, bool whole, int64_t count, float values[width]) {
     constexpr int words_of_run = (int)sizeof(T) * width / 4;
     if constexpr (words_of_run > 0) {
         if (whole) {
             uint32_t words[words_of_run];
-            load_run_words<words_of_run>(at, words);
+            load_span_words<words_of_run>(at, words);
             for (int i = 0; i < width; i++) {
                 values[i] = unpack_element<T>(words, i);
             }
@@ -112,9 +112,9 @@ DEVICE void load_run(const T *at, bool whole, int64_t count, float values[width]
     }
 }
 
-/* store_run: the inverse of load_run; rounds each element once. */
+/* store_span: the inverse of load_span; rounds each element once. */
 template <typename T, int width>
-DEVICE void store_run(T *at, bool whole, int64_t count, const float values[width]) {
+DEVICE void store_span(T *at, bool whole, int64_t count, const float values[width]) {
     constexpr int words_of_run = (int)sizeof(T) * width / 4;
     if constexpr (words_of_run > 0) {
         if (whole) {
@@ -122,7 +122,7 @@ DEVICE void store_run(T *at, bool whole, int64_t count, const float values[width
             for (int i = 0; i < words_of_run; i++) {
                 words[i] = pack_word<T>(values, i);
             }
-            store_run_words<words_of_run>(at, words);
+            store_span_words<words_of_run>(at, words);
             return;
         }
     }
