@@ -16,7 +16,7 @@ struct attention_key_range {
 /* The keys of one tile that the rows of one strip see, as columns of the tile. All ranges are
  * within [low, high); low is a multiple of ATTENTION_LANES; first and last count from low. */
 struct attention_strip_key_range {
-    int64_t low, high; /* contain the columns that the rows see */
+    int64_t low, high; /* columns [low, high) contain all columns that the rows see */
     int32_t first[ATTENTION_STRIP], last[ATTENTION_STRIP];
     bool is_row_complete[ATTENTION_STRIP]; /* [row] whether the row sees no key outside this tile */
 };

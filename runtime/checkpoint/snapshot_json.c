@@ -81,33 +81,33 @@ static enum status check_document_hash(const char *json, size_t length, const ch
                      "the file is damaged: its hash does not match its text");
 }
 
-static enum status get_text(const struct json_node *object, const char *key, const char **value,
-                            struct fault *fault) {
+static enum status get_required_text(const struct json_node *object, const char *key,
+                                     const char **value, struct fault *fault) {
     struct json_node node;
     TRY(json_require(object, key, &node, fault));
     return json_as_text(&node, value, fault);
 }
 
-static enum status get_i64(const struct json_node *object, const char *key, int64_t *value,
-                           struct fault *fault) {
+static enum status get_required_i64(const struct json_node *object, const char *key, int64_t *value,
+                                    struct fault *fault) {
     struct json_node node;
     TRY(json_require(object, key, &node, fault));
     return json_as_i64(&node, value, fault);
 }
 
-static enum status get_u64(const struct json_node *object, const char *key, uint64_t *value,
-                           struct fault *fault) {
+static enum status get_required_u64(const struct json_node *object, const char *key,
+                                    uint64_t *value, struct fault *fault) {
     const char *text = NULL;
-    TRY(get_text(object, key, &text, fault));
+    TRY(get_required_text(object, key, &text, fault));
     return text_parse_u64(text, value)
                ? OK
                : json_fault_member(object, key, fault, "is not a whole number");
 }
 
-static enum status get_hash(const struct json_node *object, const char *key, struct hash *hash,
-                            struct fault *fault) {
+static enum status get_required_hash(const struct json_node *object, const char *key,
+                                     struct hash *hash, struct fault *fault) {
     const char *text = NULL;
-    TRY(get_text(object, key, &text, fault));
+    TRY(get_required_text(object, key, &text, fault));
     return strlen(text) == 2 * HASH_BYTES && hex_read(text, HASH_BYTES, hash->bytes)
                ? OK
                : json_fault_member(object, key, fault, "is not a valid hash");
@@ -128,12 +128,12 @@ static enum status read_file(const struct json_node *node, struct snapshot_file 
                              struct fault *fault) {
     const char *name = NULL;
     TRY(json_as_object(node, fault));
-    TRY(get_text(node, "name", &name, fault));
+    TRY(get_required_text(node, "name", &name, fault));
     if (!copy_name(name, file->name)) {
         return json_fault_member(node, "name", fault, "is not a valid file name");
     }
-    TRY(get_i64(node, "bytes", &file->bytes, fault));
-    return get_hash(node, "blake2b", &file->hash, fault);
+    TRY(get_required_i64(node, "bytes", &file->bytes, fault));
+    return get_required_hash(node, "blake2b", &file->hash, fault);
 }
 
 static enum status read_files(const struct json_node *root, struct snapshot *snapshot,
@@ -165,7 +165,7 @@ static enum status read_values(const struct json_node *root, struct snapshot *sn
         if (!copy_name(walk.member.key, value->name)) {
             return json_fault(&walk.member, fault, NULL, "is not a valid name");
         }
-        TRY(get_u64(&object, walk.member.key, &value->value, fault));
+        TRY(get_required_u64(&object, walk.member.key, &value->value, fault));
     }
     return OK;
 }
@@ -173,21 +173,21 @@ static enum status read_values(const struct json_node *root, struct snapshot *sn
 static enum status read_numbers(const struct json_node *root, struct snapshot *snapshot,
                                 struct fault *fault) {
     int64_t format = 0;
-    TRY(get_i64(root, "format", &format, fault));
+    TRY(get_required_i64(root, "format", &format, fault));
     if (format != FORMAT_VERSION) {
         return json_fault_member(
             root, "format", fault,
             "is format version %lld; this version of Skep reads only version %d", (long long)format,
             FORMAT_VERSION);
     }
-    TRY(get_i64(root, "step", &snapshot->step, fault));
+    TRY(get_required_i64(root, "step", &snapshot->step, fault));
     if (snapshot->step < 0) {
         return json_fault_member(root, "step", fault, "is below 0");
     }
-    TRY(get_u64(root, "sequence", &snapshot->sequence, fault));
-    TRY(get_u64(root, "seed", &snapshot->seed, fault));
+    TRY(get_required_u64(root, "sequence", &snapshot->sequence, fault));
+    TRY(get_required_u64(root, "seed", &snapshot->seed, fault));
     TRY(json_get_f64(root, "saved_at", &snapshot->saved_at, NULL, fault));
-    return get_hash(root, "plan_hash", &snapshot->plan_hash, fault);
+    return get_required_hash(root, "plan_hash", &snapshot->plan_hash, fault);
 }
 
 static enum status read_all(const struct json_node *root, struct region *region,
@@ -195,8 +195,8 @@ static enum status read_all(const struct json_node *root, struct region *region,
     TRY(read_numbers(root, snapshot, fault));
     TRY(read_values(root, snapshot, fault));
     TRY(read_files(root, snapshot, fault));
-    TRY(get_text(root, "keys", &snapshot->keys, fault));
-    TRY(get_text(root, "model_folder", &snapshot->model_folder, fault));
+    TRY(get_required_text(root, "keys", &snapshot->keys, fault));
+    TRY(get_required_text(root, "model_folder", &snapshot->model_folder, fault));
     snapshot->keys = region_copy_text(region, snapshot->keys);
     snapshot->model_folder = region_copy_text(region, snapshot->model_folder);
     return OK;

@@ -87,8 +87,8 @@ static int compare_sequence(const void *a, const void *b) {
     return strcmp(left->snapshot.path, right->snapshot.path);
 }
 
-/* A folder under the name of SNAPSHOT_REPLACED is a snapshot only while none has the complete
- * name. */
+/* Whether a folder may hold a snapshot. One named as SNAPSHOT_REPLACED does so only if no folder
+ * has the complete name of that step. */
 static bool is_candidate(const char *folder, const struct folder_walk *walk) {
     enum snapshot_path_kind kind;
     int64_t step;

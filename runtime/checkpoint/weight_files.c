@@ -89,8 +89,8 @@ static enum status check_index(struct file_finder *finder, const struct json_nod
     return OK;
 }
 
-static enum status read_index_map(struct file_finder *finder,
-                                  const struct json_document *document) {
+static enum status read_weight_index_map(struct file_finder *finder,
+                                         const struct json_document *document) {
     struct json_node map;
     TRY(json_require(&document->root, "weight_map", &map, finder->fault));
     TRY(json_as_object(&map, finder->fault));
@@ -102,14 +102,14 @@ static enum status read_index_map(struct file_finder *finder,
     return check_index(finder, &map);
 }
 
-static enum status read_index(struct file_finder *finder, const char *path) {
+static enum status read_weight_index(struct file_finder *finder, const char *path) {
     size_t length = 0;
     char *text;
     struct json_document document;
     TRY(file_read_into_region(path, WEIGHT_INDEX_BYTES_MAX, finder->region, &text, &length,
                               finder->fault));
     TRY(json_parse(text, length, WEIGHT_INDEX_BYTES_MAX, path, &document, finder->fault));
-    enum status status = read_index_map(finder, &document);
+    enum status status = read_weight_index_map(finder, &document);
     json_finish(&document);
     return status;
 }
@@ -122,7 +122,7 @@ static enum status find_files(struct file_finder *finder) {
         return open_tables(finder);
     }
     if (file_exists(index)) {
-        return read_index(finder, index);
+        return read_weight_index(finder, index);
     }
     bool pickled = file_exists(path_in_folder(finder, "pytorch_model.bin")) ||
                    file_exists(path_in_folder(finder, "pytorch_model.bin.index.json"));

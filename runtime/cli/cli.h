@@ -40,11 +40,11 @@ struct option {
     size_t field_offset; /* offset of the field in the request */
     /* For integers and numbers: the value when the option is not given, and the limits. */
     /* value if the option is not given; limits (maximum 0: no limit) */
-    double initial, minimum, maximum;
+    double default_value, minimum, maximum;
     /* Name of the value, NULL for a flag. It selects what the shells complete: FILE and names with
      * a suffix such as OUT.csv complete files, DIR folders, TARGET profiles, and "f32|bf16" its
      * words. */
-    const char *value;
+    const char *value_name;
     const char *help;    /* the effect, and the default, in one line without a period at the end */
     const char *example; /* complete arguments of the command that include this option */
 };
@@ -117,9 +117,9 @@ int command_run(const struct command *command, int argc, char **argv);
  * a value. */
 int command_skip_argument(const struct command *command, char *const *argv, int index);
 
-/* command_options_end: returns the index of "--", after which no argument is an option, or argc if
- * there is none. */
-int command_options_end(const struct command *command, int argc, char *const *argv);
+/* command_find_options_end: returns the index of "--", after which no argument is an option, or
+ * argc if there is none. */
+int command_find_options_end(const struct command *command, int argc, char *const *argv);
 
 /* invocation_override: adds "KEY=VALUE" to the overrides.
  * memory  the text is in invocation->region

@@ -113,10 +113,10 @@ static void finish_comm(void *context) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("--ranks", INTEGER, rank_count), .initial = 2, .minimum = 2, .maximum = RANKS_MAX,
-     .value = "N", .help = "number of ranks to start on this machine; default: 2",
+    {OPTION("--ranks", INTEGER, rank_count), .default_value = 2, .minimum = 2, .maximum = RANKS_MAX,
+     .value_name = "N", .help = "number of ranks to start on this machine; default: 2",
      .example = "--ranks 4"},
-    {OPTION("--bytes", TEXT, size_list), .value = "SIZE,...",
+    {OPTION("--bytes", TEXT, size_list), .value_name = "SIZE,...",
      .help = "sizes to measure; default: 4KiB,64KiB,1MiB,16MiB,64MiB",
      .example = "--bandwidth --bytes 64KiB,512MiB"},
     {OPTION("--test", FLAG, test), .help = "only check the results of the collectives",

@@ -27,7 +27,7 @@ int command_skip_argument(const struct command *command, char *const *argv, int 
     return index + (has_value ? 2 : 1);
 }
 
-int command_options_end(const struct command *command, int argc, char *const *argv) {
+int command_find_options_end(const struct command *command, int argc, char *const *argv) {
     int index = 0;
     while (index < argc && strcmp(argv[index], "--") != 0) {
         index = command_skip_argument(command, argv, index);
@@ -141,10 +141,10 @@ static enum status read_value(const struct option *option, const char *value,
         *(const char **)field = value;
         return OK;
     case OPTION_INTEGER:
-        *(int64_t *)field = (int64_t)option->initial;
+        *(int64_t *)field = (int64_t)option->default_value;
         return value != NULL ? read_integer(option, value, field, fault) : OK;
     case OPTION_NUMBER:
-        *(double *)field = option->initial;
+        *(double *)field = option->default_value;
         return value != NULL ? read_number(option, value, field, fault) : OK;
     case OPTION_BYTES:
         return value != NULL ? read_bytes(option, value, field, fault) : OK;
@@ -173,7 +173,7 @@ static enum status set_missing_fault(const struct command *command, struct invoc
 enum status command_read_arguments(const struct command *command, struct invocation *invocation) {
     const char *values[OPTIONS_MAX] = {NULL};
     char **argv = invocation->argv;
-    const int options_end = command_options_end(command, invocation->argc, argv);
+    const int options_end = command_find_options_end(command, invocation->argc, argv);
     ASSERT(command->option_count <= OPTIONS_MAX &&
            command->positional_count + command->optional_count <= POSITIONALS_MAX);
     for (int i = 1; i < invocation->argc; i++) {

@@ -64,7 +64,7 @@ static void print_bash_value(const struct command *command, const struct option 
         return;
     case COMPLETE_WORDS:
         printf("    '%s %s') _skep_words '", command->name, option->name);
-        print_words(option->value);
+        print_words(option->value_name);
         printf("'; return ;;\n");
         return;
     case COMPLETE_NOTHING:
@@ -143,7 +143,7 @@ static void print_bash(void) {
 
 static void print_zsh_value(const struct option *option) {
     printf(":");
-    print_quoted(option->value, ":[]\\");
+    print_quoted(option->value_name, ":[]\\");
     switch (option_completion(option)) {
     case COMPLETE_FILES:
         printf(":_files");
@@ -158,7 +158,7 @@ static void print_zsh_value(const struct option *option) {
         return;
     case COMPLETE_WORDS:
         printf(":(");
-        print_words(option->value);
+        print_words(option->value_name);
         printf(")");
         return;
     case COMPLETE_NOTHING:
@@ -239,7 +239,7 @@ static void print_fish_value(const struct option *option) {
         return;
     case COMPLETE_WORDS:
         printf(" -x -a '");
-        print_words(option->value);
+        print_words(option->value_name);
         printf("'");
         return;
     case COMPLETE_NOTHING:

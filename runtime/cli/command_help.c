@@ -29,14 +29,14 @@ void command_print_usage(const struct command *command) {
     for (int i = 0; i < command->option_count; i++) {
         const struct option *option = &command->options[i];
         printf(" [%s%s%s]", option->name, option_has_value(option) ? " " : "",
-               option_has_value(option) ? option->value : "");
+               option_has_value(option) ? option->value_name : "");
     }
     printf("%s", command->takes_overrides ? " [key=value...]" : "");
 }
 
 static void print_option(const struct command *command, const struct option *option) {
     printf("\n  %s%s%s\n", option->name, option_has_value(option) ? " " : "",
-           option_has_value(option) ? option->value : "");
+           option_has_value(option) ? option->value_name : "");
     print_wrapped(option->help, 2 * INDENT);
     printf("%*sexample: skep %s%s%s\n", 2 * INDENT, "", command != NULL ? command->name : "",
            command != NULL ? " " : "", option->example);
@@ -82,7 +82,7 @@ static void print_option_table(const char *command, const struct option *options
         printf("| `%s", option->name);
         if (option_has_value(option)) {
             putchar(' ');
-            print_table_cell(option->value);
+            print_table_cell(option->value_name);
         }
         printf("` | ");
         print_table_cell(option->help);

@@ -59,7 +59,7 @@ static void print_options(const char *command, const struct option *options, int
         const struct option *option = &options[i];
         print_line(".TP\n\\fB", option->name, "\\fR");
         if (option_has_value(option)) {
-            print_line(" \\fI", option->value, "\\fR");
+            print_line(" \\fI", option->value_name, "\\fR");
         }
         print_line("\n", option->help, ".\n");
         printf(".RS\n");
@@ -96,7 +96,7 @@ static void print_synopsis(const struct command *command) {
         const struct option *option = &command->options[i];
         print_line("[\\fB", option->name, "\\fR");
         if (option_has_value(option)) {
-            print_line(" \\fI", option->value, "\\fR");
+            print_line(" \\fI", option->value_name, "\\fR");
         }
         printf("]\n");
     }

@@ -44,11 +44,11 @@ const struct named_meaning VARIABLES[] = {
 const int VARIABLE_COUNT = ARRAY_COUNT(VARIABLES);
 
 bool option_has_value(const struct option *option) {
-    return option->value != NULL;
+    return option->value_name != NULL;
 }
 
 enum completion option_completion(const struct option *option) {
-    const char *value = option->value;
+    const char *value = option->value_name;
     if (value == NULL) {
         return COMPLETE_NOTHING;
     }

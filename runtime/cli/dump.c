@@ -55,15 +55,15 @@ static enum status run_dump(struct invocation *invocation) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("-o", TEXT, dump.out_path), .value = "OUT.safetensors",
+    {OPTION("-o", TEXT, dump.out_path), .value_name = "OUT.safetensors",
      .help = "file to write; required", .example = "model batch.safetensors -o out.safetensors"},
     {OPTION("--gradients", FLAG, dump.gradients),
      .help = "also write the gradients, before clipping",
      .example = "model batch.safetensors -o out.safetensors --gradients"},
-    {OPTION("--steps", INTEGER, dump.steps), .value = "N",
+    {OPTION("--steps", INTEGER, dump.steps), .value_name = "N",
      .help = "take N optimizer steps on the batch and write the weights after them",
      .example = "model batch.safetensors -o out.safetensors --steps 3"},
-    {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX, .value = "N",
+    {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX, .value_name = "N",
      .help = "number of ranks to start on this machine; default: 1",
      .example = "model batch.safetensors -o out.safetensors --ranks 2"},
 };

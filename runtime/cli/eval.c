@@ -66,7 +66,7 @@ static void finish_eval(void *context) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("--data", TEXT, data_path), .value = "FILE",
+    {OPTION("--data", TEXT, data_path), .value_name = "FILE",
      .help = "token file to evaluate; default: data.validation of the run file",
      .example = "run/model --data validation.u16"},
     {OPTION("--json", FLAG, json), .help = "print one JSON document instead of text",

@@ -136,16 +136,16 @@ static enum status run_generate(struct invocation *invocation) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("--prompt", TEXT, prompt), .value = "TEXT",
+    {OPTION("--prompt", TEXT, prompt), .value_name = "TEXT",
      .help = "text to continue, or token ids with --ids; required",
      .example = "run/model --prompt \"It is a truth\""},
-    {OPTION("--tokens", INTEGER, generation.tokens), .initial = GENERATED_TOKENS_DEFAULT,
-     .value = "N", .help = "number of tokens to sample; default: 200",
+    {OPTION("--tokens", INTEGER, generation.tokens), .default_value = GENERATED_TOKENS_DEFAULT,
+     .value_name = "N", .help = "number of tokens to sample; default: 200",
      .example = "run/model --prompt Hello --tokens 50"},
-    {OPTION("--temperature", NUMBER, generation.temperature), .initial = 1, .value = "X",
+    {OPTION("--temperature", NUMBER, generation.temperature), .default_value = 1, .value_name = "X",
      .help = "randomness of the samples; 0: always the likeliest token; default: 1",
      .example = "run/model --prompt Hello --temperature 0.7"},
-    {OPTION("--seed", INTEGER, seed), .initial = 1, .value = "N",
+    {OPTION("--seed", INTEGER, seed), .default_value = 1, .value_name = "N",
      .help = "seed of the samples: the same seed gives the same text; default: 1",
      .example = "run/model --prompt Hello --seed 7"},
     {OPTION("--ids", FLAG, ids), .help = "read and print token ids instead of text",

@@ -118,7 +118,7 @@ static enum status run_join(struct invocation *invocation) {
         return OK;
     }
     args->swarm = invocation->positionals[0];
-    args->is_report = request->check;
+    args->reports_only = request->check;
     args->overrides = invocation->overrides;
     args->override_count = invocation->override_count;
     TRY(member_run_read(member, args, fault));
@@ -142,26 +142,26 @@ static const struct option OPTIONS[] = {
     {OPTION("--check", FLAG, check),
      .help = "report memory, time, disk, traffic, data, admission and reachability, and exit",
      .example = "austen.skep --check"},
-    {OPTION("--identity", TEXT, args.identity), .value = "FILE",
+    {OPTION("--identity", TEXT, args.identity), .value_name = "FILE",
      .help = "identity of this member; default: skep/identity in $XDG_CONFIG_HOME",
      .example = "austen.skep --identity anna.identity"},
-    {OPTION("--listen", TEXT, args.listen), .value = "ADDR",
+    {OPTION("--listen", TEXT, args.listen), .value_name = "ADDR",
      .help = "address on which other members connect; default: any free port; none: they cannot",
      .example = "austen.skep --listen tcp://0.0.0.0:7701"},
-    {OPTION("--name", TEXT, args.name), .value = "NAME",
+    {OPTION("--name", TEXT, args.name), .value_name = "NAME",
      .help = "name of this member in the reports of the tracker",
      .example = "austen.skep --name anna-2"},
-    {OPTION("--public", TEXT, args.public_address), .value = "ADDR",
+    {OPTION("--public", TEXT, args.public_address), .value_name = "ADDR",
      .help = "address that other members use, if it differs from --listen",
      .example = "austen.skep --listen tcp://0.0.0.0:7701 --public tcp://192.0.2.7:7701"},
-    {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX, .value = "N",
+    {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX, .value_name = "N",
      .help = "number of ranks to start on this machine; default: 1",
      .example = "austen.skep --ranks 2"},
     {OPTION("--json", FLAG, json), .help = "print the report as one JSON document",
      .example = "austen.skep --check --json"},
     {.name = "--target",
      .kind = OPTION_RUN_KEY,
-     .value = "TARGET",
+     .value_name = "TARGET",
      .help = "profile to plan for; default: this machine",
      .example = "austen.skep --target rtx4090-24g"},
 };

@@ -42,7 +42,7 @@ static enum status run_keys(struct invocation *invocation) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("--identity", TEXT, identity), .value = "FILE",
+    {OPTION("--identity", TEXT, identity), .value_name = "FILE",
      .help = "identity to print or create; default: skep/identity in $XDG_CONFIG_HOME",
      .example = "--identity anna.identity"},
     {OPTION("--json", FLAG, json), .help = "print one JSON document instead of text",

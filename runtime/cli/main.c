@@ -114,7 +114,7 @@ static const struct command *find_named_command(int argc, char **argv) {
  * commands need not accept them. Returns the new argc. */
 static int remove_verbosity(int argc, char **argv, int *verbosity) {
     const struct command *command = find_named_command(argc, argv);
-    const int end = command_options_end(command, argc, argv);
+    const int end = command_find_options_end(command, argc, argv);
     int kept = 1;
     int next;
     *verbosity = 0;
@@ -150,7 +150,7 @@ static int run_command_line(int argc, char **argv) {
     if (command == NULL) {
         return report_unknown_command(argv[1]);
     }
-    const int end = command_options_end(command, argc, argv);
+    const int end = command_find_options_end(command, argc, argv);
     for (int i = 2; i < end; i = command_skip_argument(command, argv, i)) {
         if (is_help_option(argv[i])) {
             return print_command_help(command);

@@ -100,13 +100,13 @@ static enum status run_mesh(struct invocation *invocation) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("--table", TEXT, table), .value = "RANK,...",
+    {OPTION("--table", TEXT, table), .value_name = "RANK,...",
      .help = "rank of each cell, in row-major order; default: ascending",
      .example = "shard=4 --table 3,2,1,0"},
     {OPTION("--per-node", INTEGER, ranks_per_node), .minimum = 1, .maximum = RANKS_MAX,
-     .value = "K", .help = "ranks per node: suggest a placement of the ranks on nodes",
+     .value_name = "K", .help = "ranks per node: suggest a placement of the ranks on nodes",
      .example = "replicate=2,shard=4 --per-node 4"},
-    {OPTION("--bytes", TEXT, bytes), .value = "NAME=B,...",
+    {OPTION("--bytes", TEXT, bytes), .value_name = "NAME=B,...",
      .help = "bytes that a rank receives along each dimension; needs --per-node",
      .example = "replicate=2,shard=4 --per-node 4 --bytes shard=1e9"},
     {OPTION("--json", FLAG, json), .help = "print one JSON document instead of text",

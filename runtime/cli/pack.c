@@ -92,12 +92,13 @@ static enum status run_pack(struct invocation *invocation) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("--capacity", BYTES, pack.capacity_bytes), .value = "BYTES",
+    {OPTION("--capacity", BYTES, pack.capacity_bytes), .value_name = "BYTES",
      .help = "stop at a layout of this size; without one the exit code is 3",
      .example = "problem.csv --capacity 512MiB"},
-    {OPTION("--seconds", NUMBER, pack.time_limit_s), .initial = 10, .maximum = 1e6, .value = "S",
-     .help = "limit on the time of the search; default: 10", .example = "problem.csv --seconds 60"},
-    {OPTION("-o", TEXT, out_path), .value = "OUT.csv",
+    {OPTION("--seconds", NUMBER, pack.time_limit_s), .default_value = 10, .maximum = 1e6,
+     .value_name = "S", .help = "limit on the time of the search; default: 10",
+     .example = "problem.csv --seconds 60"},
+    {OPTION("-o", TEXT, out_path), .value_name = "OUT.csv",
      .help = "file for the problem with its offsets", .example = "problem.csv -o solved.csv"},
     {OPTION("--json", FLAG, json), .help = "print one JSON document instead of text",
      .example = "problem.csv --json"},

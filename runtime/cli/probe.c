@@ -274,13 +274,13 @@ static enum status run_probe(struct invocation *invocation) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("--target", TEXT, target), .value = "TARGET",
+    {OPTION("--target", TEXT, target), .value_name = "TARGET",
      .help = "profile to compare with: a name or a path; default: detected",
      .example = "--target cpu"},
-    {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX, .value = "N",
+    {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX, .value_name = "N",
      .help = "number of ranks for NCCL; default: one for each GPU",
      .example = "--target h100-80g --ranks 2"},
-    {OPTION("--write", TEXT, write_path), .value = "FILE.yaml",
+    {OPTION("--write", TEXT, write_path), .value_name = "FILE.yaml",
      .help = "write the measured profile", .example = "--write my-box.yaml"},
     {OPTION("--json", FLAG, json), .help = "print one JSON document instead of text",
      .example = "--json"},

@@ -144,12 +144,12 @@ static enum status run_roster(struct invocation *invocation) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("--roster", TEXT, path), .value = "FILE",
+    {OPTION("--roster", TEXT, path), .value_name = "FILE",
      .help = "path of the allow-list, as `skep track` logs it; required",
      .example = "list --roster roster.yaml"},
-    {OPTION("--name", TEXT, name), .value = "NAME", .help = "name of the member to add",
+    {OPTION("--name", TEXT, name), .value_name = "NAME", .help = "name of the member to add",
      .example = "add KEY --name anna --roster roster.yaml"},
-    {OPTION("--operator-key", TEXT, operator_key), .value = "FILE",
+    {OPTION("--operator-key", TEXT, operator_key), .value_name = "FILE",
      .help = "key that signs the list; default: operator.key beside the list, if it is there",
      .example = "add KEY --roster roster.yaml --operator-key operator.key"},
     {OPTION("--json", FLAG, json), .help = "print one JSON document instead of text",

@@ -159,10 +159,10 @@ static enum status run_snapshot(struct invocation *invocation) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("-o", TEXT, out), .value = "DIR",
+    {OPTION("-o", TEXT, out), .value_name = "DIR",
      .help = "folder of the exported model; default: the snapshot with -model appended",
      .example = "export run/snapshots -o model-1000"},
-    {OPTION("--dtype", TEXT, dtype), .value = "f32|bf16|f16",
+    {OPTION("--dtype", TEXT, dtype), .value_name = "f32|bf16|f16",
      .help = "type of the exported weights; default: that of the run",
      .example = "export run/snapshots --dtype bf16"},
     {OPTION("--json", FLAG, json), .help = "print one JSON document instead of text",

@@ -362,7 +362,7 @@ static enum status run_status(struct invocation *invocation) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("--identity", TEXT, identity), .value = "FILE",
+    {OPTION("--identity", TEXT, identity), .value_name = "FILE",
      .help = "identity for the query; default: as for `skep join`",
      .example = "austen.skep --identity anna.identity"},
     {OPTION("--json", FLAG, json), .help = "print one JSON document instead of text",

@@ -94,7 +94,7 @@ static const struct option OPTIONS[] = {
          "start over: rename the snapshot folder to snapshots.before-TIME; metrics are appended, "
          "the exported model is replaced",
      .example = "run.yaml --fresh"},
-    {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX, .value = "N",
+    {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX, .value_name = "N",
      .help = "number of ranks to start on this machine; default: 1, or the launcher's",
      .example = "run.yaml --ranks 4"},
     {OPTION("--resume", FLAG, resume),

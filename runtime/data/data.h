@@ -33,8 +33,7 @@ struct data_options {
     bool refuses_text;      /* Whether text files are rejected: token_file_refuse_text. */
     int64_t sequence;       /* Number of tokens in a row. */
     int64_t vocab;          /* Number of token ids of the model. */
-    /* Token id that ends each document. DATA_NO_SEPARATOR: the text has no document boundaries. */
-    int64_t separator;
+    int64_t separator;      /* Token id that ends a document; DATA_NO_SEPARATOR: none. */
 };
 
 /* An open token file and the layout of its blocks and windows. */

@@ -30,7 +30,7 @@ struct member_run_args {
     const char *swarm;    /* NAME.skep or a join string */
     const char *identity; /* path of the identity file */
     /* only a report is written, and no file; a tracker that does not answer is not retried */
-    bool is_report;
+    bool reports_only;
     const char *listen; /* address; NULL: any free port; "none": other members cannot connect */
     const char *public_address, *name; /* NULL: the defaults */
     const char *const *overrides;      /* [override_count]: texts of the form "key=value" */
@@ -78,8 +78,9 @@ struct outer_state {
     struct entry *entry;          /* scratch entry with space for its slices */
     struct slice_report *reports; /* [slices]: reports of results that an earlier start stored */
     uint32_t stored_round;        /* round of `reports`; 0: none */
-    struct lease lease;           /* what an earlier start promised last */
-    struct hash stored_results;   /* hash that identifies the results stored last */
+    /* the newest lease that an earlier start of this process signed */
+    struct lease lease;
+    struct hash stored_results; /* hash that identifies the results stored last */
     /* hash that identifies the results whose root was computed last */
     struct hash rooted_results;
 };
@@ -101,7 +102,7 @@ struct inner_state {
 /* The exchange of commands between the ranks (lockstep.h). */
 struct lockstep {
     /* [ranks]: data that each rank sent in the last exchange */
-    void *gathered;
+    void *received_data;
     int64_t commanded_ns;                /* time at which rank 0 sent the last command */
     struct step_limits *limits;          /* limits of the step or evaluation being executed */
     struct step_result step_result;      /* result of the last step */
@@ -119,7 +120,7 @@ struct last_logged {
     bool evaluates_at_end; /* evaluates only at the end of the run, because evaluations take long */
     uint32_t evaluated_round; /* last round after which the member evaluated */
     /* last logged reason for which the tracker rejected the member */
-    char reason[WIRE_REJECT_REASON_BYTES];
+    char rejection_reason[WIRE_REJECT_REASON_BYTES];
     int64_t reason_logged_ns; /* time of that log line */
     /* last round whose files for swarm.record could not be written; 0: none since then */
     uint32_t unrecorded_round;
@@ -154,7 +155,7 @@ struct member_run {
 };
 
 /* member_run_read: reads identity, manifest and settings. If the tracker does not answer, it is
- * retried until it answers, with one log line, unless args->is_report. *member must be
+ * retried until it answers, with one log line, unless args->reports_only. *member must be
  * zero-initialised except for the session's ranks and site. After any outcome member_run_finish
  * frees its memory.
  * errors  STATUS_INPUT for an invalid file or setting; STATUS_STOPPED */

@@ -69,7 +69,8 @@ static void list_pieces(struct session *session, struct inner_weights *weights) 
 }
 
 void inner_weights_plan(struct session *session, float *flat, struct inner_weights *weights) {
-    struct inner_weights made = {.flat = flat, .count = blueprint_elements(&session->blueprint)};
+    struct inner_weights made = {.flat_copy = flat,
+                                 .count = blueprint_elements(&session->blueprint)};
     ASSERT((session->bound.ranks.index[AXIS_WORLD] == 0) == (flat != NULL));
     made.span_count = list_spans(session, NULL);
     made.spans = region_alloc(&session->region, (size_t)made.span_count, sizeof *made.spans);
@@ -135,7 +136,8 @@ static int64_t copy_owner_elements(const struct inner_weights *weights,
         if (direction == INTO_STAGING) {
             memcpy(transfer->values + count, span->values + position->done, bytes);
         } else if (direction == INTO_FLAT) {
-            memcpy(weights->flat + span->begin + position->done, transfer->values + count, bytes);
+            memcpy(weights->flat_copy + span->begin + position->done, transfer->values + count,
+                   bytes);
         }
         count += part;
         position->done += part;
@@ -184,8 +186,8 @@ void inner_weights_scatter(struct session *session, const struct inner_weights *
     const struct staging_transfer transfer = make_staging_transfer(session);
     for (int64_t begin = 0; begin < weights->count; begin += transfer.values_max) {
         int64_t count = min_i64(weights->count - begin, transfer.values_max);
-        if (weights->flat != NULL) {
-            memcpy(transfer.values, weights->flat + begin, (size_t)count * sizeof(float));
+        if (weights->flat_copy != NULL) {
+            memcpy(transfer.values, weights->flat_copy + begin, (size_t)count * sizeof(float));
         }
         broadcast_staged(session, 0, count);
         for (int i = 0; i < weights->piece_count; i++) {

@@ -29,7 +29,7 @@ struct inner_piece {
 
 struct inner_weights {
     /* [count]: flat copy of the weights on rank 0, owned by the caller; NULL on other ranks */
-    float *flat;
+    float *flat_copy;
     struct inner_span *spans; /* sorted by owner, then by `begin`; the same list on all ranks */
     int span_count;
     struct inner_piece *pieces; /* [piece_count]: tensor pieces that this rank stores */

@@ -39,7 +39,7 @@ static enum status find_last_line_end(const struct ledger_copy *ledger, int64_t 
 }
 
 static enum status read_line(struct ledger_copy *ledger, bool *more, struct fault *fault) {
-    enum status status = ledger_file_next(ledger->past, more, fault);
+    enum status status = ledger_file_next(ledger->existing, more, fault);
     if (status == STATUS_INPUT) {
         snprintf(fault->remedy, sizeof fault->remedy, "%s", REMEDY);
     }
@@ -55,11 +55,11 @@ static enum status truncate_file(struct ledger_copy *ledger, int64_t end, struct
 
 /* Reads the first entry, which identifies the swarm. */
 static enum status read_first_entry(struct ledger_copy *ledger, struct fault *fault) {
-    struct ledger_file *past = ledger->past;
+    struct ledger_file *past = ledger->existing;
     TRY(find_last_line_end(ledger, past->file_bytes, &past->file_bytes, fault));
     TRY(truncate_file(ledger, past->file_bytes, fault));
-    TRY(read_line(ledger, &ledger->has_first, fault));
-    if (past->has_checkpoint && !ledger->has_first) {
+    TRY(read_line(ledger, &ledger->first_is_unread, fault));
+    if (past->has_checkpoint && !ledger->first_is_unread) {
         return truncate_file(ledger, 0, fault);
     }
     ledger->checkpoint = past->has_checkpoint ? past->checkpoint : NULL;
@@ -67,9 +67,9 @@ static enum status read_first_entry(struct ledger_copy *ledger, struct fault *fa
 }
 
 static void close_past_entries(struct ledger_copy *ledger) {
-    if (ledger->past != NULL) {
-        ledger_file_close(ledger->past);
-        ledger->past = NULL;
+    if (ledger->existing != NULL) {
+        ledger_file_close(ledger->existing);
+        ledger->existing = NULL;
     }
 }
 
@@ -82,11 +82,11 @@ enum status ledger_copy_open(const char *path, uint32_t slice_count, struct regi
     if (opened.fd < 0) {
         return fault_set_errno(fault, STATUS_FAILED, path, "cannot open", errno);
     }
-    enum status status =
-        ledger_file_open_sized(path, opened.line_bytes, slice_count, region, &opened.past, fault);
+    enum status status = ledger_file_open_sized(path, opened.line_bytes, slice_count, region,
+                                                &opened.existing, fault);
     if (status == OK) {
-        opened.line = opened.past->buffer;
-        opened.state_bytes = opened.past->state_bytes;
+        opened.line = opened.existing->buffer;
+        opened.state_bytes = opened.existing->state_bytes;
         status = read_first_entry(&opened, fault);
     }
     if (status != OK) {
@@ -109,20 +109,20 @@ const struct hash *ledger_copy_swarm(const struct ledger_copy *ledger) {
     if (ledger->checkpoint != NULL) {
         return &ledger->checkpoint->swarm;
     }
-    return ledger->has_first ? &ledger->past->entry.manifest : NULL;
+    return ledger->first_is_unread ? &ledger->existing->entry.manifest : NULL;
 }
 
 enum status ledger_copy_read(void *context, const struct entry **entry, const char **location,
                              struct fault *fault) {
     struct ledger_copy *ledger = context;
-    bool more = ledger->has_first;
-    ASSERT(ledger->past != NULL);
-    ledger->has_first = false;
+    bool more = ledger->first_is_unread;
+    ASSERT(ledger->existing != NULL);
+    ledger->first_is_unread = false;
     if (!more) {
         TRY(read_line(ledger, &more, fault));
     }
-    *entry = more ? &ledger->past->entry : NULL;
-    *location = ledger->past->location;
+    *entry = more ? &ledger->existing->entry : NULL;
+    *location = ledger->existing->location;
     if (!more) {
         close_past_entries(ledger);
     }

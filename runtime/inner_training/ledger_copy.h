@@ -24,9 +24,9 @@ struct ledger_copy {
     _Atomic bool last_write_failed; /* the last attempt to write pending bytes failed */
     int error;                      /* errno of the last failed write */
     /* reads the entries that were in the file at the start; NULL: all are read */
-    struct ledger_file *past;
-    /* past->entry is the first entry, which ledger_copy_read has not returned yet */
-    bool has_first;
+    struct ledger_file *existing;
+    /* existing->entry is the first entry, which ledger_copy_read has not returned yet */
+    bool first_is_unread;
     const struct ledger_chain *checkpoint; /* state that the file begins with; NULL: the genesis */
     uint8_t *state_bytes;                  /* [LEDGER_CHAIN_BYTES_MAX]: buffer of a state */
     char *line;        /* [line_bytes]: text of the entry that is being written */

@@ -21,7 +21,7 @@ void lockstep_plan(struct member_run *member) {
     struct session *session = &member->trainer.session;
     size_t ranks = (size_t)session_rank_count(session);
     trainer_allocate_memory_reports(&member->trainer);
-    member->lockstep.gathered = region_alloc(&session->region, ranks, PIECE_BYTES);
+    member->lockstep.received_data = region_alloc(&session->region, ranks, PIECE_BYTES);
 }
 
 /* Copies `count` bytes of rank 0 to all ranks. */
@@ -30,9 +30,9 @@ static enum status broadcast_bytes(struct member_run *member, void *bytes, size_
     for (size_t done = 0; done < count && !has_one_rank(member);) {
         char *piece = (char *)bytes + done;
         size_t length = count - done < PIECE_BYTES ? count - done : PIECE_BYTES;
-        TRY(site_exchange(member->trainer.session.site, piece, length, member->lockstep.gathered,
-                          fault));
-        memcpy(piece, member->lockstep.gathered, length);
+        TRY(site_exchange(member->trainer.session.site, piece, length,
+                          member->lockstep.received_data, fault));
+        memcpy(piece, member->lockstep.received_data, length);
         done += length;
     }
     return OK;
@@ -59,7 +59,7 @@ static enum status load_snapshot(struct member_run *member, const struct lockste
     snapshot_path(session->settings.snapshot_folder, SNAPSHOT_COMPLETE, command->step, path);
     enum status status = snapshot_read(path, &session->region, &snapshot, fault);
     if (status == OK) {
-        status = snapshot_load(&snapshot, trainer->resident, trainer->group_count, fault);
+        status = snapshot_load(&snapshot, trainer->groups_to_load, trainer->group_count, fault);
     }
     return session_agree(session, status, fault);
 }
@@ -80,7 +80,7 @@ static enum status execute_step(struct member_run *member, const struct lockstep
 static void reset_moments(struct trainer *trainer) {
     struct staging staging = session_staging(&trainer->session);
     for (int g = 0; g < trainer->group_count; g++) {
-        struct snapshot_group *group = &trainer->resident[g];
+        struct snapshot_group *group = &trainer->groups_to_load[g];
         bool has_moments = strcmp(group->file, "optimizer.safetensors") == 0;
         for (int i = 0; i < (has_moments ? group->set.piece_count : 0); i++) {
             struct fault ignored; /* a failed device is reported by the next command */
@@ -141,9 +141,9 @@ static enum status execute_command(struct member_run *member,
 static enum status send_command(struct member_run *member, const struct lockstep_command *command,
                                 struct fault *fault) {
     struct session *session = &member->trainer.session;
-    const struct lockstep_command *received = member->lockstep.gathered;
-    enum status status =
-        site_exchange(session->site, command, sizeof *command, member->lockstep.gathered, fault);
+    const struct lockstep_command *received = member->lockstep.received_data;
+    enum status status = site_exchange(session->site, command, sizeof *command,
+                                       member->lockstep.received_data, fault);
     for (int rank = 1; rank < session_rank_count(session) && status == OK; rank++) {
         if (received[rank].stop_requested) {
             stop_request();
@@ -191,7 +191,7 @@ enum status lockstep_idle(struct member_run *member, struct fault *fault) {
 /* ---- the other ranks ---- */
 
 static enum status follow_rank0(struct member_run *member, struct fault *fault) {
-    const struct lockstep_command *received = member->lockstep.gathered;
+    const struct lockstep_command *received = member->lockstep.received_data;
     struct lockstep_command command = {.kind = COMMAND_IDLE};
     struct fault local; /* rank 0 gets the same fault and decides how to handle it */
     struct step_limits until_stop = {0}; /* limits a step or an evaluation, which may take long */
@@ -200,7 +200,7 @@ static enum status follow_rank0(struct member_run *member, struct fault *fault) 
     while (status == OK && command.kind != COMMAND_QUIT) {
         const struct lockstep_command own = {.stop_requested = stop_requested()};
         status = site_exchange(member->trainer.session.site, &own, sizeof own,
-                               member->lockstep.gathered, fault);
+                               member->lockstep.received_data, fault);
         if (status == OK) {
             command = received[0];
             enum status outcome = execute_command(member, &command, &local);

@@ -202,10 +202,10 @@ void member_log_record(struct member_run *member, uint32_t round, const struct f
 static void log_idle_reason(struct member_run *member, const struct member_loop_view *view) {
     struct last_logged *logged = &member->logged;
     const int64_t now_ns = clock_monotonic_ns();
-    const bool is_new = strcmp(view->reason, logged->reason) != 0;
+    const bool is_new = strcmp(view->reason, logged->rejection_reason) != 0;
     const bool is_due = is_new || now_ns - logged->reason_logged_ns >= REASON_NS;
     char key[KEYS_TEXT_BYTES];
-    memcpy(logged->reason, view->reason, sizeof logged->reason);
+    memcpy(logged->rejection_reason, view->reason, sizeof logged->rejection_reason);
     if (view->reason[0] == '\0' || !is_due) {
         return;
     }

@@ -37,7 +37,7 @@ static enum status contact_tracker(struct member_run *member, const struct join_
     const struct key_pairs *identity = &member->swarm.keys;
     struct tracker_contact *tracker = &member->swarm.tracker;
     const struct delegation_search_args search = {.timeout_ms = timeout_ms,
-                                                  .is_kept = !member->swarm.args.is_report,
+                                                  .is_kept = !member->swarm.args.reports_only,
                                                   .should_continue = is_not_stopped,
                                                   .context = member};
     const struct tracker_query_args args = {.request = WIRE_MANIFEST_REQUEST,
@@ -82,7 +82,7 @@ static enum status await_tracker(struct member_run *member, const struct join_st
     const int64_t first_ms = clock_monotonic_ms();
     int64_t began_ms = first_ms;
     enum status status = contact_tracker(member, join, timeout_ms, manifest, fault);
-    if (status == STATUS_FAILED && member->swarm.args.is_report) {
+    if (status == STATUS_FAILED && member->swarm.args.reports_only) {
         fault->status = STATUS_INPUT;
         return STATUS_INPUT;
     }

@@ -12,18 +12,17 @@ struct op_span {
 /* An activation that is copied to host memory and back. Op indexes refer to the graph before the
  * rewrite. */
 struct offloaded_tensor {
-    int tensor, host_copy, restored; /* tensor ids; the backward pass reads `restored` */
-    int layer;                       /* layer of the last use in the forward pass */
-    int copy_out_after;              /* index of the op after which it is copied out */
-    int release_before, copy_in_before;
-    /* indexes of the ops before which that happens */ /* op indexes */
+    int tensor, host_copy, restored;    /* tensor ids; the backward pass reads `restored` */
+    int layer;                          /* layer of the last use in the forward pass */
+    int copy_out_after;                 /* index of the op after which it is copied out */
+    int release_before, copy_in_before; /* indexes of the ops before which that happens */
 };
 
 struct offload_rewrite {
     struct graph *graph;
     const struct op *old_ops;         /* ops before the rewrite */
     int old_count, old_forward_count; /* numbers of all ops and of forward ops in `old_ops` */
-    struct op_span *forward_spans, *backward_spans; /* [layers] ops of each layer */ /* [layers] */
+    struct op_span *forward_spans, *backward_spans; /* [layers] ops of each layer */
     int *last_forward_use, *first_backward_use; /* [tensors] op index of a base's use, or NO_OP */
     struct offloaded_tensor *offloaded;
     int offloaded_count;
@@ -152,7 +151,7 @@ static void emit_copies_after(struct offload_rewrite *rewrite, int index) {
 }
 
 /* Return the tensor that replaces `tensor` as an operand in the backward pass. */
-static int replace_operand(struct offload_rewrite *rewrite, int tensor) {
+static int find_replacement(struct offload_rewrite *rewrite, int tensor) {
     struct tensor view = rewrite->graph->tensors[tensor];
     int index = rewrite->offloaded_index[graph_base_tensor(rewrite->graph, tensor)];
     if (index == NO_OP) {
@@ -171,7 +170,7 @@ static void emit_op(struct offload_rewrite *rewrite, int index) {
     int operand_count = op_row(op.kind)->operand_count;
     for (int k = 0; index >= rewrite->old_forward_count && k < operand_count; k++) {
         if (op.operands[k] != TENSOR_NONE) {
-            op.operands[k] = replace_operand(rewrite, op.operands[k]);
+            op.operands[k] = find_replacement(rewrite, op.operands[k]);
         }
     }
     *graph_add_op(rewrite->graph, op.kind, op.layer, op.operands, operand_count) = op;

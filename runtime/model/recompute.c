@@ -63,7 +63,7 @@ static bool must_recompute(const struct recompute_rewrite *rewrite, int tensor) 
 
 /* Return the operand that replaces `tensor`: its clone, or for a view, the same view of the base's
  * clone. */
-static int replace_operand(struct recompute_rewrite *rewrite, int tensor) {
+static int find_replacement(struct recompute_rewrite *rewrite, int tensor) {
     struct graph *graph = rewrite->graph;
     struct tensor view = graph->tensors[tensor];
     int base = graph_base_tensor(graph, tensor);
@@ -80,7 +80,7 @@ static int replace_operand(struct recompute_rewrite *rewrite, int tensor) {
 static void replace_operands(struct recompute_rewrite *rewrite, struct op *op) {
     for (int k = 0; k < OPERANDS_MAX; k++) {
         if (must_recompute(rewrite, op->operands[k])) {
-            op->operands[k] = replace_operand(rewrite, op->operands[k]);
+            op->operands[k] = find_replacement(rewrite, op->operands[k]);
         }
     }
 }

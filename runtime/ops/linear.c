@@ -89,7 +89,7 @@ static void append_linear_text(const union kernel_args *args, struct text *line)
 
 struct matmul_operands {
     const void *a, *b, *bias; /* inputs; bias NULL: none */
-    void *c; /* output */     /* result */
+    void *c;                  /* result */
 };
 
 static struct matmul_operands get_matmul_operands(const struct op_call *call) {

@@ -78,9 +78,8 @@ struct bound_program {
     struct collective_call *calls; /* [instruction_count]; zero except for collectives */
     /* instruction indices, sorted by segment, lane and listed order */
     uint32_t *order; /* instruction indices, by segment and lane */
-    struct lane_list lists[SEGMENT_COUNT][LANE_COUNT];
-    /* parts of `order` */ /* ranges of `order` */
-    struct lanes lanes;    /* threads and events of the lanes */
+    struct lane_list lists[SEGMENT_COUNT][LANE_COUNT]; /* ranges of `order` */
+    struct lanes lanes;                                /* threads and events of the lanes */
     /* executes the segments on a GPU; NULL: the CPU executes them */
     struct device *device;            /* device that executes the segments; NULL: the CPU */
     enum segment_kind segment;        /* the segment being executed */

@@ -42,9 +42,9 @@ struct newest_uses {
 
 struct wait_builder {
     struct schedule *schedule;
-    struct order_clocks clocks;                    /* clocks of the instructions so far */
-    struct newest_uses *uses; /* [extent_count] */ /* [extent_count] */
-    struct vector_clock lane_clock[LANE_COUNT];    /* [lane] instructions known to be complete */
+    struct order_clocks clocks;                 /* clocks of the instructions so far */
+    struct newest_uses *uses;                   /* [extent_count] */
+    struct vector_clock lane_clock[LANE_COUNT]; /* [lane] instructions known to be complete */
     uint32_t newest_compute; /* index + 1 of the newest instruction on the compute lane */
 };
 

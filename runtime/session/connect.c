@@ -69,14 +69,15 @@ static enum status register_arenas(struct session *session, struct fault *fault)
     return OK;
 }
 
-static enum status open_shared(struct session *session, const struct collective_group *groups,
-                               struct fault *fault) {
+static enum status open_shared_memory_communicator(struct session *session,
+                                                   const struct collective_group *groups,
+                                                   struct fault *fault) {
     TRY(shm_open_site(session->site, groups, AXIS_COUNT, &session->region, &session->communicator,
                       fault));
     return register_arenas(session, fault);
 }
 
-static enum status open_ranks(struct session *session, struct fault *fault) {
+static enum status open_communicator(struct session *session, struct fault *fault) {
     struct collective_group groups[AXIS_COUNT];
     list_groups(session, &session->region, groups);
 #if SKEP_CUDA
@@ -85,7 +86,7 @@ static enum status open_ranks(struct session *session, struct fault *fault) {
                                &session->communicator, fault);
     }
 #endif
-    return open_shared(session, groups, fault);
+    return open_shared_memory_communicator(session, groups, fault);
 }
 
 /* Logs the device memory that the driver counts for all processes, to compare it with the plan. */
@@ -111,7 +112,7 @@ enum status session_connect(struct session *session, struct fault *fault) {
     if (session->site == NULL) {
         return OK;
     }
-    enum status status = open_ranks(session, fault);
+    enum status status = open_communicator(session, fault);
     if (status == OK) {
         status = program_connect(&session->bound, &session->communicator, fault);
     }

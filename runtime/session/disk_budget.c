@@ -160,7 +160,7 @@ struct disk_budget disk_budget_of(const struct session *session) {
 /* A size that must not exceed the available bytes, and the text of the fault if it does. */
 struct disk_demand {
     /* subject, beginning of the reason, and remedy of the fault */
-    const char *subject, *use, *remedy;
+    const char *subject, *reason_start, *remedy;
     uint64_t need_bytes, have_bytes; /* required and available bytes */
 };
 
@@ -171,7 +171,7 @@ static enum status check_demand(const struct disk_demand *demand, struct fault *
         return OK;
     }
     return fault_set(fault, STATUS_FIT, demand->subject, demand->remedy,
-                     "%s %s, but only %s are available", demand->use,
+                     "%s %s, but only %s are available", demand->reason_start,
                      text_format_bytes(demand->need_bytes, need),
                      text_format_bytes(demand->have_bytes, have));
 }

@@ -143,8 +143,8 @@ enum { ROWS_PER_STOP_TEST = 1 << 16 }; /* number of rows that are counted in a f
 /* Counts the valid labels of this rank's rows. The rows are read once more later, because the loss
  * of the first microbatch is already divided by the number of labels. `rows` is passed by value, so
  * the position in the stream does not change. */
-static enum status count_valid(struct session *session, struct step_rows rows, int64_t *valid,
-                               struct fault *fault) {
+static enum status count_valid_labels(struct session *session, struct step_rows rows,
+                                      int64_t *valid, struct fault *fault) {
     int64_t sum = 0;
     for (int64_t row = 0; row < rows.count; row++) {
         if (row % ROWS_PER_STOP_TEST == ROWS_PER_STOP_TEST - 1 && stop_requested()) {
@@ -169,7 +169,7 @@ static enum status begin_step(struct session *session, const struct step_rows *r
                               const struct step_schedule *schedule, int64_t *valid,
                               struct fault *fault) {
     int64_t own_valid = 0;
-    enum status status = count_valid(session, *rows, &own_valid, fault);
+    enum status status = count_valid_labels(session, *rows, &own_valid, fault);
     if (rows->windows != NULL || rows->data->separator != DATA_NO_SEPARATOR ||
         rows->count >= ROWS_PER_STOP_TEST) {
         status = session_agree(session, status, fault);

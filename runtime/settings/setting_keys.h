@@ -6,15 +6,11 @@
 #include <stddef.h>
 
 enum setting_type {
-    SETTING_INTEGER,
-    /* int64_t */ /* int64_t */
-    SETTING_REAL,
-    /* double */ /* double */
-    SETTING_PAIR,
-    /* struct number_pair: two numbers, for example "0.9,0.95" */ /* struct number_pair */
-    SETTING_BYTES, /* uint64_t: bytes or bytes per second, for example "9GiB" */
-    SETTING_SECONDS,
-    /* double: a duration, for example "8s" */ /* double */
+    SETTING_INTEGER, /* int64_t */
+    SETTING_REAL,    /* double */
+    SETTING_PAIR,    /* struct number_pair: two numbers, for example "0.9,0.95" */
+    SETTING_BYTES,   /* uint64_t: bytes or bytes per second, for example "9GiB" */
+    SETTING_SECONDS, /* double: a duration, for example "8s" */
     SETTING_DTYPE,   /* int64_t: DTYPE_F32, DTYPE_BF16, or with `choices` DTYPE_AUTO */
     SETTING_CHOICE,  /* int64_t: an index in `choices` */
     SETTING_TEXT,    /* const char *: one of `choices` unless they are NULL */

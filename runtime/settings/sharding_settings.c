@@ -76,7 +76,7 @@ enum status sharding_settings_read(const struct settings *settings,
                                       .replicate = replicate,
                                       .units = strategies,
                                       .prefetch = (int)settings->prefetch_units,
-                                      .live = (int)settings->gathered_units_max,
+                                      .gathered_units_max = (int)settings->gathered_units_max,
                                       .reduce_at = (enum reduce_at)settings->reduce_at,
                                       .reduce = (enum dtype)settings->reduce_dtype,
                                       .wire_sum = (enum wire_sum)settings->wire_sum};

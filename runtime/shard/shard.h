@@ -140,7 +140,7 @@ struct sharding {
     int prefetch;                      /* number of gathers started in advance; 0: none */
     /* maximum number of units that are gathered at the same time; 0: only the limit of bytes
      * (spans.h) */
-    int live;
+    int gathered_units_max;
     enum reduce_at reduce_at; /* REDUCE_AT_STEP is valid only for ZeRO 0 and 1 */
     enum dtype reduce;        /* type of gradients on the wire: f32 or bf16 */
     enum wire_sum wire_sum;   /* how sums between GPUs are computed; CPU sums are exact */

@@ -114,7 +114,8 @@ static void remove_ended_spans(struct gather_state *gather_state, int at) {
 static bool can_gather(const struct gather_state *gather_state, int span) {
     const struct span_search *search = gather_state->search;
     const struct sharding *sharding = search->sharding;
-    if (sharding->live > 0 && gather_state->active_count >= sharding->live) {
+    if (sharding->gathered_units_max > 0 &&
+        gather_state->active_count >= sharding->gathered_units_max) {
         return false;
     }
     for (int i = 0; i < gather_state->active_count; i++) {
@@ -224,7 +225,7 @@ static void set_accumulate_positions(const struct span_search *search) {
 
 void spans_find(const struct graph *graph, const struct unit_table *units,
                 const struct sharding *sharding, struct region *region, struct spans *spans) {
-    ASSERT(sharding->shard >= 1 && sharding->prefetch >= 0 && sharding->live >= 0);
+    ASSERT(sharding->shard >= 1 && sharding->prefetch >= 0 && sharding->gathered_units_max >= 0);
     *spans = (struct spans){0};
     size_t count = (size_t)units->unit_count;
     struct span_search search = {.graph = graph,

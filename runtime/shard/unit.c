@@ -11,9 +11,9 @@ struct unit_layout {
     const bool *frozen; /* [param_count] true: the parameter is not trained */
     struct unit *units;
     int unit_count;
-    int *unit_of_param; /* [param_count] */ /* [param_count] */
+    int *unit_of_param; /* [param_count] */
     struct unit_param *params;
-    int *position_of_param; /* [param_count] index in `params` */ /* [param_count] */
+    int *position_of_param; /* [param_count] index in `params` */
 };
 
 static enum status read_frozen(const struct blueprint *blueprint,

@@ -29,13 +29,13 @@ static void add_reduces(const struct volume_args *args, struct step_volumes *vol
         int64_t elements = args->units->units[unit].elements;
         int64_t shard_elements = elements / sharding->shard;
         volumes->reduce += bytes_from_others(elements, sharding->shard, sharding->reduce) * times;
-        volumes->replicate +=
+        volumes->between_replicas +=
             (bytes_from_others(shard_elements, sharding->replicate, sharding->reduce) +
              bytes_from_others(shard_elements, sharding->replicate, DTYPE_F32)) *
             times;
         const struct zero_row *row = zero_row(sharding->units[unit].zero);
         if (!row->optimizer) {
-            volumes->reduce_whole +=
+            volumes->gather_reduced_gradients +=
                 bytes_from_others(elements, sharding->shard, DTYPE_F32) * times;
         } else if (!row->params) {
             volumes->gather_params += bytes_from_others(elements, sharding->shard, args->compute);

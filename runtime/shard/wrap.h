@@ -6,7 +6,7 @@
 
 /* The grouping of parameters. Groups are in any order, and some may be empty. */
 struct wrapping {
-    int *group_of_param; /* [param_count] */ /* [blueprint->param_count] */
+    int *group_of_param; /* [blueprint->param_count] */
     int group_count;
     const char **names; /* [group_count] name of each group */
     int *layers;        /* [group_count] PARAM_NO_LAYER: the group is not within one layer */

@@ -60,7 +60,7 @@ static enum status resume_from(struct training *training, const struct snapshot 
     TRY(resume_check(&session->settings, snapshot, &session->region, fault));
     TRY(check_same_model(trainer, snapshot, fault));
     TRY(fingerprint_check(&training->fingerprint, snapshot, fault));
-    TRY(snapshot_load(snapshot, trainer->resident, trainer->group_count, fault));
+    TRY(snapshot_load(snapshot, trainer->groups_to_load, trainer->group_count, fault));
     TRY(session_load_compute_copies(session, snapshot, fault));
     if (!snapshot_find_value(snapshot, "cursor", &cursor) || cursor > DATA_CURSOR_MAX) {
         return fault_set(fault, STATUS_INPUT, snapshot->path, "start a new run with --fresh",

@@ -16,8 +16,8 @@ struct training {
     struct fingerprint fingerprint; /* fingerprint of the training data */
     struct hash data_hash;          /* hash of all data, which the ranks compare */
     struct step_trace trace;
-    bool fresh; /* whether to rename the files of an earlier run before this run starts */
-    int lock_fd; /* descriptor of the run's lock file */ /* 0: not locked */
+    bool fresh;         /* whether to rename the files of an earlier run before this run starts */
+    int lock_fd;        /* descriptor of the run's lock file; 0: not locked */
     bool made_folder;   /* whether this start made the folder of the run */
     bool has_started;   /* whether the preparations succeeded */
     int64_t step;       /* number of completed steps of the run */

@@ -48,9 +48,9 @@ void trainer_add_group(struct trainer *trainer, const struct snapshot_group *sav
                        const struct tensor_set *resident) {
     ASSERT(trainer->group_count < SNAPSHOT_GROUPS_MAX);
     int group = trainer->group_count++;
-    trainer->saved[group] = *saved;
-    trainer->resident[group] = *saved;
-    trainer->resident[group].set = *resident;
+    trainer->groups_to_save[group] = *saved;
+    trainer->groups_to_load[group] = *saved;
+    trainer->groups_to_load[group].set = *resident;
 }
 
 void trainer_add_copy(struct trainer *trainer, const char *file, const char *prefix,
@@ -87,7 +87,7 @@ enum status trainer_plan_export(struct trainer *trainer, struct fault *fault) {
                                      .model_folder = session->model_folder,
                                      .config_text = outputs->config_text,
                                      .config_length = outputs->config_length,
-                                     .set = trainer->saved[0].set,
+                                     .set = trainer->groups_to_save[0].set,
                                      .dtype = (enum dtype)session->settings.export_dtype,
                                      .ranks = session_checkpoint_site(session)};
     return weights_save_plan(&save, &session->region, &outputs->export, fault);
@@ -98,7 +98,7 @@ enum status trainer_make_writer(struct trainer *trainer, struct fault *fault) {
     struct outputs *outputs = &trainer->outputs;
     struct snapshot_args args = {.folder = session->settings.snapshot_folder,
                                  .keep = (int)session->settings.snapshot_keep,
-                                 .groups = trainer->saved,
+                                 .groups = trainer->groups_to_save,
                                  .group_count = trainer->group_count,
                                  .ranks = session_checkpoint_site(session),
                                  .config_text = outputs->config_text,

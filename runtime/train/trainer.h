@@ -35,9 +35,9 @@ struct trainer {
     struct progress progress;
     struct rank_memory *memories; /* [ranks]: last reported memory use of each rank */
     /* the part of each group that this rank saves */
-    struct snapshot_group saved[SNAPSHOT_GROUPS_MAX];
+    struct snapshot_group groups_to_save[SNAPSHOT_GROUPS_MAX];
     /* the part of each group that this rank loads */
-    struct snapshot_group resident[SNAPSHOT_GROUPS_MAX];
+    struct snapshot_group groups_to_load[SNAPSHOT_GROUPS_MAX];
     int group_count;
     int64_t skipped;        /* number of skipped steps in this start */
     int64_t skipped_in_row; /* number of steps skipped in a row */

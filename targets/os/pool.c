@@ -30,16 +30,16 @@ static void execute_items(struct pool *pool, int thread) {
 /* A sleeper counts itself before it reads the word a last time, and a waker reads that count after
  * it has changed the word. All four accesses are sequentially consistent, so at least one of the
  * two sees the other, and waking without sleepers costs no system call. */
-static void wait_for_generation(struct pool *pool, uint32_t seen) {
+static void wait_for_new_work(struct pool *pool, uint32_t seen_generation) {
     for (int spin = 0; spin < SPINS_BEFORE_SLEEP; spin++) {
-        if (atomic_load_explicit(&pool->generation, memory_order_acquire) != seen) {
+        if (atomic_load_explicit(&pool->generation, memory_order_acquire) != seen_generation) {
             return;
         }
         futex_pause();
     }
     atomic_fetch_add(&pool->sleepers, 1);
-    while (atomic_load(&pool->generation) == seen) {
-        futex_sleep(&pool->generation, seen);
+    while (atomic_load(&pool->generation) == seen_generation) {
+        futex_sleep(&pool->generation, seen_generation);
     }
     atomic_fetch_sub(&pool->sleepers, 1);
 }
@@ -65,10 +65,10 @@ static void *worker_main(void *argument) {
     struct pool *pool = start->pool;
     int thread = start->thread;
     atomic_store(&start->is_copied, 1);
-    uint32_t seen = 0;
+    uint32_t seen_generation = 0;
     for (;;) {
-        wait_for_generation(pool, seen);
-        seen++;
+        wait_for_new_work(pool, seen_generation);
+        seen_generation++;
         if (atomic_load_explicit(&pool->stopping, memory_order_relaxed)) {
             return NULL;
         }

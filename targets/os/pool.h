@@ -28,8 +28,7 @@ struct pool {
     _Alignas(64) _Atomic uint32_t busy;
     _Alignas(64) _Atomic uint32_t sleepers; /* number of workers that may sleep on `generation` */
     _Atomic uint32_t caller_sleeps;         /* 1: the caller may sleep on `busy` */
-    _Atomic int stopping;
-    /* 1: pool_finish was called, and the workers end */ /* 1: workers must exit */
+    _Atomic int stopping; /* 1: pool_finish was called, and the workers must exit */
 };
 
 /* pool_init: start thread_count - 1 workers. Only the calling thread receives signals.

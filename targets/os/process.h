@@ -8,10 +8,9 @@
 #include <stdint.h>
 
 struct process_memory {
-    uint64_t anonymous_bytes;
-    /* private memory without a file, such as the heap */ /* arenas, heap, stacks */
-    uint64_t shared_bytes;                                /* shared memory that is mapped */
-    uint64_t file_bytes; /* code and mapped files, whose pages the kernel may drop */
+    uint64_t anonymous_bytes; /* private memory without a file: arenas, heap, stacks */
+    uint64_t shared_bytes;    /* shared memory that is mapped */
+    uint64_t file_bytes;      /* code and mapped files, whose pages the kernel may drop */
 };
 
 /* process_memory_read: resident bytes by kind. Never allocates, so it may be called after the seal.

@@ -8,12 +8,10 @@
 #include <unistd.h>
 
 enum {
-    SENSOR_GPU = 0,
-    /* NVML_TEMPERATURE_GPU */ /* NVML_TEMPERATURE_GPU */
+    SENSOR_GPU = 0,            /* NVML_TEMPERATURE_GPU */
     ECC_UNCORRECTED = 1,       /* NVML_MEMORY_ERROR_TYPE_UNCORRECTED */
-    ECC_SINCE_DRIVER_LOAD = 0,
-    /* NVML_VOLATILE_ECC */ /* NVML_VOLATILE_ECC */
-    PROCESSES_MAX = 64,     /* maximum number of processes read from one device */
+    ECC_SINCE_DRIVER_LOAD = 0, /* NVML_VOLATILE_ECC */
+    PROCESSES_MAX = 64,        /* maximum number of processes read from one device */
 };
 
 static const struct {

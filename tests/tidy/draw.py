@@ -39,7 +39,8 @@ def identifiers_of(path, source, code):
     seen = set()
     for function in c_source.functions(source):
         offset = sum(len(line) + 1 for line in source.split("\n")[:function.first_line - 1])
-        yield item("identifier", path, source, offset, function.name)
+        named = re.compile(r"\b%s\s*\(" % function.name).search(code, offset)
+        yield item("identifier", path, source, named.start(), function.name)
     for match in STRUCT.finditer(code):
         yield item("identifier", path, source, match.start(1), match.group(1))
         for field in FIELD.finditer(match.group(2)):

@@ -40,9 +40,10 @@ struct cuda_attention_kernels {
     CUfunction combine;                                  /* combines the parts of the keys */
     /* by dtype: computes the values of each query that the backward pass needs */
     CUfunction prepare[2];
-    CUfunction query_gradient[CUDA_ATTENTION_QUERY_GRADIENT_VARIANTS];             /* bf16 */
-    CUfunction key_gradient[CUDA_ATTENTION_KEY_GRADIENT_VARIANTS];                 /* dk and dv */
-    CUfunction dk[CUDA_ATTENTION_PASS_VARIANTS], dv[CUDA_ATTENTION_PASS_VARIANTS]; /* one each */
+    CUfunction query_gradient[CUDA_ATTENTION_QUERY_GRADIENT_VARIANTS]; /* bf16 */
+    CUfunction key_gradient[CUDA_ATTENTION_KEY_GRADIENT_VARIANTS];     /* dk and dv */
+    /* kernels that compute only dk, or only dv */
+    CUfunction dk[CUDA_ATTENTION_PASS_VARIANTS], dv[CUDA_ATTENTION_PASS_VARIANTS];
     CUfunction f32_forward[CUDA_ATTENTION_F32_VARIANTS];
     CUfunction f32_query_gradient[CUDA_ATTENTION_F32_VARIANTS];
     CUfunction f32_key_gradient[CUDA_ATTENTION_F32_VARIANTS];

@@ -134,8 +134,8 @@ static void add_volumes(struct json_writer *json, const struct site_report *repo
     json_add_u64(json, "gather_forward", volumes->gather_forward);
     json_add_u64(json, "gather_backward", volumes->gather_backward);
     json_add_u64(json, "reduce", volumes->reduce);
-    json_add_u64(json, "reduce_whole", volumes->reduce_whole);
-    json_add_u64(json, "replicate", volumes->replicate);
+    json_add_u64(json, "reduce_whole", volumes->gather_reduced_gradients);
+    json_add_u64(json, "replicate", volumes->between_replicas);
     json_add_u64(json, "gather_params", volumes->gather_params);
     json_add_u64(json, "tallies", report->own.tally_bytes);
     json_add_u64(json, "total", report->own.received_bytes);

@@ -96,8 +96,8 @@ static void print_volumes(const struct site_report *report) {
     print_volume("gathers of the forward pass", volumes->gather_forward);
     print_volume("gathers of the backward pass", volumes->gather_backward);
     print_volume("gradients: sums of its shard", volumes->reduce);
-    print_volume("gradients: the second sums", volumes->reduce_whole);
-    print_volume("gradients: between replicas", volumes->replicate);
+    print_volume("gradients: the second sums", volumes->gather_reduced_gradients);
+    print_volume("gradients: between replicas", volumes->between_replicas);
     print_volume("parameters after the optimizer", volumes->gather_params);
     print_volume("tallies (tokens, loss, norm)", report->own.tally_bytes);
     print_volume("total", report->own.received_bytes);

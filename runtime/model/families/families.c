@@ -71,7 +71,7 @@ enum status blueprint_read(const char *json, size_t length, const char *subject,
 }
 
 /* The full name on the Hub of models that are known by a short name. */
-static const char *find_full_name(const char *name) {
+static const char *find_hub_name(const char *name) {
     static const char *const ROWS[][2] = {{"gpt2", "openai-community/gpt2"},
                                           {"gpt2-medium", "openai-community/gpt2-medium"},
                                           {"gpt2-large", "openai-community/gpt2-large"},
@@ -88,7 +88,7 @@ static const char *find_full_name(const char *name) {
 static enum status no_model_fault(const char *path, struct fault *fault) {
     char remedy[sizeof fault->remedy] =
         "give a model folder, a config.json file, or the org/name of a model in the Hub cache";
-    const char *full = find_full_name(path);
+    const char *full = find_hub_name(path);
     if (full != NULL) {
         snprintf(remedy, sizeof remedy, "did you mean %s?", full);
     }

@@ -89,9 +89,9 @@ static void the_help_states_the_default_of_a_number(void **state) {
         for (int j = 0; j < COMMANDS[i]->option_count; j++) {
             const struct option *option = &COMMANDS[i]->options[j];
             char stated[LINE_BYTES];
-            snprintf(stated, sizeof stated, "default: %g", option->initial);
+            snprintf(stated, sizeof stated, "default: %g", option->default_value);
             bool is_number = option->kind == OPTION_INTEGER || option->kind == OPTION_NUMBER;
-            if (is_number && option->initial != 0 && strstr(option->help, stated) == NULL) {
+            if (is_number && option->default_value != 0 && strstr(option->help, stated) == NULL) {
                 fail_msg("skep %s %s: write \"%s\"", COMMANDS[i]->name, option->name, stated);
             }
         }
@@ -108,7 +108,7 @@ static void the_name_of_a_value_selects_what_shells_complete(void **state) {
                 {"OUT.csv", COMPLETE_FILES},    {"DIR", COMPLETE_FOLDERS},
                 {"TARGET", COMPLETE_TARGETS},   {"f32|bf16", COMPLETE_WORDS}};
     for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
-        const struct option option = {.name = "--x", .value = ROWS[i].value};
+        const struct option option = {.name = "--x", .value_name = ROWS[i].value};
         assert_int_equal(option_completion(&option), ROWS[i].completion);
     }
 }

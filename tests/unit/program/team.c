@@ -79,7 +79,7 @@ static void compile(struct team *team) {
                                        .replicate = of->replicate,
                                        .units = team->strategies,
                                        .prefetch = of->prefetch,
-                                       .live = of->live,
+                                       .gathered_units_max = of->live,
                                        .reduce_at = of->reduce_at,
                                        .reduce = of->reduce};
     struct schedule_options options = options_of(team);

@@ -64,7 +64,7 @@ static void make_strategies(struct rig *rig) {
                                       .replicate = rig->of.replicate,
                                       .units = rig->strategies,
                                       .prefetch = rig->of.prefetch,
-                                      .live = rig->of.live,
+                                      .gathered_units_max = rig->of.live,
                                       .reduce_at = rig->of.reduce_at,
                                       .reduce = rig->of.reduce};
 }

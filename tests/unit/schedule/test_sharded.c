@@ -137,10 +137,10 @@ static struct step_volumes volumes_by_list(const struct schedule *schedule) {
         uint64_t bytes = args->slot_bytes * (uint64_t)(ranks - 1) *
                          (uint64_t)schedule->segments[instruction->segment].repeat;
         enum extent_role role = schedule->extents[to->extent].role;
-        uint64_t *kind = args->axis == AXIS_REPLICATE           ? &sum.replicate
+        uint64_t *kind = args->axis == AXIS_REPLICATE           ? &sum.between_replicas
                          : instruction->op == OP_REDUCE_SCATTER ? &sum.reduce
                          : role == ROLE_GATHERED                ? &sum.gather_forward
-                         : role == ROLE_GRADIENTS               ? &sum.reduce_whole
+                         : role == ROLE_GRADIENTS               ? &sum.gather_reduced_gradients
                                                                 : &sum.gather_params;
         *kind += bytes;
     }
@@ -149,7 +149,7 @@ static struct step_volumes volumes_by_list(const struct schedule *schedule) {
 
 static uint64_t bytes_in_all(const struct step_volumes *volumes) {
     return volumes->gather_forward + volumes->gather_backward + volumes->reduce +
-           volumes->reduce_whole + volumes->replicate + volumes->gather_params;
+           volumes->gather_reduced_gradients + volumes->between_replicas + volumes->gather_params;
 }
 
 static void the_list_receives_what_the_formulas_say(void **state) {

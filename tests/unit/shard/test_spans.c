@@ -30,7 +30,7 @@ struct sweep_settings {
     const char *config, *wrap, *frozen, *overrides;
     enum graph_mode mode;
     enum recompute recompute;
-    int zero, shard, prefetch, live;
+    int zero, shard, prefetch, gathered_units_max;
     bool keep_gathered;
 };
 
@@ -73,7 +73,7 @@ static void rig_init(struct rig *rig, const struct sweep_settings *settings) {
     rig->sharding = (struct sharding){.shard = settings->shard,
                                       .replicate = 1,
                                       .prefetch = settings->prefetch,
-                                      .live = settings->live,
+                                      .gathered_units_max = settings->gathered_units_max,
                                       .reduce = DTYPE_F32};
     const struct strategy_keys keys = {.zero = settings->zero,
                                        .keep_gathered = settings->keep_gathered,
@@ -200,7 +200,8 @@ static bool admissible(const struct rig *rig, int index, int at) {
         sum += elements(rig, &gathers[j]);
         count++;
     }
-    return sum <= saved_elements(rig) && (rig->sharding.live == 0 || count <= rig->sharding.live);
+    return sum <= saved_elements(rig) &&
+           (rig->sharding.gathered_units_max == 0 || count <= rig->sharding.gathered_units_max);
 }
 
 /* Each gather is listed as early as the bounds permit. */
@@ -296,7 +297,7 @@ static void sweep_strategies(struct sweep_settings settings) {
     for (int k = 0; k < 2 * 4 * 4 * 2; k++) {
         settings.shard = SHARDS[k % 2];
         settings.prefetch = k / 2 % 4;
-        settings.live = k / 8 % 4;
+        settings.gathered_units_max = k / 8 % 4;
         settings.keep_gathered = k / 32 == 1;
         check(&settings);
     }

@@ -43,8 +43,8 @@ static void expect(struct step_volumes got, struct step_volumes wanted) {
     assert_int_equal(got.gather_forward, wanted.gather_forward);
     assert_int_equal(got.gather_backward, wanted.gather_backward);
     assert_int_equal(got.reduce, wanted.reduce);
-    assert_int_equal(got.reduce_whole, wanted.reduce_whole);
-    assert_int_equal(got.replicate, wanted.replicate);
+    assert_int_equal(got.gather_reduced_gradients, wanted.gather_reduced_gradients);
+    assert_int_equal(got.between_replicas, wanted.between_replicas);
     assert_int_equal(got.gather_params, wanted.gather_params);
 }
 
@@ -55,7 +55,7 @@ static void each_stage_moves_what_its_formula_says(void **state) {
     const uint64_t f32 = 5 * (3072 + 6144) * 3 / 4;
     const uint64_t bf16 = (1536 + 3072) * 3 / 4;
     expect(volumes(0, 4, 1, REDUCE_AT_MICROBATCH, DTYPE_F32),
-           (struct step_volumes){.reduce = f32, .reduce_whole = f32});
+           (struct step_volumes){.reduce = f32, .gather_reduced_gradients = f32});
     for (int zero = 1; zero <= 2; zero++) {
         expect(volumes(zero, 4, 1, REDUCE_AT_MICROBATCH, DTYPE_F32),
                (struct step_volumes){.reduce = f32, .gather_params = bf16});
@@ -69,14 +69,14 @@ static void a_bf16_wire_halves_the_reduction_alone(void **state) {
     (void)state;
     const uint64_t f32 = 5 * (3072 + 6144) * 3 / 4;
     expect(volumes(0, 4, 1, REDUCE_AT_MICROBATCH, DTYPE_BF16),
-           (struct step_volumes){.reduce = f32 / 2, .reduce_whole = f32});
+           (struct step_volumes){.reduce = f32 / 2, .gather_reduced_gradients = f32});
 }
 
 static void reducing_once_a_step_moves_one_microbatch(void **state) {
     (void)state;
     const uint64_t f32 = (3072 + 6144) * 3 / 4;
     expect(volumes(0, 4, 1, REDUCE_AT_STEP, DTYPE_F32),
-           (struct step_volumes){.reduce = f32, .reduce_whole = f32});
+           (struct step_volumes){.reduce = f32, .gather_reduced_gradients = f32});
 }
 
 /* A shard of A + B is 768 + 1536 bytes in f32; two thirds of it come from the other two groups,
@@ -86,11 +86,12 @@ static void hybrids_all_reduce_their_shards_across(void **state) {
     const uint64_t f32 = 5 * (3072 + 6144) * 3 / 4;
     const uint64_t across = 5 * (768 + 1536) * 2 / 3;
     expect(volumes(2, 4, 3, REDUCE_AT_MICROBATCH, DTYPE_F32),
-           (struct step_volumes){
-               .reduce = f32, .replicate = 2 * across, .gather_params = (1536 + 3072) * 3 / 4});
+           (struct step_volumes){.reduce = f32,
+                                 .between_replicas = 2 * across,
+                                 .gather_params = (1536 + 3072) * 3 / 4});
     expect(volumes(2, 4, 3, REDUCE_AT_MICROBATCH, DTYPE_BF16),
            (struct step_volumes){.reduce = f32 / 2,
-                                 .replicate = across / 2 + across,
+                                 .between_replicas = across / 2 + across,
                                  .gather_params = (1536 + 3072) * 3 / 4});
 }
 
@@ -98,7 +99,7 @@ static void replicas_without_shards_all_reduce_the_whole(void **state) {
     (void)state;
     const uint64_t across = 5 * (3072 + 6144) * 2 / 3;
     expect(volumes(3, 1, 3, REDUCE_AT_MICROBATCH, DTYPE_F32),
-           (struct step_volumes){.replicate = 2 * across});
+           (struct step_volumes){.between_replicas = 2 * across});
 }
 
 static void one_rank_alone_receives_nothing(void **state) {

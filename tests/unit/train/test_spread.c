@@ -70,7 +70,7 @@ static void ranks_split_everything_unless_told_otherwise(void **state) {
     assert_int_equal(passed.replicate, sharding_settings->sharding.replicate);
     assert_ptr_equal(passed.units, sharding_settings->sharding.units);
     assert_int_equal(passed.prefetch, sharding_settings->sharding.prefetch);
-    assert_int_equal(passed.live, sharding_settings->sharding.live);
+    assert_int_equal(passed.gathered_units_max, sharding_settings->sharding.gathered_units_max);
     assert_int_equal(passed.reduce_at, sharding_settings->sharding.reduce_at);
     assert_int_equal(passed.reduce, sharding_settings->sharding.reduce);
     assert_int_equal(passed.wire_sum, sharding_settings->sharding.wire_sum);
