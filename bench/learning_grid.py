@@ -31,8 +31,8 @@ def product(kind, fixed, **values):
 
 def swarm_grid(members, lrs, betas, more):
     """Settings of a swarm: the middle of the range first, then `more` outer momenta and decays, and
-    last the settings that follow from the number of members, for three quotients of the best rates
-    of data parallel and of members."""
+    last the settings that follow from the number of members: for three quotients of the best rates
+    of data parallel and of members, and with the divisor for which these rates should be equal."""
     fixed = {"members": members}
     grid = product("swarm", fixed, lr=lrs, betas=betas)
     for changes in more:
@@ -40,6 +40,8 @@ def swarm_grid(members, lrs, betas, more):
     if members > 1:  # one member has the given betas and decay, and a momentum for each gain
         grid += product("swarm", {**fixed, "betas": betas[0], **BY_MEMBERS},
                         outer_gain=(1.4, 1, 2), lr=lrs[:2])
+        grid += product("swarm", {**fixed, "betas": betas[0], **BY_MEMBERS, "outer_gain": 1,
+                                  "member_variance": "auto"}, lr=(1.4e-3, 2e-3, 1e-3))
     return grid
 
 

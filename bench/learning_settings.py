@@ -62,7 +62,7 @@ DEFAULTS = {
 }
 # Values of a swarm that a setting has only where they differ from these, so that keys of earlier
 # results stay the same.
-LATER = {"member_betas": "fixed", "member_decay": "fixed",
+LATER = {"member_betas": "fixed", "member_decay": "fixed", "member_variance": "fixed",
          "outer_gain": 0}  # unless 0, it takes the place of outer_momentum
 CHURN_STEPS = 30
 MICROBATCH_ROWS_MAX = 8
@@ -158,7 +158,8 @@ def words_of(made):
             f"gain {made['outer_gain']:g}" if "outer_gain" in made
             else f"{made['outer_momentum']:g}"))
         words += [f"{name.replace('member_', '')} {made[name]}"
-                  for name in ("member_betas", "member_decay") if name in made]
+                  for name in ("member_betas", "member_decay", "member_variance")
+                  if name in made]
     if made["kind"] == "muon":
         words.append(f"momentum {made['momentum']:g}, embeddings {made['embedding_lr']:g}")
     return ", ".join(words + list(made["run_keys"]))

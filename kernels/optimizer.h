@@ -51,7 +51,8 @@ struct adamw_args {
 /* adamw_run: one step of AdamW, as in torch.optim.AdamW: decoupled decay, bias correction, epsilon
  * outside the root. Learning rate, decay rates, weight decay and bias corrections are those in
  * *scalars, so that they may change from step to step. Gradients are first multiplied by
- * scalars->clip_factor. If scalars->skip is set, nothing changes.
+ * scalars->clip_factor. If scalars->skip is set, nothing changes. With a mean share s, the divisor
+ * is sqrt((1 - s) v + s m^2) + epsilon, of bias-corrected moments.
  * shapes    gradients, master, m, v, params [count]
  * dtypes    gradients, master f32; m, v dtype_moments; params dtype_params: a rounded copy of
  *           master, or NULL if the model uses master itself; arithmetic in f32

@@ -164,6 +164,7 @@ static void update_item(void *context, int64_t item, int thread) {
 static struct adamw_inputs make_adamw_inputs(const struct adamw_args *args,
                                              const struct step_scalars *scalars) {
     double rate = (double)scalars->learning_rate;
+    double mean_share = (double)scalars->mean_share;
     return (struct adamw_inputs){
         .dtype_moments = args->dtype_moments,
         .dtype_params = args->dtype_params,
@@ -173,6 +174,9 @@ static struct adamw_inputs make_adamw_inputs(const struct adamw_args *args,
         .beta2 = scalars->beta2,
         .v_blend = (float)(1 - (double)scalars->beta2),
         .root_scale = (float)(1 / sqrt((double)scalars->bias_correction_2)),
+        .v_share = (float)(1 - mean_share),
+        .m_share = (float)(sqrt(mean_share * (double)scalars->bias_correction_2) /
+                           (double)scalars->bias_correction_1),
         .epsilon = args->epsilon,
         .step = (float)(rate / (double)scalars->bias_correction_1),
         .stochastic = args->rounding == ROUNDING_STOCHASTIC && args->dtype_moments == DTYPE_BF16,

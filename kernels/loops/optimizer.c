@@ -48,7 +48,12 @@ static void adamw_elements(const struct adamw_inputs *inputs, int64_t first, int
         float v = element_load(inputs->v, inputs->dtype_moments, i);
         m = m + inputs->m_blend * (gradient - m);
         v = inputs->beta2 * v + inputs->v_blend * gradient * gradient;
-        float divisor = sqrtf(v) * inputs->root_scale + inputs->epsilon;
+        float spread = v;
+        if (inputs->m_share != 0) {
+            float mean = inputs->m_share * m;
+            spread = inputs->v_share * v + mean * mean;
+        }
+        float divisor = sqrtf(spread) * inputs->root_scale + inputs->epsilon;
         float weight = inputs->keep * inputs->master[i] - inputs->step * (m / divisor);
         if (inputs->stochastic) {
             uint32_t noise = noise_at(inputs->noise_key, inputs->position + i);

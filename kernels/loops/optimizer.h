@@ -19,6 +19,8 @@ struct adamw_inputs {
     float m_blend;          /* weight of the new gradient in m: 1 - beta1 */
     float beta2, v_blend;   /* beta2 and 1 - beta2 */
     float root_scale;       /* 1 / sqrt(bias correction 2) */
+    float v_share;          /* 1 - mean share */
+    float m_share;          /* sqrt(mean share * bias correction 2) / bias correction 1 */
     float epsilon;          /* added to the root of the second moment */
     float step;             /* size of the step: lr / bias correction 1 */
     bool stochastic;        /* whether moments are bf16 and rounded stochastically */

@@ -33,7 +33,12 @@ ALWAYS_INLINE void adamw_step(const struct adamw_inputs *inputs, enum dtype mome
     lanes v = lanes_load(moments, inputs->v, i, count);
     m = m + inputs->m_blend * (gradient - m);
     v = inputs->beta2 * v + inputs->v_blend * gradient * gradient;
-    lanes divisor = lanes_sqrt(v) * inputs->root_scale + inputs->epsilon;
+    lanes spread = v;
+    if (inputs->m_share != 0) {
+        lanes mean = inputs->m_share * m;
+        spread = inputs->v_share * v + mean * mean;
+    }
+    lanes divisor = lanes_sqrt(spread) * inputs->root_scale + inputs->epsilon;
     lanes weight = lanes_load(DTYPE_F32, inputs->master, i, count);
     weight = inputs->keep * weight - inputs->step * (m / divisor);
     if (stochastic) {

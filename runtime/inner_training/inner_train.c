@@ -63,6 +63,7 @@ static struct step_schedule step_schedule_of_job(const struct member_run *member
         .learning_rate =
             settings_learning_rate(settings, step < settings->steps ? step : settings->steps - 1),
         .weight_decay = rates.weight_decay,
+        .mean_share = rates.mean_share,
         .betas = rates.betas,
         .products = member->position.products,
         .updates = member->position.updates};

@@ -36,6 +36,7 @@ int64_t step_begin(struct session *session, const struct step_schedule *schedule
     scalars->beta1 = (float)schedule->betas.first;
     scalars->beta2 = (float)schedule->betas.second;
     scalars->weight_decay = (float)schedule->weight_decay;
+    scalars->mean_share = (float)schedule->mean_share;
     scalars->bias_correction_1 = (float)(1 - products.first);
     scalars->bias_correction_2 = (float)(1 - products.second);
     scalars->noise = rounding_seed(&session->settings, schedule->updates);

@@ -19,6 +19,7 @@ struct step_result {
 struct step_schedule {
     double learning_rate;     /* learning rate of the step */
     double weight_decay;      /* weight decay of the step */
+    double mean_share;        /* share of the squared mean in AdamW's divisor; 0: plain AdamW */
     struct number_pair betas; /* decay rates of the moments in the step */
     /* products of the decay rates of all earlier updates of the moments, for the bias correction */
     struct decay_products products;

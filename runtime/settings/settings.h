@@ -85,8 +85,9 @@ struct settings {
     int64_t swarm_forks;                          /* 1: refused */
     double swarm_outer_lr, swarm_outer_momentum;  /* Outer optimizer. */
     double swarm_outer_gain; /* Gain from which the momentum follows; 0: swarm_outer_momentum. */
-    /* Whether betas and weight decay follow from the number of members: enum member_setting. */
-    int64_t swarm_member_betas, swarm_member_decay;
+    /* Whether betas, weight decay and divisor follow from the number of members: enum
+     * member_setting. */
+    int64_t swarm_member_betas, swarm_member_decay, swarm_member_variance;
     double swarm_quorum;         /* Share of the roster whose votes a commit must exceed. */
     double swarm_shrink_after_s; /* Time after which a round below quorum is reopened. */
     double swarm_patience;       /* Limit on training, as a multiple of the typical time. */

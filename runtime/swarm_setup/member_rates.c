@@ -10,8 +10,10 @@ static double beta_of_share(double beta, double members) {
 struct member_rates member_rates_of(const struct settings *settings, uint32_t members) {
     ASSERT(members > 0);
     const double beta_members = settings->swarm_member_betas == MEMBER_AUTO ? members : 1;
+    const double variance_members = settings->swarm_member_variance == MEMBER_AUTO ? members : 1;
     const double decay_members = settings->swarm_member_decay == MEMBER_AUTO ? members : 1;
     return (struct member_rates){.betas = {beta_of_share(settings->betas.first, beta_members),
                                            beta_of_share(settings->betas.second, beta_members)},
-                                 .weight_decay = settings->weight_decay / decay_members};
+                                 .weight_decay = settings->weight_decay / decay_members,
+                                 .mean_share = (variance_members - 1) / variance_members};
 }

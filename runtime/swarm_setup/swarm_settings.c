@@ -20,7 +20,7 @@ bool swarm_is_shared(const struct setting_key *key) {
  * defaults must not change within a protocol version. */
 static bool is_later_key(const struct setting_key *key) {
     static const char *const NAMES[] = {"swarm.outer_gain", "swarm.member_betas",
-                                        "swarm.member_decay"};
+                                        "swarm.member_decay", "swarm.member_variance"};
     bool found = false;
     for (size_t i = 0; i < ARRAY_COUNT(NAMES); i++) {
         found |= strcmp(key->name, NAMES[i]) == 0;

@@ -36,7 +36,7 @@ class KeyTest(unittest.TestCase):
                   "betas": [0.9, 0.999], "eps": 1e-9, "clip_norm": 2.0, "weight_decay": 0.3,
                   "run_keys": ["optimizer.x=1"], "members": 2, "inner_steps": 10, "codec": "int4",
                   "outer_lr": 0.7, "outer_momentum": 0.9, "churn": 0.1, "member_betas": "auto",
-                  "member_decay": "auto", "outer_gain": 1.4}
+                  "member_decay": "auto", "member_variance": "auto", "outer_gain": 1.4}
         self.assertEqual(others.keys(), settings.DEFAULTS["swarm"].keys() | settings.LATER.keys())
         keys = {settings.key_of(settings.setting("swarm", **{"text": TEXT, name: value}))
                 for name, value in others.items()}

@@ -52,17 +52,20 @@ class Rates(SwarmTest):
     def test_plan_and_check_print_the_rates(self):
         self.swarm(steps=100000, swarm__outer_lr=1, swarm__outer_gain=1, swarm__members_max=8,
                    swarm__member_betas="auto", swarm__member_decay="auto",
+                   swarm__member_variance="auto",
                    optimizer__betas=[0.9, 0.99], optimizer__weight_decay=0.1)
         plan = self.site.run("plan", "run.yaml")
         self.assert_exit(plan, 0)
         rows = [line for line in plan.stdout.splitlines() if "outer momentum" in line]
         self.assertEqual(rows[0], "rates    1 member: betas 0.9 and 0.99, weight decay 0.1, "
-                                  "outer momentum 0")
+                                  "mean share 0, outer momentum 0")
         self.assertEqual([row.split()[0] for row in rows[1:]], ["2", "4", "8"])
-        self.assertIn("betas 0.975 and 0.9975, weight decay 0.025, outer momentum 0.5", rows[2])
+        self.assertIn("betas 0.975 and 0.9975, weight decay 0.025, mean share 0.75, "
+                      "outer momentum 0.5", rows[2])
         document = self.document(self.site.run("plan", "run.yaml", "--json"))
         self.assertEqual(document["rates"][2], {"members": 4, "beta1": 0.975, "beta2": 0.9975,
-                                                "weight_decay": 0.025, "outer_momentum": 0.5})
+                                                "weight_decay": 0.025, "mean_share": 0.75,
+                                                "outer_momentum": 0.5})
         members = [self.member(name).start() for name in ("first", "second")]
         self.wait_for(lambda: any(line["members"] == 2 for line in members[0].lines("round")),
                       "rounds of two")
@@ -70,7 +73,7 @@ class Rates(SwarmTest):
                               "data.validation=valid.u16")
         self.assert_exit(check, 0)
         self.assertIn("rates    2 members at present: betas 0.95 and 0.995, weight decay 0.05, "
-                      "outer momentum 0.2929\n", check.stdout)
+                      "mean share 0.5, outer momentum 0.2929\n", check.stdout)
         check = self.document(self.site.run("join", self.join_string, "--check", "--json",
                                             "data.train=train.u16", "data.validation=valid.u16"))
         self.assertEqual([row["members"] for row in check["rates"]], [2])
@@ -80,6 +83,7 @@ class Rates(SwarmTest):
     def test_rates_follow_a_swarm_that_grows_and_shrinks(self):
         self.swarm(steps=100000, swarm__inner_steps=1, **STEADY, swarm__outer_lr=OUTER_LR,
                    swarm__outer_gain=GAIN, swarm__member_betas="auto", swarm__member_decay="auto",
+                   swarm__member_variance="auto",
                    optimizer__betas=list(BETAS), optimizer__weight_decay=DECAY,
                    optimizer__lr=LR, optimizer__eps=EPS, optimizer__clip_norm=0)
         first = self.member("first", "swarm.record=record", "snapshot.every=1",
@@ -157,8 +161,9 @@ class Rates(SwarmTest):
         for i, m in enumerate(state["m"]):
             gradient = (m - beta1 * before["m"][i]) / (1 - beta1)
             v = beta2 * before["v"][i] + (1 - beta2) * gradient**2
-            root = math.sqrt(v / (1 - products[1])) + EPS
-            step = LR * m / (1 - products[0]) / root
+            mean = m / (1 - products[0])
+            root = math.sqrt(v / (1 - products[1]) / members + (1 - 1 / members) * mean**2) + EPS
+            step = LR * mean / root
             step += LR * DECAY / members * before["outer"][i] if state["decayed"][i] else 0
             if root > 1e-5:  # smaller ones are mostly rounding errors of m
                 wrong[0] = max(wrong[0], abs(state["v"][i] / v - 1))

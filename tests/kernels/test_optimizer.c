@@ -32,7 +32,7 @@ struct adamw_context {
 
 /* The rates and the decay of a step: they change in steps 7 and 14, as in a swarm that grows. */
 struct rates {
-    double beta1, beta2, decay;
+    double beta1, beta2, decay, mean_share;
     double product1, product2; /* of the rates of all steps up to this one */
 };
 
@@ -40,11 +40,13 @@ static struct rates rates_of(int step) {
     static const float BETA1[] = {0.9f, 0.975f, 0.95f};
     static const float BETA2[] = {0.999f, 0.99975f, 0.9995f};
     static const float DECAY[] = {0.125f, 0.03125f, 0.0625f};
+    static const float MEAN_SHARE[] = {0, 0.75f, 0.5f};
     struct rates rates = {.product1 = 1, .product2 = 1};
     for (int i = 0; i <= step; i++) {
         rates.beta1 = (double)BETA1[i / 7];
         rates.beta2 = (double)BETA2[i / 7];
         rates.decay = (double)DECAY[i / 7];
+        rates.mean_share = (double)MEAN_SHARE[i / 7];
         rates.product1 *= rates.beta1;
         rates.product2 *= rates.beta2;
     }
@@ -58,6 +60,7 @@ static struct step_scalars step_of(const struct adamw_context *adamw, int step) 
         .beta1 = (float)rates.beta1,
         .beta2 = (float)rates.beta2,
         .weight_decay = (float)rates.decay,
+        .mean_share = (float)rates.mean_share,
         .bias_correction_1 = (float)(1 - rates.product1),
         .bias_correction_2 = (float)(1 - rates.product2),
         .clip_factor = (float)adamw->clip,
@@ -118,11 +121,12 @@ static void reference_adamw(struct adamw_context *adamw) {
             double gradient = adamw->gradients[step].exact[i] * adamw->clip;
             m = rates[step].beta1 * m + (1 - rates[step].beta1) * gradient;
             v = rates[step].beta2 * v + (1 - rates[step].beta2) * gradient * gradient;
-            double root = sqrt(v / (1 - rates[step].product2));
+            double mean = m / (1 - rates[step].product1);
+            double share = rates[step].mean_share;
+            double root = sqrt((1 - share) * v / (1 - rates[step].product2) + share * mean * mean);
             double decay = i < args->decayed ? rates[step].decay : 0;
             weight -= adamw->rate * decay * weight;
-            weight -=
-                adamw->rate * (m / (1 - rates[step].product1)) / (root + (double)args->epsilon);
+            weight -= adamw->rate * mean / (root + (double)args->epsilon);
             m = rounded_like(m, args->dtype_moments);
             v = rounded_like(v, args->dtype_moments);
         }
@@ -219,7 +223,13 @@ static void expect_roundings(struct adamw_context *adamw, int step, int64_t i) {
     m = (double)once(m + (double)once(blend_m * (double)once(gradient - m)));
     double square = (double)once((double)once(blend_v * gradient) * gradient);
     v = (double)once((double)once((double)scalars.beta2 * v) + square);
-    double root = (double)once((double)once(sqrt(v)) * root_scale);
+    double share = (double)scalars.mean_share;
+    double m_share = (double)once(sqrt(share * (double)scalars.bias_correction_2) /
+                                  (double)scalars.bias_correction_1);
+    double mean = (double)once(m_share * m);
+    double spread = (double)once((1 - share) * v);
+    spread = (double)once(spread + (double)once(mean * mean));
+    double root = (double)once((double)once(sqrt(spread)) * root_scale);
     double ratio = (double)once(m / (double)once(root + (double)args->epsilon));
     double weight = (double)once(keep * adamw->master.exact[i]);
     adamw->master.exact[i] = (double)once(weight - (double)once(length * ratio));

@@ -229,7 +229,7 @@ KERNEL(tally_take, tally_in_params) {
 
 /* Values that all elements share are computed in fp64 and rounded once. */
 struct adamw_shared {
-    float clip, keep, blend_m, beta2, blend_v, root_scale, epsilon, step;
+    float clip, keep, blend_m, beta2, blend_v, root_scale, share_v, share_m, epsilon, step;
     uint32_t noise_key;
 };
 
@@ -252,6 +252,10 @@ DEVICE adamw_shared shared_of(const adamw_params &p) {
     own.beta2 = p.scalars->beta2;
     own.blend_v = (float)(1 - (double)p.scalars->beta2);
     own.root_scale = (float)(1 / sqrt_exact((double)p.scalars->bias_correction_2));
+    double mean_share = (double)p.scalars->mean_share;
+    own.share_v = (float)(1 - mean_share);
+    own.share_m = (float)(sqrt_exact(mean_share * (double)p.scalars->bias_correction_2) /
+                          (double)p.scalars->bias_correction_1);
     own.epsilon = p.epsilon;
     own.step = (float)(rate / (double)p.scalars->bias_correction_1);
     own.noise_key = noise_hash(p.scalars->noise + p.stream * 0x9e3779b9u);
@@ -284,7 +288,12 @@ DEVICE float adamw_element(const adamw_shared &own, float keep, float scaled, fl
     float gradient = mul_exact(scaled, own.clip);
     m = add_exact(m, mul_exact(own.blend_m, sub_exact(gradient, m)));
     v = add_exact(mul_exact(own.beta2, v), mul_exact(mul_exact(own.blend_v, gradient), gradient));
-    float divisor = add_exact(mul_exact(sqrt_exact(v), own.root_scale), own.epsilon);
+    float spread = v;
+    if (own.share_m != 0) {
+        float mean = mul_exact(own.share_m, m);
+        spread = add_exact(mul_exact(own.share_v, v), mul_exact(mean, mean));
+    }
+    float divisor = add_exact(mul_exact(sqrt_exact(spread), own.root_scale), own.epsilon);
     return sub_exact(mul_exact(keep, weight), mul_exact(own.step, div_exact(m, divisor)));
 }
 

@@ -8,7 +8,8 @@ enum { ROWS_MAX = 8 /* 1, 2, 4 ... 64 members, and swarm.members_max */ };
 static bool depend_on_members(const struct settings *settings) {
     return settings->swarm_name != NULL &&
            (settings->swarm_member_betas == MEMBER_AUTO ||
-            settings->swarm_member_decay == MEMBER_AUTO || settings->swarm_outer_gain > 0);
+            settings->swarm_member_decay == MEMBER_AUTO ||
+            settings->swarm_member_variance == MEMBER_AUTO || settings->swarm_outer_gain > 0);
 }
 
 /* Lists the numbers of members to show: the present one, else powers of two and the maximum. */
@@ -41,12 +42,12 @@ void rates_report_append(const struct settings *settings, uint32_t present, stru
     const int count = list_counts(settings, present, counts);
     for (int i = 0; i < count; i++) {
         const struct member_rates rates = member_rates_of(settings, counts[i]);
-        text_add(
-            text,
-            "%-8s %u member%s%s: betas %.6g and %.6g, weight decay %.4g, outer momentum %.4g\n",
-            i == 0 ? "rates" : "", counts[i], counts[i] == 1 ? "" : "s",
-            present > 0 ? " at present" : "", rates.betas.first, rates.betas.second,
-            rates.weight_decay, (double)momentum_of(settings, counts[i]));
+        text_add(text, "%-8s %u member%s%s: betas %.6g and %.6g, weight decay %.4g, ",
+                 i == 0 ? "rates" : "", counts[i], counts[i] == 1 ? "" : "s",
+                 present > 0 ? " at present" : "", rates.betas.first, rates.betas.second,
+                 rates.weight_decay);
+        text_add(text, "mean share %.4g, outer momentum %.4g\n", rates.mean_share,
+                 (double)momentum_of(settings, counts[i]));
     }
 }
 
@@ -65,6 +66,7 @@ void rates_report_add_json(const struct settings *settings, uint32_t present,
         json_add_f64(json, "beta1", rates.betas.first, 12);
         json_add_f64(json, "beta2", rates.betas.second, 12);
         json_add_f64(json, "weight_decay", rates.weight_decay, 12);
+        json_add_f64(json, "mean_share", rates.mean_share, 12);
         json_add_f64(json, "outer_momentum", (double)momentum_of(settings, counts[i]), 9);
         json_end(json);
     }

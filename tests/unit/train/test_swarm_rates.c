@@ -59,12 +59,14 @@ static void rates_follow_from_the_number_of_members(void **state) {
     const struct settings settings = {.betas = {0.9, 0.99},
                                       .weight_decay = 0.1,
                                       .swarm_member_betas = MEMBER_AUTO,
-                                      .swarm_member_decay = MEMBER_AUTO};
+                                      .swarm_member_decay = MEMBER_AUTO,
+                                      .swarm_member_variance = MEMBER_AUTO};
     for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
         const struct member_rates rates = member_rates_of(&settings, ROWS[i].members);
         assert_true(fabs(rates.betas.first - ROWS[i].first) < 1e-15);
         assert_true(fabs(rates.betas.second - ROWS[i].second) < 1e-15);
         assert_true(fabs(rates.weight_decay - ROWS[i].decay) < 1e-16);
+        assert_true(fabs(rates.mean_share - (1 - 1.0 / ROWS[i].members)) < 1e-15);
     }
 }
 
@@ -80,8 +82,10 @@ static void one_member_and_fixed_settings_keep_every_bit(void **state) {
             assert_true(rates.weight_decay == 0.3);
         }
         settings.swarm_member_betas = settings.swarm_member_decay = MEMBER_AUTO;
+        settings.swarm_member_variance = MEMBER_AUTO;
         const struct member_rates rates = member_rates_of(&settings, 1);
         assert_true(rates.betas.first == BETAS[i] && rates.betas.second == BETAS[i]);
+        assert_true(rates.mean_share == 0);
         assert_true(rates.weight_decay == 0.3);
     }
 }
@@ -92,6 +96,7 @@ static void each_key_changes_its_own_rates_only(void **state) {
         .betas = {0.9, 0.99}, .weight_decay = 0.1, .swarm_member_betas = MEMBER_AUTO};
     struct member_rates rates = member_rates_of(&settings, 4);
     assert_true(rates.betas.first == 0.975 && rates.weight_decay == 0.1);
+    assert_true(rates.mean_share == 0);
     settings.swarm_member_betas = MEMBER_FIXED;
     settings.swarm_member_decay = MEMBER_AUTO;
     rates = member_rates_of(&settings, 4);
@@ -103,17 +108,19 @@ static void each_key_changes_its_own_rates_only(void **state) {
 static void a_manifest_has_the_keys_only_if_they_are_not_the_defaults(void **state) {
     (void)state;
     static const char *const DEFAULTS[] = {"swarm.member_betas=fixed", "swarm.member_decay=fixed",
-                                           "swarm.outer_gain=0"};
+                                           "swarm.outer_gain=0", "swarm.member_variance=fixed"};
     static const char *const OTHERS[] = {"swarm.member_betas=auto", "swarm.member_decay=auto",
-                                         "swarm.outer_gain=2", "swarm.outer_momentum="};
+                                         "swarm.outer_gain=2",
+                                         "swarm.outer_momentum=", "swarm.member_variance=auto"};
     assert_null(strstr(plain.run_text, "member_"));
     assert_null(strstr(plain.run_text, "outer_gain"));
-    const struct manifest_draft defaults = draft_with(DEFAULTS, 3);
+    const struct manifest_draft defaults = draft_with(DEFAULTS, 4);
     assert_string_equal(defaults.run_text, plain.run_text);
-    const struct manifest_draft others = draft_with(OTHERS, 4);
+    const struct manifest_draft others = draft_with(OTHERS, 5);
     assert_non_null(strstr(others.run_text, "\nswarm.member_betas: auto\n"));
     assert_non_null(strstr(others.run_text, "\nswarm.member_decay: auto\n"));
     assert_non_null(strstr(others.run_text, "\nswarm.outer_gain: 2\n"));
+    assert_non_null(strstr(others.run_text, "\nswarm.member_variance: auto\n"));
     assert_true(fabs(others.terms.shape.rate_per_gain - 0.35) < 1e-15);
     assert_true(plain.terms.shape.rate_per_gain == 0);
     assert_int_equal(manifest_draft_matches(&others, &manifest, "it", &fault), STATUS_INPUT);
