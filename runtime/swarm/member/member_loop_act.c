@@ -232,7 +232,7 @@ static void execute_action(struct member_loop *loop, const struct action *action
 }
 
 static void log_conflict(struct member_loop *loop) {
-    const enum lease_conflict conflict = member_take_conflict(loop->member);
+    const enum lease_conflict conflict = member_pop_conflict(loop->member);
     if (conflict == LEASE_HELD) {
         log_line(LOG_WARNING, "swarm: possible fork: this member promised its vote to another "
                               "start of the tracker after the same state, so it does not vote for "

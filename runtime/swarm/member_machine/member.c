@@ -77,7 +77,7 @@ static void handle_job_end(struct member *member, const struct event *event,
     struct member_job *job = &member->job;
     ASSERT(event->job <= job->id);
     if (job->kind == JOB_NONE || event->job != job->id) {
-        return; /* This is the outcome of an abandoned state fetch. */
+        return; /* the event is the outcome of an abandoned state fetch */
     }
     bool is_abandoned = job->is_abandoned;
     job_end(job, event->kind, event->write_outcome != WRITE_OK);
@@ -88,7 +88,7 @@ static void handle_job_end(struct member *member, const struct event *event,
         return;
     }
     if (job->is_backing_off) {
-        return; /* The disk is full. The job is retried after the next tick. */
+        return; /* the disk is full; the job is retried after the next tick */
     }
     switch (event->kind) {
     case EVENT_SUMMED:

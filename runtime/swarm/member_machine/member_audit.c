@@ -5,7 +5,7 @@
 
 enum {
     REPEAT_TICKS = 4,    /* heartbeats before a request is repeated */
-    DRAWN_TICKS_MIN = 6, /* wait for a drawn slice, when all else is done */
+    DRAWN_TICKS_MIN = 6, /* minimum wait for a drawn slice, after all other work for the vote */
 };
 
 void member_audit_init(struct member_audit *audit, const struct hash *secret) {
@@ -41,8 +41,8 @@ static void request_contributions(struct member *member, struct actions *actions
     }
 }
 
-/* All contributions are compared, and the sum is computed again. */
-static void need_whole_sum(struct member *member) {
+/* Plans to compare all contributions and to compute the sum again. */
+static void plan_whole_sum(struct member *member) {
     struct member_audit *audit = &member->audit;
     const uint64_t contributors = member->proposal.entry.slices[audit->slice].contributors;
     const int seat = member->round.seat;
@@ -51,7 +51,7 @@ static void need_whole_sum(struct member *member) {
     audit->needed_seats = contributors & ~(has_own ? seat_bit((uint32_t)seat) : 0);
 }
 
-/* Whether the owner of the slice has a part in its result. */
+/* Whether the owner's own contribution is in the result of the slice. */
 static bool is_owner_added(const struct member *member) {
     const struct entry *entry = &member->proposal.entry;
     const uint32_t owner = audited_owner(member);
@@ -59,8 +59,9 @@ static bool is_owner_added(const struct member *member) {
            entry->members[owner].weight > 0;
 }
 
-/* Contributions are requested at once, so that they arrive while the state is computed. The bytes
- * are stored where an abandoned SUM may still read: these requests are repeated. */
+/* Requests contributions at once, so that they arrive while the root is computed. An abandoned
+ * SUM may still read the slots where their bytes are to be stored; then they are dropped, and
+ * requested again. */
 void member_audit_plan(struct member *member, uint32_t recheck, struct actions *actions) {
     struct member_audit *audit = &member->audit;
     const struct hash secret = audit->secret;
@@ -82,12 +83,12 @@ void member_audit_plan(struct member *member, uint32_t recheck, struct actions *
     audit->needed_seats = audit_seats(&draw, audit->slice) & ~seat_bit((uint32_t)seat);
     audit->compared_seats = audit->needed_seats;
     if (!member->check.has_sketches || !is_owner_added(member)) {
-        need_whole_sum(member);
+        plan_whole_sum(member);
     }
     request_contributions(member, actions);
 }
 
-static void activate(struct member *member, struct actions *actions) {
+static void start_planned_audit(struct member *member, struct actions *actions) {
     struct member_audit *audit = &member->audit;
     ASSERT(!audit->is_active && member->job.kind == JOB_NONE);
     audit->is_active = true;
@@ -105,12 +106,12 @@ bool member_audit_start_planned(struct member *member, struct actions *actions) 
     }
     audit->is_planned = false;
     if (member->check.has_sketches && audit->needed_seats == 0) {
-        return false; /* of its own slice this member knows all */
+        return false; /* it has all contributions to its own slices */
     }
     if (seats_contain(member->check.missing_seats, audited_owner(member))) {
-        need_whole_sum(member);
+        plan_whole_sum(member);
     }
-    activate(member, actions);
+    start_planned_audit(member, actions);
     return true;
 }
 
@@ -118,8 +119,8 @@ void member_audit_start(struct member *member, uint32_t slice, struct actions *a
     struct member_audit *audit = &member->audit;
     ASSERT(!audit->is_active && slice < member->slice_count);
     *audit = (struct member_audit){.secret = audit->secret, .slice = slice, .is_failed = true};
-    need_whole_sum(member);
-    activate(member, actions);
+    plan_whole_sum(member);
+    start_planned_audit(member, actions);
 }
 
 bool member_audit_has_all(const struct member_audit *audit) {
@@ -148,7 +149,8 @@ bool member_audit_keep_contribution(struct member *member, const struct message 
         return true;
     }
     if (!norm_is_valid(message->slice_norm)) {
-        /* An honest owner rejects such bytes. A planned audit finds this once it is active. */
+        /* An honest owner would have rejected these bytes. A planned audit reports this once it
+         * is active. */
         if (audit->is_active) {
             member_check_end(member, REFUSAL_SUM, audited_owner(member), actions);
         }
@@ -182,10 +184,10 @@ void member_handle_rechecked(struct member *member, const struct message_refusal
     }
 }
 
-/* Only the owner needs its own contribution for the sum, so it alone could hide a wrong sum by not
- * sending that contribution. A slice that this member has drawn is of no concern to the others: if
- * another member than the owner is late, this one votes without the audit. */
-static void give_up(struct member *member, struct actions *actions) {
+/* Ends an audit whose contributions do not arrive. Only the owner can hide a false sum by not
+ * sending its own contribution, so it is accused if that is missing. If this member drew the
+ * slice itself and another contribution is missing, it votes without the audit. */
+static void end_without_contributions(struct member *member, struct actions *actions) {
     const struct member_audit *audit = &member->audit;
     uint64_t unreachable = member_unreachable_seats(&member->session, &member->proposal.entry);
     uint64_t silent = audit->needed_seats & ~audit->received_seats & ~unreachable;
@@ -197,8 +199,9 @@ static void give_up(struct member *member, struct actions *actions) {
     }
 }
 
-/* The tracker waits for the audit of a drawn slice for a short time only. */
-static uint32_t find_patience(const struct member *member) {
+/* Returns the timeout of the audit. It is short for a drawn slice, because the tracker waits for
+ * such an audit only a short time. */
+static uint32_t find_timeout_ticks(const struct member *member) {
     const uint32_t slowest = member->requests.slowest_ticks;
     return !member->audit.is_drawn     ? 2 * member_requests_patience(member)
            : slowest > DRAWN_TICKS_MIN ? slowest
@@ -211,8 +214,9 @@ void member_audit_tick(struct member *member, struct actions *actions) {
         return;
     }
     audit->ticks++;
-    if (audit->is_active && audit->ticks > find_patience(member) && member->job.kind == JOB_NONE) {
-        give_up(member, actions);
+    if (audit->is_active && audit->ticks > find_timeout_ticks(member) &&
+        member->job.kind == JOB_NONE) {
+        end_without_contributions(member, actions);
     } else if (audit->ticks % REPEAT_TICKS == 0) {
         request_contributions(member, actions);
     }

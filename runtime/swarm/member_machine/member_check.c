@@ -4,7 +4,7 @@
 
 enum {
     REPEAT_TICKS = 4,   /* heartbeats before a request is repeated */
-    OPTIONAL_TICKS = 4, /* wait for the sketches of members that no owner waits for */
+    OPTIONAL_TICKS = 4, /* wait for sketches of members that no owner waits for */
 };
 
 void member_check_init(struct member_check *check, bool has_sketches) {
@@ -47,7 +47,7 @@ static struct hash find_seed(const struct message *proposal) {
     return hash_end(&state);
 }
 
-/* The other seats that contribute with a weight to at least one slice. */
+/* Returns the other seats that contribute with a weight above 0 to at least one slice. */
 static uint64_t find_needed_seats(const struct member *member) {
     const struct entry *entry = &member->proposal.entry;
     uint64_t seats = 0;
@@ -135,7 +135,7 @@ void member_handle_sketched(struct member *member, struct actions *actions) {
     check->waiting_seats = 0;
 }
 
-/* While a job reads sketches, none are replaced: not even by those of a newer proposal. */
+/* While a job reads sketches, received ones are dropped, even those of a newer proposal. */
 void member_handle_sketches(struct member *member, const struct message *message,
                             struct actions *actions) {
     struct member_check *check = &member->check;
@@ -169,7 +169,8 @@ static uint64_t missing_sketches(const struct member *member) {
     return missing;
 }
 
-/* The seats for which this member waited in vain before, and that have sent nothing since. */
+/* Returns the seats whose sketches did not arrive in time before, and that have sent no sketches
+ * since. */
 static uint64_t find_earlier_silent(const struct member *member) {
     const struct member_silence *silence = &member->check.silence;
     uint64_t seats = 0;
@@ -196,7 +197,7 @@ static struct action *start_job(struct member *member, enum job_kind kind,
     return action;
 }
 
-/* Whether the sketches that have not arrived are not waited for. */
+/* Whether this member no longer waits for the missing sketches. */
 static bool has_waited_enough(const struct member *member, uint64_t missing) {
     const struct member_check *check = &member->check;
     uint64_t unreachable = member_unreachable_seats(&member->session, &member->proposal.entry);
@@ -234,7 +235,7 @@ bool member_check_start_job(struct member *member, struct actions *actions) {
     return true;
 }
 
-/* Remembers which members were silent, until their sketches arrive in time again. */
+/* Stores which members sent no sketches in time, until their sketches arrive in time again. */
 static void remember_silence(struct member *member) {
     const struct entry *roster = &member->proposal.entry;
     const struct member_silence before = member->check.silence;
@@ -288,7 +289,8 @@ void member_handle_checked(struct member *member, uint32_t slice, uint64_t oppos
     }
 }
 
-/* All statements about a slice are true whose sketches do not match: its values are unusual. */
+/* To be called when all statements about a slice are true although its sketch does not match,
+ * because its values are unusual. */
 void member_check_pass_slice(struct member *member, uint32_t slice, struct actions *actions) {
     ASSERT(member_is_checking(member) && slice < member->slice_count);
     if (slice + 1 == member->slice_count) {
@@ -300,8 +302,8 @@ void member_check_pass_slice(struct member *member, uint32_t slice, struct actio
 
 /* ---- time ---- */
 
-/* The wait for sketches begins when this member has nothing else to do for its vote. It is short
- * for those that withheld them before. */
+/* Counts the wait for sketches, which begins when this member has nothing else to do for its
+ * vote. It is short for members that sent none in time before. */
 void member_check_tick(struct member *member, struct actions *actions) {
     struct member_check *check = &member->check;
     if (!member_is_checking(member)) {

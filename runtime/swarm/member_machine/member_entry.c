@@ -161,7 +161,7 @@ void member_handle_proposal(struct member *member, const struct message *message
     struct member_proposal *proposal = &member->proposal;
     bool is_of_open_round = message->round == round_number(&member->round);
     if (proposal->is_current && message->number == proposal->id && is_of_open_round) {
-        /* More seats may have results since the previous PROPOSE. */
+        /* seats may have received results since the previous PROPOSE */
         member_requests_set_holders(member, message->ballot.holders);
         return;
     }

@@ -8,7 +8,8 @@ static bool is_owner(const struct member *member, const struct slice_plan *plan)
     return member->round.seat != NO_SEAT && (int)plan->owner == member->round.seat;
 }
 
-/* An owner always has its own contribution. */
+/* Returns the seat bit of this member if it owns the slice and contributes to it: an owner
+ * always has its own contribution. */
 static uint64_t own_contribution_bit(const struct member *member, const struct slice_plan *plan) {
     bool has_own = is_owner(member, plan) && round_has_trained(&member->round);
     uint64_t seats = plan->expected_seats | plan->optional_seats;
@@ -83,8 +84,8 @@ static void copy_first_table(struct member *member, const struct round_table *ta
     memcpy(own_table->roots, table->roots, sizeof own_table->roots);
 }
 
-/* Seats that no owner waits for: slow ones, and those without a weight, unless the votes of the
- * latter are needed for a quorum. */
+/* Returns the seats that no owner waits for: those of slow members, and those without a weight,
+ * unless a quorum needs their votes. */
 static uint64_t find_optional_seats(const struct entry *open, const struct round_table *table,
                                     uint32_t slice_count) {
     uint64_t expected = 0;
@@ -100,7 +101,7 @@ static uint64_t find_optional_seats(const struct entry *open, const struct round
     return (is_quorum ? roster_seats(open) : weighted) & ~expected;
 }
 
-static bool take_first_table(struct member *member, const struct round_table *table) {
+static bool accept_first_table(struct member *member, const struct round_table *table) {
     const struct entry *open = &member->round.open;
     double reference = norms_find_reference(table->members, open->seat_count,
                                             entry_voting_seats(open), open->reference_norm);
@@ -143,11 +144,11 @@ static bool has_voting_owners(const struct member *member, const struct round_ta
 
 /* Whether the member can use the table: the first one of a round is whole, and later ones complete
  * a table that it has. */
-static bool take_table(struct member *member, const struct round_table *table, uint32_t base) {
+static bool accept_table(struct member *member, const struct round_table *table, uint32_t base) {
     if (base > member->table.version || !has_voting_owners(member, table, base)) {
         return false;
     }
-    return member->table.version == 0 ? take_first_table(member, table)
+    return member->table.version == 0 ? accept_first_table(member, table)
                                       : has_known_seats(member, table, base);
 }
 
@@ -155,7 +156,7 @@ void member_handle_table(struct member *member, const struct round_table *table,
     struct round_table *own_table = &member->table;
     ASSERT(member->round.is_open && table->round == member->round.open.round);
     ASSERT(table->version > own_table->version && !member->commit.is_pending);
-    if (!take_table(member, table, base)) {
+    if (!accept_table(member, table, base)) {
         return;
     }
     own_table->round = table->round;
@@ -181,8 +182,8 @@ bool member_is_declared(const struct member *member, uint32_t seat, const struct
                                   &message->hash, message->proof);
 }
 
-/* Whether the slice can be part of what its sender declared. The bytes that a seat declared, with
- * another norm than it declared for them, are of no use to any owner. */
+/* Whether the norm of the received slice is the one that its sender declared. If the hash is the
+ * declared one but the norm is not, the contribution is invalid for every owner. */
 static bool has_declared_norm(const struct member *member, uint32_t seat,
                               const struct message *message) {
     const double norm = message->proof->norm;
@@ -293,8 +294,8 @@ static bool is_expected_result(const struct member *member, const struct message
            roster_find_seat(&member->round.open, &message->owner) == (int)plan->owner;
 }
 
-/* Whether a mean of the contributions can have the norm of this result. What a quorum has
- * committed is applied in any case. */
+/* Whether a mean of the contributions can have the norm of this result. A result that a quorum
+ * has committed is not checked. */
 static bool is_possible_mean(const struct member *member, const struct message *message) {
     const struct round_table *table = &member->table;
     return member->commit.is_pending || table->version == 0 ||
@@ -403,7 +404,7 @@ void member_start_next_sum(struct member *member, struct actions *actions) {
     ASSERT(member->table.version > 0 && member->round.seat != NO_SEAT);
     uint32_t first_deferred = 0;
     uint32_t deferred = 0;
-    bool is_waiting = false; /* a slice lacks an expected contribution */
+    bool is_waiting = false; /* a slice that this member owns lacks an expected contribution */
     for (uint32_t s = 0; s < member->slice_count; s++) {
         const struct slice_plan *plan = &member->table.slices[s];
         const struct slice_report *report = &member->results.reports[s];

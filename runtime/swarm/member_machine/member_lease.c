@@ -1,5 +1,5 @@
-/* member_lease: the lease that the member gives with a vote, and the starts of the tracker that it
- * has heard of (docs/decisions/0023-leases-against-forks.md). */
+/* member_lease: the lease that the member gives with a vote, and the starts of the tracker that
+ * it knows (docs/decisions/0023-leases-against-forks.md). */
 #include "runtime/swarm/member_machine/member_state.h"
 
 void member_lease_init(struct member_lease *lease, const struct lease *held) {
@@ -8,7 +8,8 @@ void member_lease_init(struct member_lease *lease, const struct lease *held) {
     lease->is_durable = held->is_resignation;
 }
 
-/* Two starts that count the same incarnation are copies of one tracker. */
+/* Records a start of the tracker. Two starts with the same incarnation number are copies of one
+ * tracker. */
 void member_lease_observe(struct member_lease *lease, uint32_t incarnation, uint64_t number) {
     const struct tracker_start start = {incarnation, number};
     if (number == 0 || incarnation < lease->newest.incarnation) {
@@ -21,14 +22,15 @@ void member_lease_observe(struct member_lease *lease, uint32_t incarnation, uint
     lease->newest = start;
 }
 
-/* An order of the operator begins a new choice: what was promised before does not bind. */
-static const struct hash *scope_of(const struct entry *open) {
+/* Returns the entry for which leases are given. After an operator's order, this is the OPEN with
+ * the order, so that earlier leases do not apply. */
+static const struct hash *entry_of_leases(const struct entry *open) {
     return open->leases.order.count > 0 ? &open->hash : &open->leases.state;
 }
 
-/* Whether the start that proposes may end the open round. An order names one start. Another one,
- * which a copied store with this round makes, could commit it although the named one has aborted it
- * and opened another. */
+/* Whether a proposal of this start may end the open round. An OPEN with an order is valid for
+ * one start only. Another start, with a copy of the store, could otherwise commit the round
+ * although the first start has aborted it and opened another. */
 static bool is_start_allowed(const struct entry *open, const struct tracker_start *start) {
     const struct tracker_start ordered = {open->incarnation, open->leases.start};
     return start->number != 0 &&
@@ -42,7 +44,7 @@ bool member_give_lease(struct member *member, const struct hash *vote) {
     if (open->leases.start == 0) {
         return true;
     }
-    const struct lease asked = {.state = *scope_of(open),
+    const struct lease asked = {.state = *entry_of_leases(open),
                                 .round = open->round,
                                 .start = member->proposal.start,
                                 .vote = *vote};
@@ -56,14 +58,14 @@ bool member_give_lease(struct member *member, const struct hash *vote) {
     return true;
 }
 
-/* From here on it votes for nothing after this state entry. */
+/* After this, the member votes for no commit after the state entry. */
 void member_resign(struct member *member, const struct message *goodbye, struct actions *actions) {
     struct member_lease *lease = &member->lease;
     const struct hash *state = &goodbye->hash;
     const bool is_held = lease->held.is_resignation && hash_equal(&lease->held.state, state);
     if (member->job.kind != JOB_NONE || member->job.is_backing_off ||
         !lease_may_resign(&lease->held, state) || (is_held && lease->is_durable)) {
-        return; /* the tracker asks again */
+        return; /* the tracker repeats the GOODBYE */
     }
     lease->held = (struct lease){.state = *state, .round = goodbye->round, .is_resignation = true};
     lease->is_durable = false;
@@ -100,7 +102,7 @@ void member_lease_end_round(struct member_lease *lease, const struct entry *entr
     }
 }
 
-enum lease_conflict member_take_conflict(struct member *member) {
+enum lease_conflict member_pop_conflict(struct member *member) {
     const enum lease_conflict found = member->lease.conflict;
     const bool is_new = found != member->lease.taken;
     member->lease.taken = found;

@@ -1,8 +1,8 @@
 /* member_machine: the state machine of a swarm's member: train, exchange, vote, apply.
  *
  * The room owns a member's view of the round, its job in hand, its requests and its session with
- * the tracker. runtime/swarm/protocol says what a state machine is; member_state.h gives each part
- * of the state to the file that assigns it. */
+ * the tracker. runtime/swarm/protocol explains what a state machine is; in member_state.h, each
+ * part of the state belongs to the file that assigns it. */
 #ifndef SKEP_SWARM_MEMBER_MACHINE_MEMBER_MACHINE_H
 #define SKEP_SWARM_MEMBER_MACHINE_MEMBER_MACHINE_H
 
@@ -23,7 +23,7 @@ struct member_initial_state {
     struct hash root;                  /* Root of the durable outer state. */
     uint32_t stored_round;             /* Round of the results on disk; 0 if there are none. */
     const struct slice_report *stored; /* [slice_count]: reports of the results on disk */
-    struct lease lease;                /* the last durable one; all zero: none */
+    struct lease lease;                /* the last durable lease; all zero: none */
 };
 
 /* member_memory_bytes: the size of the memory that a member needs. The caller aligns it to 64
@@ -35,7 +35,7 @@ struct member *member_init(void *memory, const struct member_initial_state *star
 
 /* member_step: handle one event and return the actions that it causes.
  * limits  pass EVENT_TICK every heartbeat, after all messages that have arrived; now_ms is a
- *         monotonic time and is only used to measure how long other members take
+ *         monotonic time, used only to measure how long other members take
  * memory  actions point into the member */
 void member_step(struct member *member, const struct event *event, int64_t now_ms,
                  struct actions *actions);
@@ -58,15 +58,15 @@ void member_set_unreachable(struct member *member, const struct identity *ids, u
  * limits  before an EVENT_TICK */
 void member_mark_partial_arrival(struct member *member, const struct identity *id);
 
-/* What this member knows of two starts of the tracker that continue the same state. */
+/* Signs, seen by this member, that two starts of the tracker continue after the same state. */
 enum lease_conflict {
-    LEASE_FREE,   /* nothing */
-    LEASE_HELD,   /* in this round it withheld its vote, which another start already has */
-    LEASE_COPIED, /* two starts count the same incarnation: one is a copy of the other */
+    LEASE_FREE,   /* no sign of a second start */
+    LEASE_HELD,   /* this member did not vote, because another start has its lease */
+    LEASE_COPIED, /* two starts have the same incarnation number: one is a copy of the other */
 };
 
-/* member_take_conflict: what the member has found since the last call, for the log. */
-enum lease_conflict member_take_conflict(struct member *member);
+/* member_pop_conflict: return the conflict found since the last call, for the log. */
+enum lease_conflict member_pop_conflict(struct member *member);
 
 /* member_current_root: the root of the member's outer state; zero during a state fetch. */
 const struct hash *member_current_root(const struct member *member);

@@ -14,7 +14,8 @@ static bool is_same_state(const struct message *a, const struct message *b) {
            memcmp(a->stored, b->stored, sizeof a->stored) == 0;
 }
 
-/* The tracker may forget that a member cannot connect to another, so that is repeated. */
+/* False also if the member cannot connect to another one, because the tracker may forget that,
+ * so it is repeated. */
 static bool is_same_position(const struct message *a, const struct message *b) {
     return a->version == b->version && a->poll.number == b->poll.number &&
            a->links.unreachable == 0 && b->links.unreachable == 0;
@@ -30,10 +31,11 @@ static uint32_t count_sums_left(const struct member *member) {
     return count;
 }
 
-/* The time waited for contributions grows with every event, so it is reported when a sum has
- * ended, when nothing is awaited any more, or when the tracker changes or asks for something. */
-static bool is_awaited_due(const struct member *member, const struct message *message,
-                           uint32_t sums_left) {
+/* Whether to report the times waited for contributions. They grow with every event, so they are
+ * reported only when a sum has ended, when nothing is awaited any more, or when the table or the
+ * poll has changed. */
+static bool must_report_awaited_times(const struct member *member, const struct message *message,
+                                      uint32_t sums_left) {
     const struct member_report *report = &member->report;
     const struct member_requests *requests = &member->requests;
     bool is_changed =
@@ -45,7 +47,7 @@ static bool is_awaited_due(const struct member *member, const struct message *me
 }
 
 /* Compares the report with the last one, and records which parts have changed. */
-static void mark_changes(struct member *member, const struct message *message) {
+static void record_changed_parts(struct member *member, const struct message *message) {
     struct member_report *report = &member->report;
     ASSERT(message->number == report->last.number + 1);
     if (!is_same_position(message, &report->last)) {
@@ -55,7 +57,7 @@ static void mark_changes(struct member *member, const struct message *message) {
         report->state_changed = message->number;
     }
     const uint32_t sums_left = count_sums_left(member);
-    if (is_awaited_due(member, message, sums_left)) {
+    if (must_report_awaited_times(member, message, sums_left)) {
         memcpy(report->awaited_ms, member->requests.awaited_ms, sizeof report->awaited_ms);
         report->awaited_changed = message->number;
     }
@@ -98,7 +100,7 @@ void member_send_report(struct member *member, struct actions *actions) {
                               .links = read_links(member),
                               .measured = member->session.measured};
     memcpy(message.stored, member->session.stored, sizeof message.stored);
-    mark_changes(member, &message);
+    record_changed_parts(member, &message);
     message.report = find_due_parts(member, message.number);
     report->last = message;
     member_send(member, NULL, message, actions);

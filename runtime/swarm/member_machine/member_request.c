@@ -3,11 +3,11 @@
 #include "runtime/swarm/member_machine/member_state.h"
 
 enum {
-    TIMEOUT_MIN_TICKS = 8,  /* Minimum timeout: about the time until a member is suspected. */
-    TIMEOUT_MAX_TICKS = 64, /* The wait between two repetitions doubles up to this maximum. */
-    TIMEOUT_FACTOR = 4,     /* The timeout is the slowest answer times this factor. */
-    PATIENCE_FACTOR = 2,    /* Time for sketches, which are short, in the slowest answers. */
-    RECONNECT_TICKS = 8,    /* Time allowed for a closed connection to reconnect. */
+    TIMEOUT_MIN_TICKS = 8,     /* minimum timeout: about the time until a member is suspected */
+    TIMEOUT_MAX_TICKS = 64,    /* The wait between two repetitions doubles up to this maximum. */
+    TIMEOUT_FACTOR = 4,        /* The timeout is the slowest answer times this factor. */
+    SKETCH_TIMEOUT_FACTOR = 2, /* timeout of sketches, in units of the slowest answer */
+    RECONNECT_TICKS = 8,       /* Time allowed for a closed connection to reconnect. */
 };
 
 void member_requests_bind(struct member_requests *requests, char **memory, size_t slice_count) {
@@ -16,7 +16,7 @@ void member_requests_bind(struct member_requests *requests, char **memory, size_
     requests->attempts = carve(memory, slice_count);
 }
 
-static uint32_t max_ticks(uint32_t a, uint32_t b) {
+static uint32_t larger_ticks(uint32_t a, uint32_t b) {
     return a > b ? a : b;
 }
 
@@ -66,13 +66,13 @@ void member_clear_slice_requests(struct member *member, uint32_t slice) {
 
 static uint32_t timeout_ticks(const struct member_requests *requests, uint32_t seat) {
     ASSERT(seat < SWARM_MEMBERS_MAX);
-    uint32_t slowest = max_ticks(requests->peers[seat].slowest_ticks, requests->slowest_ticks);
-    return max_ticks(TIMEOUT_MIN_TICKS, TIMEOUT_FACTOR * slowest);
+    uint32_t slowest = larger_ticks(requests->peers[seat].slowest_ticks, requests->slowest_ticks);
+    return larger_ticks(TIMEOUT_MIN_TICKS, TIMEOUT_FACTOR * slowest);
 }
 
 uint32_t member_requests_patience(const struct member *member) {
     ASSERT(TIMEOUT_MIN_TICKS > 0);
-    return max_ticks(TIMEOUT_MIN_TICKS, PATIENCE_FACTOR * member->requests.slowest_ticks);
+    return larger_ticks(TIMEOUT_MIN_TICKS, SKETCH_TIMEOUT_FACTOR * member->requests.slowest_ticks);
 }
 
 void member_requests_free_slots(struct member *member) {
@@ -89,7 +89,7 @@ void member_mark_arrival(struct member *member, uint32_t seat) {
     struct member_peer *peer = &requests->peers[seat];
     uint32_t waited = peer->quiet_ticks < requests->countable_ticks ? peer->quiet_ticks
                                                                     : requests->countable_ticks;
-    peer->slowest_ticks = max_ticks(peer->slowest_ticks, waited);
+    peer->slowest_ticks = larger_ticks(peer->slowest_ticks, waited);
     peer->quiet_ticks = 0;
     peer->retry_ticks = timeout_ticks(requests, seat);
     ASSERT(peer->retry_ticks >= TIMEOUT_MIN_TICKS);
@@ -125,7 +125,7 @@ void member_requests_clear(struct member *member) {
     uint32_t slowest = 0;
     ASSERT(member->job.kind != JOB_SUM || member->job.is_abandoned);
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
-        slowest = max_ticks(slowest, requests->peers[seat].slowest_ticks);
+        slowest = larger_ticks(slowest, requests->peers[seat].slowest_ticks);
     }
     requests->slowest_ticks = slowest > 0 ? slowest : requests->slowest_ticks;
     requests->idle_ticks = 0;
@@ -176,8 +176,8 @@ static bool has_open_request(const struct member *member, uint32_t seat) {
     return is_open;
 }
 
-/* A member that paused, or whose clock jumped, counts the time as well: the peers' median of these
- * times is what matters. */
+/* Counts also the time of a pause or of a jump of the clock, because the tracker uses the median
+ * over all members. */
 void member_requests_measure(struct member *member, int64_t now_ms) {
     struct member_requests *requests = &member->requests;
     int64_t passed_ms = now_ms - requests->measured_ms;
@@ -225,15 +225,16 @@ static bool are_results_overdue(struct member *member, uint32_t seat_count) {
     uint32_t longest = TIMEOUT_MAX_TICKS;
     ASSERT(member->commit.is_pending && !member->commit.has_diverged);
     for (uint32_t seat = 0; seat < seat_count; seat++) {
-        longest = max_ticks(longest, timeout_ticks(&member->requests, seat));
+        longest = larger_ticks(longest, timeout_ticks(&member->requests, seat));
     }
     return ++member->requests.idle_ticks >= longest && !member_has_all_results(member);
 }
 
-/* While nothing arrives from anyone, this member's own network is down, and the time says nothing
- * about its peers. If it counted as the time of an answer, this member would wait four times as
- * long for an owner that is lost in the next round before it asks another member for the results.
- */
+/* Counts a tick for all open requests, but not while nothing arrives from any member: this member's
+ * own network is then down. If that time counted as the time of an answer, this member would wait
+ * four times as long for a lost owner in the next round before it requests results from another
+ * member.
+ * */
 static void count_tick(struct member_requests *requests) {
     requests->unheard_ticks += requests->unheard_ticks < TIMEOUT_MIN_TICKS;
     bool is_cut_off = requests->unheard_ticks == TIMEOUT_MIN_TICKS;
@@ -287,7 +288,8 @@ void member_requests_withdraw_unreachable(struct member *member) {
 }
 
 /* Returns a slot for a seat's contribution to a slice: a free slot, or the slot of a later
- * slice, because the sums of the lowest slices must be completed first. NO_SLOT: none. */
+ * slice, because the sums of the lowest slices must be completed first. Returns NO_SLOT if there
+ * is none. */
 static uint32_t allocate_slot(struct member *member, uint32_t seat, uint32_t slice) {
     const struct member_peer *peer = &member->requests.peers[seat];
     uint32_t latest = NO_SLOT;
@@ -311,11 +313,11 @@ static uint32_t allocate_slot(struct member *member, uint32_t seat, uint32_t sli
 /* The state of one pass that sends requests for all slices. */
 struct request_pass {           /* one pass over the slices that sends requests */
     const struct entry *roster; /* entry whose seats the requests go to */
-    const struct entry *target; /* NULL: none */
+    const struct entry *target; /* entry whose results are requested; NULL: none */
     uint64_t unreachable;       /* Seats that this member cannot connect to. */
     uint64_t ready;             /* Seats that this member may send requests to. */
     uint64_t full;              /* Ready seats whose contribution slots are all in use. */
-    uint64_t busy;              /* Seats with as many open requests for results as there may be. */
+    uint64_t busy;              /* Seats with RESULT_REQUESTS_MAX open requests for results. */
     struct actions *actions;
 };
 
@@ -333,7 +335,7 @@ static void request_contributions(struct member *member, struct request_pass *pa
         }
         uint32_t slot = allocate_slot(member, seat, slice);
         if (slot == NO_SLOT) {
-            /* All slots hold lower slices, so later slices get no slot either. */
+            /* all slots are used by lower slices, so later slices get no slot either */
             pass->full |= seat_bit(seat);
             continue;
         }
@@ -404,7 +406,8 @@ static void request_result(struct member *member, struct request_pass *pass, uin
     member_send(member, &pass->roster->seats[seat].id, message, pass->actions);
 }
 
-/* Most events of a large exchange find all requests taken: the pass over the slices then ends. */
+/* Whether a further request may be sent. In a large exchange all requests are usually open, and
+ * the pass over the slices then ends. */
 static bool may_request(const struct request_pass *pass) {
     return (pass->ready & ~(pass->full & pass->busy)) != 0;
 }

@@ -8,7 +8,7 @@ void results_bind(struct member_results *results, char **memory, size_t slice_co
     results->waiting_seats = carve(memory, slice_count * sizeof *results->waiting_seats);
 }
 
-/* Every change of a row is marked, so that the next report has it. */
+/* Returns a row to be changed, and marks it as changed, so that the next report has it. */
 static struct slice_report *change_row(struct member_results *results, uint32_t slice) {
     struct slice_report *row = &results->reports[slice];
     ASSERT(row->changed <= results->next_report);
@@ -55,8 +55,9 @@ void results_restart_slice(struct member_results *results, uint32_t slice, uint3
     clear_row(results, slice, epoch);
 }
 
-/* Equal bytes do not prove equal results: a different sum may give the same bytes, and an owner or
- * the tracker may list a contributor that is not in the sum. */
+/* Compares contributors too: equal bytes do not prove equal results, because a different sum may
+ * give the same bytes, and an owner or the tracker may list a contributor that is not in the
+ * sum. */
 static bool is_listed_result(const struct slice_report *report, const struct entry_slice *named) {
     ASSERT(report->has_result <= 1);
     return report->has_result != 0 && hash_equal(&report->hash, &named->hash) &&

@@ -26,8 +26,8 @@ enum job_kind {
 
 struct member_job {                   /* member_job.c */
     enum job_kind kind;               /* kind of the current job */
-    uint32_t id;                      /* Number of the newest job, which may have ended. */
-    bool is_abandoned;                /* The outcome of the job is no longer needed. */
+    uint32_t id;                      /* number of the newest job, which may have ended */
+    bool is_abandoned;                /* the outcome of the job is no longer needed */
     bool is_backing_off;              /* A write failed, so no job starts before the next tick. */
     uint32_t slice;                   /* Slice of a SUM. */
     uint64_t contributors;            /* seats whose contributions a SUM adds */
@@ -50,19 +50,19 @@ struct member_session {                    /* member_session.c */
  * it. */
 struct member_report {         /* member_report.c */
     uint64_t confirmed;        /* newest report that the tracker has confirmed; 0: none */
-    struct message last;       /* last report; number 0: none */
-    uint64_t position_changed; /* number of the first report with the present position */
-    uint64_t state_changed;    /* the same of the state */
-    uint64_t awaited_changed;  /* the same of `awaited_ms` */
+    struct message last;       /* last report that was sent; number 0: none */
+    uint64_t position_changed; /* number of the first report with the current position part */
+    uint64_t state_changed;    /* number of the first report with the current state part */
+    uint64_t awaited_changed;  /* number of the first report with the current `awaited_ms` */
     uint32_t awaited_ms[SWARM_MEMBERS_MAX]; /* by seat: awaited time that was reported last */
     uint32_t sums_left; /* own slices without a result when the last report was sent */
 };
 
 /* The newest contribution that the compute thread encoded, and its declaration. */
 struct member_training {
-    uint32_t round;                 /* 0: none */
+    uint32_t round;                 /* round of the contribution; 0: none */
     int seat;                       /* seat of this member in that round */
-    struct training_amount trained; /* work that the contribution is made of */
+    struct training_amount trained; /* amount of training that the contribution comes from */
     uint32_t ticks_since_declared;  /* heartbeats since the last declaration */
     uint32_t redeclare_ticks;       /* wait before the declaration is repeated; doubles each time */
     struct hash root;               /* root of the encoded contribution */
@@ -77,7 +77,7 @@ struct member_round {  /* member_round.c */
 };
 
 struct member_results {           /* member_results.c */
-    uint32_t round;               /* Round that the reports describe. */
+    uint32_t round;               /* round that `reports` describes */
     uint64_t next_report;         /* number of the next report to the tracker */
     struct slice_report *reports; /* [slice_count]: progress of this member in each slice */
     uint64_t *waiting_seats; /* [slice_count]: seats that receive the result once it is stored */
@@ -102,21 +102,21 @@ struct member_vote { /* member_entry.c */
 struct member_proposal {        /* member_entry.c */
     bool is_current;            /* the proposal was received and not withdrawn */
     uint64_t id;                /* Number of the newest proposal. */
-    struct tracker_start start; /* the start of the tracker that proposed it */
+    struct tracker_start start; /* start of the tracker that sent the proposal */
     struct entry entry;         /* the proposed entry */
-    struct member_vote vote;    /* this member's vote for it */
+    struct member_vote vote;    /* this member's vote on the proposal */
 };
 
-/* What the member has promised with its votes. */
+/* The leases that the member has given with its votes. */
 struct member_lease {             /* member_lease.c */
-    struct lease held;            /* the last one, durable before the vote is sent */
+    struct lease held;            /* the last lease, durable before the vote is sent */
     struct tracker_start newest;  /* the last start of the tracker; number 0: unknown */
-    enum lease_conflict conflict; /* what it found out about two starts */
-    enum lease_conflict taken;    /* what its host knows of that */
-    bool is_durable; /* a resignation is durable, and is sent while no later state entry is known */
+    enum lease_conflict conflict; /* conflict of two starts that was found */
+    enum lease_conflict taken;    /* conflict that was last returned for the log */
+    bool is_durable; /* a resignation is durable; it is sent until a later state entry is known */
 };
 
-/* Members whose sketches this one waited for in vain, in the newest proposal that needed them. */
+/* Members whose sketches did not arrive in time for the newest proposal that needed them. */
 struct member_silence {
     uint32_t count; /* number of `ids` in use */
     struct identity ids[SWARM_MEMBERS_MAX];
@@ -125,39 +125,39 @@ struct member_silence {
 /* The check of the sums of the current proposal by sketches. */
 struct member_check {       /* member_check.c */
     bool has_sketches;      /* the codec has sketches; never changes */
-    struct hash seed;       /* of the sketches of the current proposal */
-    bool has_sketched;      /* its own sketches are computed */
-    uint64_t waiting_seats; /* seats that receive its own sketches once they are computed */
+    struct hash seed;       /* seed of the sketches of the current proposal */
+    bool has_sketched;      /* this member's own sketches are computed */
+    uint64_t waiting_seats; /* seats that receive this member's sketches once these are computed */
     uint64_t needed_seats;  /* other seats whose sketches are needed */
-    uint8_t pages[SWARM_MEMBERS_MAX]; /* by seat: bit set: this page of its sketches has arrived */
-    uint32_t ticks;                   /* time since the proposal arrived, without audits */
-    uint32_t waited_ticks;            /* of these, with nothing else to do for the vote */
-    uint32_t next_slice;              /* the slices below have passed */
-    uint64_t silent_seats;            /* seats whose sketches did not arrive in time */
-    uint64_t missing_seats; /* seats whose sketches the check lacks: these, or no link to them */
-    uint64_t opposed_seats; /* seats whose contributions oppose the others; found at its end */
-    struct member_silence silence; /* kept from one proposal to the next */
+    uint8_t pages[SWARM_MEMBERS_MAX]; /* by seat: bits of the pages of sketches that arrived */
+    uint32_t ticks;                   /* heartbeats since the proposal arrived, without audits */
+    uint32_t waited_ticks;  /* heartbeats of `ticks` with nothing else to do for the vote */
+    uint32_t next_slice;    /* slices below this index have passed the check */
+    uint64_t silent_seats;  /* seats whose sketches did not arrive in time */
+    uint64_t missing_seats; /* seats whose sketches are missing: silent or unreachable seats */
+    uint64_t opposed_seats; /* seats whose contributions oppose the others; set at the end */
+    struct member_silence silence; /* members that were silent in earlier proposals */
 };
 
 /* An *audit* computes one slice of the current proposal again from its contributions. */
 struct member_audit {        /* member_audit.c */
     struct hash secret;      /* random bytes for draws (audit.h); never change */
-    bool is_planned;         /* the audit begins when the sketches have passed */
+    bool is_planned;         /* an audit begins when the sketches have passed the check */
     bool is_active;          /* the vote waits for the audit */
-    bool is_failed;          /* the reason is that the sketches of the slice do not match */
-    bool is_drawn;           /* the reason is a draw of this member */
-    uint32_t slice;          /* that is computed again */
+    bool is_failed;          /* audited because the sketches of the slice do not match */
+    bool is_drawn;           /* audited because this member drew the slice */
+    uint32_t slice;          /* the audited slice */
     uint64_t compared_seats; /* seats whose contributions are compared with their sketches */
-    uint64_t needed_seats;   /* of these, other seats, whose contributions are fetched */
-    uint64_t received_seats; /* of these, seats whose contributions have arrived */
-    uint32_t ticks;          /* time since the audit was planned, or since it began */
+    uint64_t needed_seats;   /* other seats of these, whose contributions are fetched */
+    uint64_t received_seats; /* needed seats whose contributions have arrived */
+    uint32_t ticks;          /* heartbeats since the audit was planned, or since it began */
 };
 
 /* The COMMIT or ROLLBACK whose state the member is to apply or fetch. */
 struct member_commit { /* member_entry.c */
     bool is_pending;   /* The commit has not been applied yet. */
     bool has_diverged; /* Applying results cannot produce the root, so the state must be fetched. */
-    struct entry entry; /* the COMMIT or ROLLBACK */
+    struct entry entry; /* the COMMIT or ROLLBACK to apply or fetch */
 };
 
 /* Requests to the member in one seat. Times are in heartbeats. */
@@ -168,7 +168,7 @@ struct member_peer {
     /* Time without anything received from the peer, counted while a request to it is open. */
     uint32_t quiet_ticks;   /* heartbeats without anything received from the peer */
     uint32_t retry_ticks;   /* Value of quiet_ticks at which requests to the peer are sent again. */
-    uint32_t slowest_ticks; /* Longest time that an answer took. */
+    uint32_t slowest_ticks; /* longest time that an answer of the peer took */
     uint32_t away_ticks; /* Remaining time without requests after the peer's connection closed. */
 };
 
@@ -183,10 +183,10 @@ struct member_requests {                         /* member_request.c */
     uint64_t slot_seats;    /* seats for which a slot was used since all were freed */
     uint64_t awaited_seats; /* seats with an outstanding contribution after the last event */
     int64_t measured_ms;    /* time up to which awaited_ms is counted */
-    uint32_t idle_ticks;    /* Time since any requested data arrived. */
-    uint32_t unheard_ticks; /* Time since anything arrived from anyone, at most 8. */
-    /* Longest wait that may count as the time of an answer: since the newest table arrived, and
-     * since this member's own network was last down. */
+    uint32_t idle_ticks;    /* heartbeats since any requested data arrived */
+    uint32_t unheard_ticks; /* heartbeats since any message arrived from any member, at most 8 */
+    /* Longest wait that may count as the time of an answer: the time since the newest table
+     * arrived, or since this member's own network was last down if that is shorter. */
     uint32_t countable_ticks;
     uint8_t *requested_from; /* [slice_count]: 1 + seat asked for the result; 0: none */
     uint8_t *attempts;       /* [slice_count]: number of failed requests for the result. */
@@ -205,9 +205,9 @@ struct member {
     uint64_t optional_seats;         /* seats that no owner of the table waits for */
     struct member_results results;   /* results and contributions of the round */
     struct member_proposal proposal; /* newest proposal of the tracker */
-    struct member_lease lease;       /* what it promised with its votes */
+    struct member_lease lease;       /* leases that the member gave with its votes */
     struct member_check check;       /* check of the proposal's sums */
-    struct member_audit audit;       /* of one slice of the proposal */
+    struct member_audit audit;       /* audit of one slice of the proposal */
     struct member_commit commit;     /* entry whose state this member must reach */
     struct member_requests requests; /* requests to other members */
     struct member_job job;           /* job of the compute thread */
@@ -221,10 +221,10 @@ bool member_is_self(const struct member *member, const struct identity *id);
  * member_give_lease       Give a lease with a vote for the proposal, which has this hash. Returns
  *                         false if the member must not vote for it.
  * member_lease_begin_round, member_lease_end_round
- *                         The round of this OPEN begins, or has ended with this ABORT.
- * member_lease_on_state   The state of this entry is current.
+ *                         Called when the round of this OPEN begins, or ended with this ABORT.
+ * member_lease_on_state   Called when the state of this entry becomes current.
  * member_resign           Resign, as the tracker asks a leaving member to.
- * member_handle_resigned  The resignation is durable.
+ * member_handle_resigned  Called when the resignation is durable.
  * member_send_resignation Send the resignation, if the tracker may still need it. */
 void member_lease_init(struct member_lease *lease, const struct lease *held);
 void member_lease_observe(struct member_lease *lease, uint32_t incarnation, uint64_t number);
