@@ -152,11 +152,16 @@ static void print_tracker_record(void) {
         for (uint32_t i = 0; i < record.member_count; i++) {
             memset(record.members[i].id.bytes, (int)i + 3, SWARM_IDENTITY_BYTES);
             record.members[i].session = 40 + i;
+            record.speeds[i] =
+                (struct record_speed){.times = {{i + 1}}, .counts = 5, .failed_round = 1000 * i};
         }
         record.table = fixture.table;
         begin();
         add(bytes, record_write_members(&record, bytes));
         print("record members", 0, fill);
+        begin();
+        add(bytes, record_write_speeds(&record, bytes));
+        print("record speeds", 0, fill);
         begin();
         add(bytes, record_write_table(&record, fixture.shape.slice_count, bytes));
         print("record table", 0, fill);

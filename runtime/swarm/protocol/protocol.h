@@ -241,6 +241,26 @@ struct record_resignations {
     struct signature signatures[SWARM_MEMBERS_MAX];
 };
 
+enum {
+    RECORD_TIMES = 6,        /* kinds of times that the tracker observes of a member */
+    RECORD_TIMES_RECENT = 5, /* most values of each kind that it keeps */
+};
+
+/* What the tracker has observed of a member's speed, with which its next start continues. It has
+ * numbers of four bytes only, which are stored as one column. */
+struct record_speed {
+    uint32_t times[RECORD_TIMES][RECORD_TIMES_RECENT]; /* rings of the newest values of each kind */
+    uint32_t counts;        /* by kind, 4 bits each: values so far, or more with equal remainder */
+    uint32_t round_trip_ms; /* newest reported one */
+    uint32_t owner_term;    /* this and the following: see struct tracker_speed */
+    uint32_t owner_rounds_in_time;
+    uint32_t rounds_without_slices;
+    uint32_t slow_rounds;
+    uint32_t retry_rounds;
+    uint32_t lost_round;
+    uint32_t failed_round;
+};
+
 /* All promises of the tracker. A promise is durable before a message that depends on it is sent. */
 struct tracker_record {
     uint32_t incarnation;
@@ -254,7 +274,8 @@ struct tracker_record {
             opposed;    /* Newest commits with its contribution; bit set: it opposed the others. */
         uint32_t share; /* Part of the slices that a slow member contributes to; 0: it is fast. */
     } members[SWARM_MEMBERS_MAX];
-    struct entry head;     /* Newest entry of any kind. */
+    struct record_speed speeds[SWARM_MEMBERS_MAX]; /* By row; zero: nothing is known. */
+    struct entry head;                             /* Newest entry of any kind. */
     struct entry commit;   /* Newest GENESIS, COMMIT or ROLLBACK, whose root is current. */
     struct hash base_root; /* Root that was current before `commit`. */
     struct hash chain;     /* Hash of the chain's state after `head` (ledger.h). */

@@ -5,11 +5,12 @@
 
 #include <string.h>
 
-static const char MEMBERS[] = TRACKER_MEMBERS, TABLE[] = "table", RESIGNATIONS[] = "resignations";
+static const char MEMBERS[] = TRACKER_MEMBERS, TABLE[] = "table", RESIGNATIONS[] = "resignations",
+                  SPEEDS[] = "speeds";
 static const char DAMAGED_REMEDY[] =
     "restore a copy of the store, or move it away and import a member's ledger with --ledger FILE";
 
-enum { PROMISES_MAX = 3 }; /* the members, the table and the resignations */
+enum { PROMISES_MAX = 4 }; /* the members, the table, the resignations and the speeds */
 
 static void alloc_part(struct durable_part *part, size_t capacity, struct region *region) {
     part->stored = region_alloc(region, capacity, 1);
@@ -66,6 +67,17 @@ static enum status load_resignations(struct tracker_durable *durable, struct tra
     }
     const char *error = record_read_resignations(part->stored, part->stored_count, record);
     return error == NULL ? OK : set_damaged_promise_fault(durable, RESIGNATIONS, error, fault);
+}
+
+static enum status load_speeds(struct tracker_durable *durable, struct tracker_record *record,
+                               struct fault *fault) {
+    struct durable_part *part = &durable->speeds;
+    enum status status = load_part(durable, SPEEDS, part, RECORD_SPEEDS_MAX, fault);
+    if (status != OK || part->stored_count == 0) {
+        return status;
+    }
+    const char *error = record_read_speeds(part->stored, part->stored_count, record);
+    return error == NULL ? OK : set_damaged_promise_fault(durable, SPEEDS, error, fault);
 }
 
 /* Reads the newest entry that made a root current. Entries of open or aborted rounds may follow
@@ -201,6 +213,7 @@ static enum status load_state(struct tracker_durable *durable,
     }
     TRY(load_commit(durable, record, fault));
     TRY(load_members(durable, record, fault));
+    TRY(load_speeds(durable, record, fault));
     TRY(load_resignations(durable, record, fault));
     TRY(load_chain(durable, record, fault));
     TRY(load_table(durable, record, fault));
@@ -219,6 +232,7 @@ enum status tracker_durable_open(const struct durable_options *options, struct r
         region_alloc(region, options->slice_count, sizeof *durable->entry.slices);
     alloc_part(&durable->members, RECORD_MEMBERS_MAX, region);
     alloc_part(&durable->resignations, RECORD_RESIGNATIONS_MAX, region);
+    alloc_part(&durable->speeds, RECORD_SPEEDS_MAX, region);
     alloc_part(&durable->table, record_table_bytes_max(options->slice_count), region);
     enum status status = load_state(durable, options, record, fault);
     if (status != OK) {
@@ -267,12 +281,14 @@ static uint32_t list_changed_parts(struct tracker_durable *durable,
         record_write_table(record, durable->slice_count, durable->table.next);
     durable->resignations.next_count =
         record_write_resignations(record, durable->resignations.next);
+    durable->speeds.next_count = record_write_speeds(record, durable->speeds.next);
     const struct {
         const char *name;
         const struct durable_part *part;
     } parts[PROMISES_MAX] = {{MEMBERS, &durable->members},
                              {TABLE, &durable->table},
-                             {RESIGNATIONS, &durable->resignations}};
+                             {RESIGNATIONS, &durable->resignations},
+                             {SPEEDS, &durable->speeds}};
     for (uint32_t i = 0; i < PROMISES_MAX; i++) {
         if (is_part_changed(parts[i].part)) {
             promises[count++] = (struct store_promise){parts[i].name, parts[i].part->next,
@@ -304,6 +320,7 @@ void tracker_durable_write(struct tracker_durable *durable, const struct action 
     mark_part_stored(&durable->members);
     mark_part_stored(&durable->table);
     mark_part_stored(&durable->resignations);
+    mark_part_stored(&durable->speeds);
     if (action->entry != NULL) {
         advance_chain(durable, &durable->entry);
         event->hash = durable->entry.hash;

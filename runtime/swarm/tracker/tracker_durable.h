@@ -17,18 +17,22 @@
 
 /* tracker_record_bytes: the stored form of the tracker's record. It has parts, so that a part is
  * written only when it changes. Head, commit and base are in the ledger already, and the
- * incarnation is counted by the store. Both are MessagePack maps (packer.h):
+ * incarnation is counted by the store. All are MessagePack maps (packer.h):
  *     members  format, next_session, member_count, members {32}, sessions {4}, misses {1},
  *              opposed {4}, shares {4}
  *     table    format, round, version, and unless that is 0: declared, tokens {8}, weights {8},
  *              samples {8}, norms {8, fp64}, roots {32} and signatures {64} of each declared seat,
  *              ascending, slice_count, owners {1}, epochs {2}, expected {8}, optional {8}
- *     resignations  format, state, electors, signatures {64} of these electors, ascending */
+ *     resignations  format, state, electors, signatures {64} of these electors, ascending
+ *     speeds   format, member_count, speeds {4}: the numbers of struct record_speed of each member.
+ *              A store may lack this part: nothing is then known of the members' speeds. */
 
 enum {
-    RECORD_FIELDS_MAX = 16, /* Number of fields of either map. */
+    RECORD_FIELDS_MAX = 16, /* Number of fields of any map. */
     RECORD_FIXED_BYTES_MAX = PACKER_MAP_BYTES_MAX + RECORD_FIELDS_MAX * PACKER_FIELD_BYTES_MAX,
     RECORD_MEMBERS_MAX = RECORD_FIXED_BYTES_MAX + SWARM_MEMBERS_MAX * (SWARM_IDENTITY_BYTES + 13),
+    RECORD_SPEEDS_MAX =
+        RECORD_FIXED_BYTES_MAX + SWARM_MEMBERS_MAX * (int)sizeof(struct record_speed),
     RECORD_RESIGNATIONS_MAX =
         RECORD_FIXED_BYTES_MAX + HASH_BYTES + SWARM_MEMBERS_MAX * SWARM_SIGNATURE_BYTES,
 };
@@ -42,10 +46,11 @@ size_t record_write_members(const struct tracker_record *record, uint8_t *bytes)
 size_t record_write_table(const struct tracker_record *record, uint32_t slice_count,
                           uint8_t *bytes);
 size_t record_write_resignations(const struct tracker_record *record, uint8_t *bytes);
+size_t record_write_speeds(const struct tracker_record *record, uint8_t *bytes);
 
 /* record_read_members, ...: read one part of the record.
  * memory  record->table.slices has room for slice_count; members and signatures of seats without a
- *         declaration become zero
+ *         declaration become zero; speeds of rows that are not stored do not change
  * errors  describe the error (truncated, too long, an unknown version, a count above its limit, a
  *         different number of slices, an owner that is not a seat), else NULL; the part is then
  *         undefined */
@@ -55,6 +60,8 @@ MUST_CHECK const char *record_read_table(const uint8_t *bytes, size_t count, uin
                                          struct tracker_record *record);
 MUST_CHECK const char *record_read_resignations(const uint8_t *bytes, size_t count,
                                                 struct tracker_record *record);
+MUST_CHECK const char *record_read_speeds(const uint8_t *bytes, size_t count,
+                                          struct tracker_record *record);
 
 /* The name of the durable record that contains the members and their sessions. */
 #define TRACKER_MEMBERS "members"
@@ -75,7 +82,8 @@ struct tracker_durable {
     struct ledger_chain chain; /* state of the ledger after its last entry */
     /* Newest checkpoint of the chain. It follows from the entries, so it is not stored. */
     struct ledger_checkpoint checkpoint;
-    struct durable_part members, table, resignations; /* the encoded parts of the record */
+    /* The encoded parts of the record. */
+    struct durable_part members, table, resignations, speeds;
     /* By row of the members: number of the entry with its last suspension; 0: none. */
     uint64_t suspended_at[SWARM_MEMBERS_MAX];
 };

@@ -7,6 +7,7 @@
 
 enum {
     FORMAT_VERSION = 4,
+    SPEEDS_VERSION = 1,
     DECLARATION_BYTES =
         32 + HASH_BYTES + SWARM_SIGNATURE_BYTES, /* size per seat with a declaration */
     SLICE_PLAN_BYTES = 1 + 2 + 8 + 8,            /* size per slice */
@@ -48,6 +49,17 @@ static void pack_members(struct packer *packer, void *object) {
     pack_u32_column(packer, "misses", misses, 0, 1);
     pack_u32_column(packer, "opposed", opposed, 0, 4);
     pack_u32_column(packer, "shares", shares, 0, 4);
+}
+
+static void pack_speeds(struct packer *packer, void *object) {
+    struct tracker_record *record = ((const struct packed_record *)object)->record;
+    uint32_t count = record->member_count; /* when it is read, that of the members is known */
+    pack_expected(packer, "format", SPEEDS_VERSION, "has an unknown version");
+    count = pack_element_count(packer, "member_count", &count, SWARM_MEMBERS_MAX);
+    const struct packer_rows numbers = {
+        record->speeds, sizeof(uint32_t),
+        .count = count * (uint32_t)(sizeof record->speeds[0] / sizeof(uint32_t))};
+    pack_u32_column(packer, "speeds", numbers, 0, sizeof(uint32_t));
 }
 
 static void pack_declarations(struct packer *packer, struct round_table *table) {
@@ -136,6 +148,16 @@ size_t record_write_resignations(const struct tracker_record *record, uint8_t *b
     struct packed_record packed = cast_away_const(record, 0);
     return packer_write((struct packed_object){pack_resignations, &packed}, bytes,
                         RECORD_RESIGNATIONS_MAX);
+}
+
+size_t record_write_speeds(const struct tracker_record *record, uint8_t *bytes) {
+    struct packed_record packed = cast_away_const(record, 0);
+    return packer_write((struct packed_object){pack_speeds, &packed}, bytes, RECORD_SPEEDS_MAX);
+}
+
+const char *record_read_speeds(const uint8_t *bytes, size_t count, struct tracker_record *record) {
+    struct packed_record packed = {record, 0};
+    return packer_read((struct packed_object){pack_speeds, &packed}, bytes, count);
 }
 
 const char *record_read_resignations(const uint8_t *bytes, size_t count,

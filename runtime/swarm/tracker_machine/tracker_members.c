@@ -60,6 +60,10 @@ void tracker_init_members(struct tracker *tracker, char **memory, int64_t now_ms
     tracker_map_seats(tracker);
 }
 
+void tracker_restore_round_trip(struct tracker_member *member, uint32_t round_trip_ms) {
+    member->report.measured.round_trip_ms = round_trip_ms;
+}
+
 /* Returns an unused row, or else the row of a silent member without a seat. */
 uint32_t tracker_find_free_row(const struct tracker *tracker) {
     if (tracker->record.member_count < SWARM_MEMBERS_MAX) {

@@ -1,6 +1,6 @@
-/* tracker_pace: the closes of a part of a round that no round was measured for: the first one, and
- * the first one after a restart of the tracker. They follow from the seats that have finished the
- * same part of this round, so that neither a guess nor a seat that never finishes delays it. */
+/* tracker_pace: the closes of a part of a round that no round was measured for: usually the first
+ * one. They follow from the seats that have finished the same part of this round, so that neither a
+ * guess nor a seat that never finishes delays it. */
 #include "base/statistics.h"
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 

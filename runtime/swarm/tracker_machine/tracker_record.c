@@ -39,6 +39,7 @@ void tracker_begin_draft(struct tracker *tracker) {
         tracker->writer.next.members[row].misses = tracker->strikes[row].misses;
         tracker->writer.next.members[row].opposed = tracker->strikes[row].opposed;
         tracker->writer.next.members[row].share = tracker_slow_share(tracker, row);
+        tracker_keep_speed(tracker, row, &tracker->writer.next.speeds[row]);
     }
 }
 
@@ -59,6 +60,7 @@ void tracker_draft_session(struct tracker *tracker, uint32_t row, const struct i
         next->members[row].misses = 0;
         next->members[row].opposed = 0;
         next->members[row].share = 0;
+        next->speeds[row] = (struct record_speed){0};
     }
     next->members[row].id = *id;
     next->members[row].session = next->next_session++;

@@ -13,6 +13,7 @@ enum {
     OWNER_CLEAN_ROUNDS = 64, /* exchanges in time that halve an owner's next term without slices */
     LOSS_ROUNDS = 8,         /* a member that is lost or fails twice in so many is unreliable */
     LOSS_PART = 8,           /* of the slices: what it contributes to when it returns */
+    COUNT_BITS = 4,          /* of the number of values of a kind in the record */
     OWNER_MEDIAN = 1000,     /* value of SPEED_OWNER of an owner with the median time */
     RATE_MIN_HEARTBEATS = 4, /* a shorter transfer does not measure an upload rate */
 };
@@ -55,14 +56,14 @@ void tracker_mark_resumed(struct tracker *tracker, uint32_t row, bool is_resumed
     tracker->speeds[row].is_resumed = is_resumed;
 }
 
-/* The time that the member would have needed for a full share. Work that began in an aborted round
- * measures nothing. */
+/* The time that the member would have needed for a full share. Work that began in an aborted round,
+ * or before the tracker started, measures nothing. */
 void tracker_observe_training(struct tracker *tracker, uint32_t row, int64_t now_ms) {
     struct tracker_speed *speed = &tracker->speeds[row];
     uint64_t samples = tracker->members[row].trained.samples;
     int64_t passed_ms = now_ms - tracker->stage.round_began_ms;
     ASSERT(tracker->stage.kind == STAGE_TRAIN && passed_ms >= 0);
-    if (samples == 0 || speed->is_resumed) {
+    if (samples == 0 || speed->is_resumed || tracker->stage.is_inherited) {
         return;
     }
     double full_ms = (double)passed_ms * (double)tracker->settings.seat_samples / (double)samples;
@@ -287,6 +288,48 @@ void tracker_restore_share(struct tracker *tracker, uint32_t row, uint32_t share
     if (share > 0) {
         slow_down(tracker, &tracker->speeds[row], share < SHARE_FULL ? share : SHARE_FULL);
     }
+}
+
+/* The number of values as the record has it: less than two rings, with the same next place. */
+static uint32_t count_in_rings(uint32_t count) {
+    return count < SPEED_ROUNDS ? count : SPEED_ROUNDS + count % SPEED_ROUNDS;
+}
+
+void tracker_keep_speed(const struct tracker *tracker, uint32_t row, struct record_speed *kept) {
+    const struct tracker_speed *speed = &tracker->speeds[row];
+    _Static_assert((int)RECORD_TIMES == (int)SPEED_KINDS &&
+                       (int)RECORD_TIMES_RECENT == (int)SPEED_ROUNDS &&
+                       2 * SPEED_ROUNDS <= 1 << COUNT_BITS && COUNT_BITS * SPEED_KINDS <= 32,
+                   "the record has room for the times of a member");
+    *kept =
+        (struct record_speed){.round_trip_ms = tracker->members[row].report.measured.round_trip_ms,
+                              .owner_term = speed->owner_term,
+                              .owner_rounds_in_time = speed->owner_rounds_in_time,
+                              .rounds_without_slices = speed->rounds_without_slices,
+                              .slow_rounds = speed->slow_rounds,
+                              .retry_rounds = speed->retry_rounds,
+                              .lost_round = speed->lost_round,
+                              .failed_round = speed->failed_round};
+    for (uint32_t kind = 0; kind < SPEED_KINDS; kind++) {
+        memcpy(kept->times[kind], speed->times[kind].values, sizeof kept->times[kind]);
+        kept->counts |= count_in_rings(speed->times[kind].count) << COUNT_BITS * kind;
+    }
+}
+
+void tracker_restore_speed(struct tracker *tracker, uint32_t row, const struct record_speed *kept) {
+    struct tracker_speed *speed = &tracker->speeds[row];
+    for (uint32_t kind = 0; kind < SPEED_KINDS; kind++) {
+        memcpy(speed->times[kind].values, kept->times[kind], sizeof kept->times[kind]);
+        speed->times[kind].count = kept->counts >> COUNT_BITS * kind & ((1U << COUNT_BITS) - 1);
+    }
+    speed->owner_term = kept->owner_term;
+    speed->owner_rounds_in_time = kept->owner_rounds_in_time;
+    speed->rounds_without_slices = kept->rounds_without_slices;
+    speed->slow_rounds = kept->slow_rounds;
+    speed->retry_rounds = kept->retry_rounds;
+    speed->lost_round = kept->lost_round;
+    speed->failed_round = kept->failed_round;
+    tracker_restore_round_trip(&tracker->members[row], kept->round_trip_ms);
 }
 
 /* Whether owners wait for a slow seat again, on trial, although it did not deliver a full share in

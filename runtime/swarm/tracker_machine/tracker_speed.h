@@ -78,6 +78,8 @@ bool tracker_end_aged_exchanges(struct tracker *tracker);
  * tracker_clear_speed        Forget the speed of a row, which gets another member.
  * tracker_slow_share         The share of a slow row, of SHARE_FULL; 0: it is not slow.
  * tracker_restore_share      At a start: the share that it had.
+ * tracker_keep_speed         What the record keeps of a row's speed. tracker_restore_speed: at a
+ *                            start, after its share.
  * tracker_mark_slow          Let owners wait for the row only after it has delivered in time.
  * tracker_mark_resumed       Record whether the row's samples are those of an aborted round.
  * tracker_observe_training   A declaration has arrived.
@@ -97,6 +99,8 @@ void tracker_clear_speed(struct tracker *tracker, uint32_t row);
 void tracker_mark_slow(struct tracker *tracker, uint32_t row);
 uint32_t tracker_slow_share(const struct tracker *tracker, uint32_t row);
 void tracker_restore_share(struct tracker *tracker, uint32_t row, uint32_t share);
+void tracker_keep_speed(const struct tracker *tracker, uint32_t row, struct record_speed *kept);
+void tracker_restore_speed(struct tracker *tracker, uint32_t row, const struct record_speed *kept);
 void tracker_mark_resumed(struct tracker *tracker, uint32_t row, bool is_resumed);
 void tracker_observe_training(struct tracker *tracker, uint32_t row, int64_t now_ms);
 void tracker_observe_exchange(struct tracker *tracker);

@@ -26,6 +26,7 @@ void stage_init(struct tracker_stage *stage, const struct tracker_record *record
     if (record->head.kind == ENTRY_OPEN) {
         bool has_table = record->table.round == record->head.round && record->table.version > 0;
         stage->kind = has_table ? STAGE_EXCHANGE : STAGE_TRAIN;
+        stage->is_inherited = true;
     }
 }
 
@@ -57,6 +58,7 @@ void tracker_enter_stage(struct tracker *tracker, enum tracker_stage_kind kind, 
     if (kind == STAGE_TRAIN) {
         stage->round_began_ms = now_ms;
         stage->last_quorum_ms = now_ms;
+        stage->is_inherited = false;
     } else if (kind == STAGE_READY) {
         stage->last_current_ms = now_ms;
         stage->budget_percent_ms += (now_ms - stage->budget_counted_ms) * WAIT_PERCENT;

@@ -29,6 +29,7 @@ struct tracker_stage {            /* tracker_stage.c */
     int64_t last_current_ms;      /* when a member was last known to have the current state */
     int64_t budget_percent_ms;    /* time that rounds may still wait for late members, times 100 */
     int64_t budget_counted_ms;    /* the budget is counted up to this time */
+    bool is_inherited;            /* the round was opened before the tracker started */
     bool is_concluded; /* the run is complete, and the members with its state were released */
 };
 
@@ -273,6 +274,7 @@ uint64_t tracker_live_seats(const struct tracker *tracker);
 struct tracker_member *tracker_member_in_seat(struct tracker *tracker, uint32_t seat);
 void tracker_map_seats(struct tracker *tracker);
 void tracker_init_members(struct tracker *tracker, char **memory, int64_t now_ms);
+void tracker_restore_round_trip(struct tracker_member *member, uint32_t round_trip_ms);
 uint32_t tracker_find_free_row(const struct tracker *tracker);
 void tracker_register_start(struct tracker *tracker, uint32_t row, const struct message *hello,
                             int64_t now_ms);

@@ -201,6 +201,7 @@ void tracker_restore_member(struct tracker *tracker, uint32_t row) {
     tracker->strikes[row].misses = tracker->record.members[row].misses;
     tracker->strikes[row].opposed = tracker->record.members[row].opposed;
     tracker_restore_share(tracker, row, tracker->record.members[row].share);
+    tracker_restore_speed(tracker, row, &tracker->record.speeds[row]);
 }
 
 /* What the record has of a member is newer than a suspension that is over. */

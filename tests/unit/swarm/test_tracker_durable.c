@@ -95,6 +95,11 @@ static void add_member(struct tracker_record *record, uint8_t number) {
     record->members[record->member_count].misses = number & 7U;
     record->members[record->member_count].opposed = 0x51U * number;
     record->members[record->member_count].share = 100U * number;
+    uint32_t speed[sizeof(struct record_speed) / sizeof(uint32_t)];
+    for (uint32_t i = 0; i < ARRAY_COUNT(speed); i++) {
+        speed[i] = 1000U * number + i;
+    }
+    memcpy(&record->speeds[record->member_count], speed, sizeof speed);
     record->members[record->member_count++].session = record->next_session++;
 }
 
@@ -173,6 +178,7 @@ static void compare(const struct tracker_record *a, const struct tracker_record 
     assert_int_equal(a->next_session, b->next_session);
     assert_int_equal(a->member_count, b->member_count);
     assert_memory_equal(a->members, b->members, sizeof a->members);
+    assert_memory_equal(a->speeds, b->speeds, sizeof a->speeds);
     assert_memory_equal(&a->head.hash, &b->head.hash, sizeof a->head.hash);
     assert_memory_equal(&a->commit.hash, &b->commit.hash, sizeof a->commit.hash);
     assert_memory_equal(&a->base_root, &b->base_root, sizeof a->base_root);

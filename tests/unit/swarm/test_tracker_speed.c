@@ -321,6 +321,67 @@ static void no_owner_has_more_than_twice_the_fair_share(void **state) {
     assert_in_range(play_owned(SLOW), 1, (2 * SLICES + MEMBERS - 1) / MEMBERS);
 }
 
+static void check_equal_closes(const struct swarm_timing *before,
+                               const struct timing_times *times) {
+    assert_memory_equal(tracker_timing(scene.tracker), before, sizeof *before);
+    assert_memory_equal(tracker_usual_times(scene.tracker), times, sizeof *times);
+}
+
+/* The times differ from those of the settings. */
+static void a_restarted_tracker_has_the_same_closes(void **state) {
+    (void)state;
+    scene_begin(0, MEMBERS);
+    play_evenly();
+    const struct timing_times assumed = *tracker_usual_times(scene.tracker);
+    for (uint32_t m = 0; m < MEMBERS; m++) {
+        scene.measured[m].round_trip_ms = 70;
+        play.train_beats[m] = TRAIN_BEATS + m;
+        play.result_beats[m] = 2 + m;
+    }
+    for (int i = 0; i < 6; i++) {
+        play_round();
+    }
+    play_train();
+    const struct swarm_timing timing = *tracker_timing(scene.tracker);
+    const struct timing_times times = *tracker_usual_times(scene.tracker);
+    assert_int_not_equal(times.train_ms, assumed.train_ms);
+    assert_int_not_equal(times.contribution_ms, assumed.contribution_ms);
+    assert_int_not_equal(times.result_ms, assumed.result_ms);
+    assert_int_not_equal(times.round_trip_ms, assumed.round_trip_ms);
+    for (int i = 0; i < 3; i++) {
+        scene_restart();
+        check_equal_closes(&timing, &times);
+        play_exchange();
+        assert_int_equal(scene.head.kind, ENTRY_COMMIT);
+        check_equal_closes(&timing, &times);
+        play_train();
+    }
+    play_exchange();
+    for (int i = 0; i < 6; i++) {
+        play.restart_beat = TRAIN_BEATS / 2; /* the time since then is not that of training */
+        play_round();
+        check_equal_closes(&timing, &times);
+    }
+}
+
+/* It withholds its contributions after a restart. That it was fast before is known: it misses a
+ * round, like without the restart. */
+static void a_restarted_tracker_knows_who_was_fast(void **state) {
+    (void)state;
+    scene_begin(0, MEMBERS);
+    play_evenly();
+    for (int i = 0; i < 4; i++) {
+        play_round();
+    }
+    scene_restart();
+    play.withholding = 1 << SLOW;
+    play_round();
+    play_train();
+    for (uint32_t m = 0; m < MEMBERS; m++) {
+        assert_int_equal(scene.written.members[m].misses & 1U, m == SLOW);
+    }
+}
+
 /* They are given out again, once. */
 static void samples_that_were_not_trained_on_return(void **state) {
     (void)state;
@@ -361,6 +422,8 @@ int main(void) {
         cmocka_unit_test(closes_drop_at_most_half_of_the_contributors_of_a_slice),
         cmocka_unit_test(a_delay_of_most_replaces_nobody_at_first),
         cmocka_unit_test(no_owner_has_more_than_twice_the_fair_share),
+        cmocka_unit_test(a_restarted_tracker_has_the_same_closes),
+        cmocka_unit_test(a_restarted_tracker_knows_who_was_fast),
         cmocka_unit_test(samples_that_were_not_trained_on_return),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,6 +52,9 @@ void play_train(void) {
     uint32_t declared = 0;
     uint32_t last_beat = scene.head.deadline_ms / 100 - 1;
     for (uint32_t beat = 0; beat < 1000 && scene.table_version == 0; beat++) {
+        if (beat > 0 && beat == play.restart_beat) {
+            scene_restart();
+        }
         for (uint32_t m = 0; m < MEMBERS; m++) {
             uint64_t trained = beat * TRAINED_SAMPLES / play.train_beats[m];
             if ((trained >= play.samples[m] || beat == last_beat) && (declared >> m & 1) == 0) {

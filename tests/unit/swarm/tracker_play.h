@@ -22,10 +22,11 @@ extern struct play {
     double norms[MEMBERS];          /* that the members declare */
     uint8_t root_byte;              /* of the root that the last member declares */
     uint64_t samples[MEMBERS];      /* given in the last round */
-    uint32_t trained_beats;         /* heartbeats from the last OPEN to its table */
-    int exchange_beats;             /* heartbeats of the last exchange */
-    uint32_t beat;                  /* heartbeats of the exchange so far */
-    uint64_t earlier_proposal;      /* number of the last one before the round */
+    uint32_t restart_beat;     /* heartbeat of training at which the tracker restarts; 0: none */
+    uint32_t trained_beats;    /* heartbeats from the last OPEN to its table */
+    int exchange_beats;        /* heartbeats of the last exchange */
+    uint32_t beat;             /* heartbeats of the exchange so far */
+    uint64_t earlier_proposal; /* number of the last one before the round */
 } play;
 
 /* play_evenly: all members behave alike.

@@ -15,6 +15,16 @@ static const struct hash ROOT = {{1}}; /* nothing here changes it */
 struct scene scene;
 static struct tracker_settings settings;
 
+static void keep_record(const struct action *action, const struct hash *hash) {
+    scene.written = *action->record;
+    if (action->entry != NULL) {
+        scene.written.head.hash = *hash;
+    }
+    if (action->entry != NULL && action->entry->kind == ENTRY_COMMIT) {
+        scene.written.commit = scene.written.head;
+    }
+}
+
 static void do_action(const struct action *action) {
     if (action->kind == ACTION_WRITE && scene.disk_is_full) {
         scene_take(&(struct event){.kind = EVENT_WRITTEN, .write_outcome = WRITE_FAILED});
@@ -22,8 +32,8 @@ static void do_action(const struct action *action) {
     }
     if (action->kind == ACTION_WRITE) {
         struct event written = {.kind = EVENT_WRITTEN};
-        scene.written = *action->record;
         written.hash.bytes[0] = ++scene.entries;
+        keep_record(action, &written.hash);
         if (action->entry != NULL && action->entry->kind == ENTRY_SUSPEND) {
             scene.suspension = *action->entry;
         } else if (action->entry != NULL) {
@@ -110,23 +120,12 @@ void scene_free(void) {
     scene.tracker = NULL;
 }
 
-static void start(void) {
-    scene.tracker = aligned_alloc(64, tracker_memory_bytes(&settings));
-    scene.tracker = tracker_init(scene.tracker, &settings, &scene.record, scene.now_ms);
-    for (uint32_t m = 0; m < MEMBERS; m++) {
-        scene.measured[m].upload_kib_s = TIMING_UNKNOWN;
-        scene_say(m, (struct message){.kind = MESSAGE_HELLO, .number = 70 + m});
-    }
-}
-
 void scene_restart(void) {
-    assert_int_equal(scene.head.kind, ENTRY_GENESIS);
-    scene_free();
-    scene.record = scene.written;
-    scene.record.incarnation += 1;
-    scene.record.commit.slices = scene.slices;
-    scene.record.table.slices = scene.plans;
-    start();
+    struct tracker *before = scene.tracker;
+    scene.written.incarnation += 1;
+    scene.tracker = aligned_alloc(64, tracker_memory_bytes(&settings));
+    scene.tracker = tracker_init(scene.tracker, &settings, &scene.written, scene.now_ms);
+    free(before);
 }
 
 void scene_begin(uint32_t commits_max, uint32_t members_min) {
@@ -149,7 +148,12 @@ void scene_begin(uint32_t commits_max, uint32_t members_min) {
                                          .rollback_after_ms = ROLLBACK_MS,
                                          .training = {30, 2},
                                          .times = {450, 2450, 2450, 450, 0}};
-    start();
+    scene.tracker = aligned_alloc(64, tracker_memory_bytes(&settings));
+    scene.tracker = tracker_init(scene.tracker, &settings, &scene.record, 0);
+    for (uint32_t m = 0; m < MEMBERS; m++) {
+        scene.measured[m].upload_kib_s = TIMING_UNKNOWN;
+        scene_say(m, (struct message){.kind = MESSAGE_HELLO, .number = 70 + m});
+    }
 }
 
 void scene_start_anew(uint32_t member) {

@@ -55,8 +55,8 @@ extern struct scene {
 void scene_begin(uint32_t commits_max, uint32_t members_min);
 void scene_free(void);
 
-/* scene_restart: another process of the tracker, with the record that was written last; all members
- * introduce themselves again. No round has been opened. */
+/* scene_restart: another process of the tracker, with the record that was written last. The members
+ * keep their sessions. */
 void scene_restart(void);
 
 /* scene_take: one event; a write that it causes ends at once, and is the last that it causes. */
