@@ -43,7 +43,7 @@ const char *ledger_suspension_cause(uint32_t reason) {
         [SUSPENSION_INVALID] = "twice in three rounds, its contributions were not valid",
         [SUSPENSION_WITHHELD] = "it signed a sum without sending its own contribution for a check",
         [SUSPENSION_OPPOSED] =
-            "three of five contributions opposed the others: check its data, settings and build"};
+            "four of eight contributions opposed the others: check its data, settings and build"};
     _Static_assert(ARRAY_COUNT(CAUSES) == SUSPENSION_REASONS, "a reason has no sentence");
     ASSERT(reason < SUSPENSION_REASONS);
     return CAUSES[reason];

@@ -9,7 +9,7 @@
 
 static const double AGREEMENT_MIN = 0.4;
 static const double OPPOSITION_MIN = 0.6;
-static const double OPPOSITION_PART = 0.8;
+static const double OPPOSITION_PART = 0.95;
 static const double SIGMAS = 4;
 
 /* Sums over all slices to which a seat contributed. The rest is the sum of the other

@@ -9,7 +9,7 @@
  *     m_i >= 0.4            the others agree although its contribution is part of what each of them
  *                           is compared with
  *     a_i <= -0.6           it points away from the others
- *     a_i <= -0.8 m_i       it points nearly as far away from the others as they agree
+ *     a_i <= -0.95 m_i      it points nearly as far away from the others as they agree
  *     a_i <= -4 sigma       that is no error of the estimate
  *     <c_i, c_j> < 0        with more than half of the other voters
  *
@@ -17,7 +17,7 @@
  * contributions add up to zero, and each is the opposite of the sum of the others. Then all a_i are
  * negative and no one is opposed. The last condition lets no minority of members make another one
  * seem opposed, with whatever contributions. Before that, an honest member whose data differ much
- * can be opposed in single rounds (docs/BENCHMARKS.md), so only several of five rounds count
+ * can be opposed in single rounds (docs/BENCHMARKS.md), so only several of eight rounds count
  * (tracker_strikes.c), and an opposed contribution is no proof of a lie. */
 #ifndef SKEP_SWARM_REPLICA_OPPOSITION_H
 #define SKEP_SWARM_REPLICA_OPPOSITION_H

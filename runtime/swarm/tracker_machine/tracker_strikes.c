@@ -7,8 +7,8 @@
 enum {
     STRIKE_ROUNDS = 3,      /* rounds that are remembered: those in which others waited for it */
     STRIKES_MAX = 2,        /* misses in these rounds that suspend the member */
-    OPPOSED_ROUNDS = 5,     /* commits with its contribution that are remembered, below 32 */
-    OPPOSED_MAX = 3,        /* of these commits, those in which it opposed the others */
+    OPPOSED_ROUNDS = 8,     /* commits with its contribution that are remembered, below 32 */
+    OPPOSED_MAX = 4,        /* of these commits, those in which it opposed the others */
     STRIKE_SEATS_MIN = 4,   /* with fewer voters the word of one would be too much */
     STRIKE_GUESTS_MIN = 3,  /* voters from which a guest is judged: it is not one of them */
     TERM_MIN = 8,           /* rounds of the first suspension */

@@ -162,8 +162,8 @@ static void a_member_is_found_only_beyond_all_bounds(void **state) {
         {0.5F, -1, 0, {0.2, 0.38}, {-0.9, -0.62}, false},
         {0.72F, -1, 1, {0.42, 0.55}, {-0.59, -0.44}, false},
         {0.72F, -1, 0.4F, {0.42, 0.55}, {-0.9, -0.62}, true},
-        {2, -0.42F, 1, {0.8, 0.9}, {-0.69, -0.6}, false},
-        {2, -0.7F, 1, {0.8, 0.9}, {-0.9, -0.74}, true},
+        {2, -0.6F, 1, {0.8, 0.9}, {-0.82, -0.7}, false},
+        {2, -1, 1, {0.8, 0.9}, {-1, -0.86}, true},
     };
     scene_begin(MEMBERS);
     for (uint32_t c = 0; c < ARRAY_COUNT(CASES); c++) {

@@ -261,14 +261,14 @@ static int play_opposed(uint32_t rounds, uint32_t reporters) {
     return 0;
 }
 
-static void three_of_five_opposed_contributions_suspend(void **state) {
+static void four_of_eight_opposed_contributions_suspend(void **state) {
     (void)state;
     enum { MOST = 0x7, ALL = 0xf };
-    assert_int_equal(play_opposed(0x7, MOST), 3);
-    assert_int_equal(play_opposed(0x19, ALL), 5);
-    assert_int_equal(play_opposed(0x54, MOST), 7);
-    assert_int_equal(play_opposed(0x29, ALL), 0);
-    assert_int_equal(play_opposed(0xC63, MOST), 0);
+    assert_int_equal(play_opposed(0xF, MOST), 4);
+    assert_int_equal(play_opposed(0x8B, ALL), 8);
+    assert_int_equal(play_opposed(0x550, MOST), 11);
+    assert_int_equal(play_opposed(0x107, ALL), 0);
+    assert_int_equal(play_opposed(0x70707, MOST), 0);
 }
 
 /* Two of five report it in each round, whoever else votes. */
@@ -304,7 +304,7 @@ int main(void) {
         cmocka_unit_test(accusations_of_a_minority_name_nobody),
         cmocka_unit_test(accusations_that_fit_no_result_name_nobody),
         cmocka_unit_test(the_tracker_waits_for_votes_that_may_name_a_liar),
-        cmocka_unit_test(three_of_five_opposed_contributions_suspend),
+        cmocka_unit_test(four_of_eight_opposed_contributions_suspend),
         cmocka_unit_test(a_minority_cannot_have_a_member_suspended_as_opposed),
         cmocka_unit_test(the_tracker_waits_for_votes_that_decide_who_is_opposed),
         cmocka_unit_test(a_member_that_withholds_its_sketches_twice_is_suspended),
