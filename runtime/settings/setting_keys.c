@@ -165,9 +165,9 @@ static const struct setting_key KEYS[] = {
     {"swarm.shrink_after", SETTING_SHARED, SETTING_SECONDS, FIELD(swarm_shrink_after_s), "60", "s",
      0, 1e6, NULL,
      "time after which a round with too few members for a quorum is reopened; 0: never"},
-    {"swarm.forks", SETTING_SHARED, SETTING_CHOICE, FIELD(swarm_forks), "accepted", "", 0, 0,
+    {"swarm.forks", SETTING_SHARED, SETTING_CHOICE, FIELD(swarm_forks), "refused", "", 0, 0,
      "accepted|refused",
-     "whether rounds continue while most voters of the last commit are missing"},
+     "whether two copies of the tracker may both commit rounds, each with some of the members"},
     {"swarm.record", SETTING_LOCAL, SETTING_PATH, FIELD(swarm_record), NULL, "", 0, 0, NULL,
      "folder to which the contribution and the result of every round are written"},
 };

@@ -235,7 +235,7 @@ def roster_hash(members):
 
 
 NO_ELECTORS = {"needs_leases": 0, "state_entry": ZERO, "state_round": 0, "electors": b"",
-               "vote_seats": 0, "vote_count": 0}
+               "vote_seats": 0, "vote_first": 0, "vote_count": 0}
 NO_ROSTER = {"roster": 0, "is_open": 0, "roster_members": b"", "roster_signature": 2 * ZERO}
 
 

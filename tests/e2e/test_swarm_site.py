@@ -40,6 +40,12 @@ class SwarmSite(SwarmTest):
         self.wait_for(lambda: len(ranks_of(member.process.pid)) == count, f"{count} ranks")
         return ranks_of(member.process.pid)
 
+    def start_first(self, name):
+        """A member that is the first elector, so that it continues when another one is killed."""
+        member = self.member(name).start()
+        self.wait_for_round(member, 1)
+        return member
+
     def wait_for_round(self, member, contributors):
         """One more round that so many had a part in."""
         before = member.last()
@@ -129,7 +135,7 @@ class SwarmSite(SwarmTest):
 
     def test_one_that_loses_a_rank_goes_on_with_any_number(self):
         self.swarm(steps=10**6, swarm__codec="int4")
-        stays = self.member("stays").start()
+        stays = self.start_first("stays")
         loses = self.member("loses", "snapshot.every=30")
         for count, victim, number in ((2, 1, signal.SIGKILL), (3, 0, signal.SIGKILL),
                                       (2, 1, signal.SIGSTOP)):
@@ -160,7 +166,7 @@ class SwarmSite(SwarmTest):
         self.swarm(steps=10**6, swarm__inner_steps=2, batch__tokens=64,
                    swarm__codec=chance.choice(["int8", "int4"]), precision__params="bf16",
                    precision__compute="bf16", eval__every=6)
-        stays = self.member("stays").start()
+        stays = self.start_first("stays")
         site = self.member("site", f"snapshot.every={chance.choice([4, 10, 1000])}")
         for turn in range(40 if LONG else 4):
             count = chance.randint(2, 4)

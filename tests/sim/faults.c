@@ -404,12 +404,13 @@ void faults_operate(struct world *world, uint32_t tracker) {
     const struct key_pairs operator_keys = keys_of(&OPERATOR_ID);
     const struct hash swarm = {{0}};
     struct node *node = &world->nodes[tracker];
-    struct elector_count count;
+    struct elector_count count = {0};
     struct hash state;
     struct tracker_start start;
     struct continue_order order;
     redirect_members(world, tracker);
-    if (node->machine == NULL || !tracker_is_fork_possible(node->machine, &count)) {
+    if (node->machine == NULL || !tracker_is_fork_possible(node->machine, &count) ||
+        count.is_enough) {
         node->waits_since = world->now;
         return;
     }

@@ -275,9 +275,11 @@ struct electors {
 };
 
 /* The votes of electors that a commit needs, besides a quorum of its roster: more than half of
- * `count` members. `seats` are those of these members that have a seat; the others have none. */
+ * `count` members, or half of them with the first one. `seats` are those of these members that have
+ * a seat; the others have none. */
 struct needed_votes {
     uint64_t seats; /* seats in the round's roster of the members whose votes count */
+    uint64_t first; /* the seat of the first of them; 0: it has none, or half is not enough */
     uint32_t count; /* number of members whose votes count; 0: no such votes are needed */
 };
 
@@ -291,23 +293,21 @@ bool entry_sets_electors(const struct entry *entry);
 void electors_of_entry(const struct entry *entry, struct electors *electors);
 
 /* electors_open_error: a text that describes why these electors do not allow this OPEN, or NULL. It
- * needs seats of more than half of those that have not resigned and that the operator's newest
- * roster epoch names (serial 0: all); or an order that names all seats, which are more than half of
- * its members. Signatures are not verified.
+ * needs seats of more than half of those that have not resigned, or of half of them with the first
+ * one; or an order that names all seats, which are more than half of its members. Signatures are
+ * not verified.
  * electors_signatures_error: a text that describes the first invalid signature in entry->leases, or
  * NULL. The operator's signature is verified unless operator_key is NULL.
  * electors_needed_votes: the votes that a commit of this OPEN needs.
  * has_needed_votes: whether `voters`, a mask of seats, are enough.
  * limits  entry_error(open) is NULL, and open->leases.start is not 0 */
 MUST_CHECK const char *electors_open_error(const struct electors *electors,
-                                           const struct roster_epoch *roster,
                                            const struct entry *open);
 MUST_CHECK const char *electors_signatures_error(const struct electors *electors,
                                                  const struct hash *swarm,
                                                  const uint8_t *operator_key,
                                                  const struct entry *open);
 struct needed_votes electors_needed_votes(const struct electors *electors,
-                                          const struct roster_epoch *roster,
                                           const struct entry *open);
 bool has_needed_votes(const struct needed_votes *needed, uint64_t voters);
 

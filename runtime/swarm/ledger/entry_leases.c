@@ -105,23 +105,22 @@ void electors_of_entry(const struct entry *entry, struct electors *electors) {
     }
 }
 
-/* Returns the seat of a member in a round as a mask with one bit, or 0 if it has none. */
+/* Returns the seat of a voter in a round as a mask with one bit, or 0 if it has none. */
 static uint64_t find_seat_mask(const struct entry *open, const struct identity *id) {
     uint64_t mask = 0;
     for (uint32_t seat = 0; seat < open->seat_count; seat++) {
-        mask |= memcmp(&open->seats[seat].id, id, sizeof *id) == 0 ? UINT64_C(1) << seat : 0;
+        const bool is_voter = open->seats[seat].is_guest == 0;
+        const bool is_same = memcmp(&open->seats[seat].id, id, sizeof *id) == 0;
+        mask |= is_voter && is_same ? UINT64_C(1) << seat : 0;
     }
     return mask;
 }
 
-/* Returns the electors that have not resigned and that the operator's roster epoch still names. */
-static uint64_t find_remaining_electors(const struct electors *electors,
-                                        const struct roster_epoch *roster, uint64_t resigned) {
+/* Returns the electors that have not resigned. Those that the operator has excluded are missing. */
+static uint64_t find_remaining_electors(const struct electors *electors, uint64_t resigned) {
     uint64_t left = 0;
     for (uint32_t i = 0; i < electors->count; i++) {
-        const bool is_named =
-            roster->serial == 0 || roster_epoch_has(roster, electors->ids[i].bytes);
-        left |= (uint64_t)is_named << i;
+        left |= UINT64_C(1) << i;
     }
     return left & ~resigned;
 }
@@ -138,8 +137,7 @@ static const char *order_error(const struct entry *open) {
                                                  "are listed in the order to continue";
 }
 
-const char *electors_open_error(const struct electors *electors, const struct roster_epoch *roster,
-                                const struct entry *open) {
+const char *electors_open_error(const struct electors *electors, const struct entry *open) {
     const struct entry_leases *leases = &open->leases;
     ASSERT(open->kind == ENTRY_OPEN && leases->start != 0 && electors->count <= SWARM_MEMBERS_MAX);
     if (!hash_equal(&leases->state, &electors->state)) {
@@ -151,10 +149,11 @@ const char *electors_open_error(const struct electors *electors, const struct ro
     if (electors->count < SWARM_MEMBERS_MAX && leases->resigned >> electors->count != 0) {
         return "has the resignation of a member that is not an elector";
     }
-    const struct needed_votes needed = electors_needed_votes(electors, roster, open);
+    const struct needed_votes needed = electors_needed_votes(electors, open);
     return electors->count == 0 || (needed.count > 0 && has_needed_votes(&needed, needed.seats))
                ? NULL
-               : "gives no seats to more than half of the electors that have not resigned";
+               : "gives no seats to more than half of the electors that have not resigned, nor to "
+                 "half of them with the first one";
 }
 
 const char *electors_signatures_error(const struct electors *electors, const struct hash *swarm,
@@ -178,7 +177,6 @@ const char *electors_signatures_error(const struct electors *electors, const str
 }
 
 struct needed_votes electors_needed_votes(const struct electors *electors,
-                                          const struct roster_epoch *roster,
                                           const struct entry *open) {
     struct needed_votes needed = {.count = open->leases.order.count};
     for (uint32_t seat = 0; needed.count > 0 && seat < open->seat_count; seat++) {
@@ -187,15 +185,19 @@ struct needed_votes electors_needed_votes(const struct electors *electors,
     if (needed.count > 0) {
         return needed;
     }
-    const uint64_t left = find_remaining_electors(electors, roster, open->leases.resigned);
+    const uint64_t left = find_remaining_electors(electors, open->leases.resigned);
     needed.count = (uint32_t)__builtin_popcountll(left);
     for (uint32_t i = 0; i < electors->count; i++) {
-        needed.seats |= (left >> i & 1) != 0 ? find_seat_mask(open, &electors->ids[i]) : 0;
+        const uint64_t seat = (left >> i & 1) != 0 ? find_seat_mask(open, &electors->ids[i]) : 0;
+        const bool is_first = (left & ((UINT64_C(1) << i) - 1)) == 0;
+        needed.seats |= seat;
+        needed.first |= is_first ? seat : 0;
     }
     return needed;
 }
 
 bool has_needed_votes(const struct needed_votes *needed, uint64_t voters) {
-    return needed->count == 0 ||
-           2 * (uint32_t)__builtin_popcountll(voters & needed->seats) > needed->count;
+    const uint32_t twice = 2 * (uint32_t)__builtin_popcountll(voters & needed->seats);
+    return needed->count == 0 || twice > needed->count ||
+           (twice == needed->count && (voters & needed->first) != 0);
 }

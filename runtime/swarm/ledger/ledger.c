@@ -209,7 +209,8 @@ static const char *leases_error(const struct ledger_chain *chain, const struct e
     if (entry->kind == ENTRY_COMMIT) {
         return has_needed_votes(&chain->needed, seats_of_signers(entry))
                    ? NULL
-                   : "lacks the votes of more than half of the electors of the previous state";
+                   : "lacks the votes of more than half of the electors of the previous state, or "
+                     "of half of them with the first one";
     }
     if (entry->kind != ENTRY_OPEN && entry->kind != ENTRY_ABORT) {
         return NULL;
@@ -223,9 +224,7 @@ static const char *leases_error(const struct ledger_chain *chain, const struct e
     if (entry->leases.start == 0 || entry->kind == ENTRY_ABORT) {
         return NULL;
     }
-    const struct roster_epoch *roster =
-        entry->documents.roster.serial != 0 ? &entry->documents.roster : &chain->roster_epoch;
-    const char *error = electors_open_error(&chain->electors, roster, entry);
+    const char *error = electors_open_error(&chain->electors, entry);
     return error != NULL
                ? error
                : electors_signatures_error(&chain->electors, &chain->swarm,
@@ -237,9 +236,8 @@ static void advance_electors(struct ledger_chain *chain, const struct entry *ent
         chain->needs_leases = entry->leases.are_needed;
     }
     if (entry->kind == ENTRY_OPEN) {
-        chain->needed = entry->leases.start != 0
-                            ? electors_needed_votes(&chain->electors, &chain->roster_epoch, entry)
-                            : (struct needed_votes){0};
+        chain->needed = entry->leases.start != 0 ? electors_needed_votes(&chain->electors, entry)
+                                                 : (struct needed_votes){0};
     }
     if (chain->needs_leases == 1 && entry_sets_electors(entry)) {
         electors_of_entry(entry, &chain->electors);

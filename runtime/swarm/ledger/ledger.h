@@ -73,8 +73,8 @@ enum {
  * except for the operator's key. Its fields are swarm, entry_count, head, root, reference_norm,
  * incarnation, last_ended_round, last_opened_round, commits, is_round_open (0 or 1), seats (hash of
  * the seats of the last OPEN), needs_leases (0 or 1), state_entry (hash of the newest state entry),
- * state_round, electors {32} of it, vote_seats and vote_count of the votes that a commit of the
- * last OPEN needs, delegation (serial of the last one), unless that is 0 its tracker,
+ * state_round, electors {32} of it, vote_seats, vote_first and vote_count of the votes that a
+ * commit of the last OPEN needs, delegation (serial of the last one), unless that is 0 its tracker,
  * roster, is_open, roster_members {32} and roster_signature of the last roster epoch; position and
  * returned {begin 8, end 8} of the cursor; state_count, and of each state of the history
  * state_roots {32}, state_entries {32}, state_cursors {32}, state_rounds {4}, state_commits {4}.

@@ -273,16 +273,25 @@ void machine_driver_read_order(struct tracker_loop *loop) {
 static void log_fork(struct machine_driver *driver) {
     struct elector_count count = {0};
     const bool is_possible = tracker_is_fork_possible(driver->tracker, &count);
-    if (is_possible && !driver->is_fork_logged) {
+    const enum fork_state state = !is_possible      ? FORK_NONE
+                                  : count.is_enough ? FORK_CONTINUES
+                                                    : FORK_WAITS;
+    if (state == FORK_WAITS && state != driver->fork) {
         log_line(LOG_ERROR,
-                 "possible fork: %u of the %u electors of the newest state can vote here, but more "
-                 "than half must; %u members promised their votes to another start of the tracker, "
-                 "and members that are missing may follow a copy of it: stop the copy, wait for "
-                 "the members, or order this one to continue with `skep track --continue`",
+                 "possible fork: %u of the %u electors of the newest state can vote here, which is "
+                 "too few; %u members promised their votes to another start of the tracker, and "
+                 "missing ones may follow a copy of it: stop the copy, wait for the members, or "
+                 "order this one to continue with `skep track --continue`",
                  count.here, count.all, count.promised);
+    } else if (state == FORK_CONTINUES && state != driver->fork) {
+        log_line(LOG_WARNING,
+                 "possible fork: %u of the %u electors of the newest state can vote here; this "
+                 "tracker continues, because the first one is among them; a copy of it that the "
+                 "others follow cannot",
+                 count.here, count.all);
     }
-    driver->is_fork_logged = is_possible;
-    driver->waiting_count = is_possible ? driver->waiting_count : 0;
+    driver->fork = state;
+    driver->waiting_count = state == FORK_WAITS ? driver->waiting_count : 0;
 }
 
 void machine_driver_step(struct tracker_loop *loop, const struct event *event) {
@@ -306,7 +315,7 @@ void machine_driver_step(struct tracker_loop *loop, const struct event *event) {
         log_stage(driver);
     }
     log_fork(driver);
-    if (driver->is_fork_logged) {
+    if (driver->fork == FORK_WAITS) {
         write_waiting(loop);
     }
 }

@@ -10,6 +10,10 @@
 
 struct tracker_loop;
 
+/* What the log says of a fork: that half of the electors or more are missing, and whether the
+ * tracker continues with the others. */
+enum fork_state { FORK_NONE, FORK_CONTINUES, FORK_WAITS };
+
 struct machine_driver {
     struct tracker *tracker;        /* the state machine */
     struct tracker_durable durable; /* the store of its promises and the ledger */
@@ -23,7 +27,7 @@ struct machine_driver {
     bool is_fenced;             /* another process has started with the same store */
     /* Members in the file of what the operator can order; 0: none was written. */
     uint32_t waiting_count;
-    bool is_fork_logged;    /* the log says that a fork is possible */
+    enum fork_state fork;   /* as the log has it */
     const char *stage;      /* stage of the round, which began at stage_since_ms */
     int64_t stage_since_ms; /* when the current stage began */
 };

@@ -73,15 +73,15 @@ static void write_awaited(const struct tracker_loop *loop, const struct tracker_
     const char *comma = "";
     bool is_over = loop->options.settings.commits_max > 0 &&
                    view->record->head.commits >= loop->options.settings.commits_max;
-    if (view->is_fork_possible && !is_over) {
+    if (view->is_fork_possible && !view->electors.is_enough && !is_over) {
         const struct elector_count *electors = &view->electors;
-        text_add(text, "electors: %u of %u can vote here, but more than half must (a possible fork",
+        text_add(text, "electors: %u of %u can vote here, which is too few (a possible fork",
                  electors->here, electors->all);
         if (electors->promised > 0) {
             text_add(text, "; another start of the tracker has the votes of %u members",
                      electors->promised);
         }
-        text_add(text, ")");
+        text_add(text, "); wait for the others, or see `skep track --continue`");
         return;
     }
     if (view->present < view->needed && !is_over) {

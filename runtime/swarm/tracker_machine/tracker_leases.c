@@ -11,7 +11,6 @@ void tracker_use_leases(struct tracker *tracker, uint64_t start, const struct le
     leases->start = start;
     leases->electors = chain->electors;
     leases->needed = chain->needed;
-    leases->roster = chain->roster_epoch;
 }
 
 /* The electors of the newest state entry that have resigned, as a set of indices. */
@@ -54,11 +53,8 @@ void leases_advance(struct tracker_leases *leases, const struct entry *head) {
     if (leases->start == 0) {
         return;
     }
-    if (head->documents.roster.serial != 0) {
-        leases->roster = head->documents.roster;
-    }
     if (head->kind == ENTRY_OPEN) {
-        leases->needed = electors_needed_votes(&leases->electors, &leases->roster, head);
+        leases->needed = electors_needed_votes(&leases->electors, head);
     }
     if (entry_sets_electors(head)) {
         electors_of_entry(head, &leases->electors);
@@ -72,25 +68,21 @@ bool tracker_has_needed_seats(const struct tracker *tracker, uint64_t seats) {
     return tracker->leases.start == 0 || has_needed_votes(&tracker->leases.needed, seats);
 }
 
-/* The roster epoch that is valid with the next OPEN. */
-static const struct roster_epoch *next_roster(const struct tracker *tracker) {
-    const struct roster_epoch *waiting = &tracker->writer.documents.roster;
-    return waiting->serial != 0 ? waiting : &tracker->leases.roster;
-}
-
 struct elector_count tracker_count_electors(const struct tracker *tracker, uint64_t rows) {
     const struct electors *electors = &tracker->leases.electors;
-    const struct roster_epoch *roster = next_roster(tracker);
+    const uint64_t free = rows & ~tracker->leases.promised;
     const uint64_t resigned = find_resigned(tracker);
     struct elector_count count = {0};
     for (uint32_t i = 0; i < electors->count && tracker->leases.start != 0; i++) {
-        if ((resigned >> i & 1) != 0 ||
-            (roster->serial != 0 && !roster_epoch_has(roster, electors->ids[i].bytes))) {
+        if ((resigned >> i & 1) != 0) {
             continue;
         }
         const uint32_t row = tracker_find_row(tracker, &electors->ids[i]);
+        const bool is_here =
+            row != ROW_NONE && seats_contain(free, row) && !tracker_is_guest(tracker, row);
+        count.has_first |= count.all == 0 && is_here;
         count.all += 1;
-        count.here += row != ROW_NONE && (rows & ~tracker->leases.promised) >> row & 1;
+        count.here += is_here;
     }
     count.promised = seats_count(rows & tracker->leases.promised);
     return count;
@@ -167,6 +159,10 @@ void tracker_handle_resignation(struct tracker *tracker, uint32_t row,
     tracker_write_draft(tracker, RECORD_RESIGNATIONS, actions);
 }
 
+static bool are_enough(const struct elector_count *count) {
+    return 2 * count->here > count->all || (2 * count->here == count->all && count->has_first);
+}
+
 /* After GENESIS there are no electors. If another start has votes there, it can commit what the
  * others do not know: then as many voters as a round needs must be free. */
 static bool do_first_voters_allow(const struct tracker *tracker, uint64_t rows) {
@@ -188,7 +184,7 @@ bool tracker_electors_allow(const struct tracker *tracker, uint64_t rows) {
     }
     const struct elector_count count = tracker_count_electors(tracker, rows);
     return tracker->leases.electors.count == 0 ? do_first_voters_allow(tracker, rows)
-                                               : 2 * count.here > count.all;
+                                               : are_enough(&count);
 }
 
 static uint64_t find_staying_rows(const struct tracker *tracker) {
@@ -204,7 +200,10 @@ static uint64_t find_staying_rows(const struct tracker *tracker) {
 void tracker_watch_electors(struct tracker *tracker, int64_t now_ms) {
     struct tracker_leases *leases = &tracker->leases;
     const uint64_t staying = find_staying_rows(tracker);
-    if (staying == 0 || tracker_electors_allow(tracker, staying & ~leases->mute)) {
+    const uint64_t voting = staying & ~leases->mute;
+    const struct elector_count count = tracker_count_electors(tracker, voting);
+    const bool is_half = leases->order.count == 0 && count.all > 0 && 2 * count.here == count.all;
+    if (staying == 0 || (tracker_electors_allow(tracker, voting) && !is_half)) {
         leases->missing_ms = 0;
     } else if (leases->missing_ms == 0) {
         leases->missing_ms = now_ms;
@@ -215,8 +214,9 @@ void tracker_watch_electors(struct tracker *tracker, int64_t now_ms) {
 
 bool tracker_is_fork_possible(const struct tracker *tracker, struct elector_count *count) {
     if (tracker->leases.is_fork_possible) {
-        *count =
-            tracker_count_electors(tracker, find_staying_rows(tracker) & ~tracker->leases.mute);
+        const uint64_t voting = find_staying_rows(tracker) & ~tracker->leases.mute;
+        *count = tracker_count_electors(tracker, voting);
+        count->is_enough = tracker_electors_allow(tracker, voting);
     }
     return tracker->leases.is_fork_possible;
 }

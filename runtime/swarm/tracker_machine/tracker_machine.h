@@ -76,8 +76,8 @@ void tracker_set_delegation(struct tracker *tracker, const struct delegation *de
 void tracker_set_roster(struct tracker *tracker, const struct roster_epoch *roster);
 void tracker_know_roster(struct tracker *tracker, const struct roster_epoch *roster);
 
-/* tracker_use_leases: continue only with more than half of the electors of the newest state entry,
- * as the genesis of the chain asks for.
+/* tracker_use_leases: continue only with enough electors of the newest state entry (struct
+ * needed_votes), as the genesis of the chain asks for.
  * start   a random number, 1 .. 2^63 - 1, which no other start of a tracker has
  * limits  after tracker_init, before any event; chain->needs_leases is 1 */
 void tracker_use_leases(struct tracker *tracker, uint64_t start, const struct ledger_chain *chain);
@@ -99,11 +99,13 @@ void tracker_step(struct tracker *tracker, const struct event *event, int64_t no
 const struct swarm_timing *tracker_timing(const struct tracker *tracker);
 const struct timing_times *tracker_usual_times(const struct tracker *tracker);
 
-/* Electors of the newest state entry that have not resigned and that the operator has not excluded,
- * and members whose votes another start of the tracker has. */
+/* Electors of the newest state entry that have not resigned, and members whose votes another start
+ * of the tracker has. */
 struct elector_count {
     uint32_t all;
     uint32_t here;     /* of all: those that are connected and can vote here */
+    bool has_first;    /* the first of all is one of them, so that half is enough */
+    bool is_enough;    /* the tracker can continue with them */
     uint32_t promised; /* connected voters that gave their lease to another start */
 };
 
@@ -143,8 +145,8 @@ struct tracker_view {
     struct tracker_view_member members[SWARM_MEMBERS_MAX]; /* One row per registered member. */
 };
 
-/* tracker_is_fork_possible: whether too few electors to continue have been able to vote here for
- * several seconds; *count is then valid. */
+/* tracker_is_fork_possible: whether half of the electors or more have not been able to vote here
+ * for several seconds; *count is then valid. */
 bool tracker_is_fork_possible(const struct tracker *tracker, struct elector_count *count);
 
 /* tracker_describe_wait: what the operator can order now: the newest state entry, this start, and

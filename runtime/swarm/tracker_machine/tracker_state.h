@@ -166,11 +166,10 @@ struct tracker_leases {          /* tracker_leases.c */
     uint64_t start;              /* number of this start; 0: the chain needs no leases */
     struct electors electors;    /* of the newest state entry */
     struct needed_votes needed;  /* votes that a commit of the newest OPEN needs */
-    struct roster_epoch roster;  /* newest one of the ledger; serial 0: none */
     struct continue_order order; /* the operator's, for this start and state; count 0: none */
     uint64_t promised;           /* rows of members whose lease on the state another start has */
     uint64_t mute;         /* rows of members that did not vote in a round that became too old */
-    int64_t missing_ms;    /* too few electors to continue can vote since; 0: enough can */
+    int64_t missing_ms;    /* half of the electors or fewer can vote since; 0: more can */
     bool is_fork_possible; /* for longer than a restart takes */
 };
 

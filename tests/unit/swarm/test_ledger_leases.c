@@ -94,19 +94,42 @@ static void open_needs_seats_of_more_than_half_of_the_electors(void **state) {
     }
 }
 
-/* The operator's signature takes the vote from those that it does not name. */
-static void elector_that_the_operator_excludes_does_not_count(void **state) {
+/* Two halves cannot both have the first one. */
+static void half_of_the_electors_is_enough_with_the_first_one(void **state) {
     (void)state;
-    begin();
-    entry_fixture_enroll(&fixture, 9, 1, false);
-    entry.documents.roster = fixture.next_roster;
-    entry.seat_count = 1;
-    entry.cursor.position -= UINT64_C(4) * 16;
-    assert_null(result());
-    assert_int_equal(chain.needed.count, 1);
-    entry_fixture_enroll(&fixture, 9, 2, false);
-    entry.documents.roster = fixture.next_roster;
-    assert_refused("more than half");
+    const struct {
+        uint64_t resigned; /* of the electors 0 to 4; 0 and 1 have seats */
+        bool is_valid;
+    } cases[] = {{16, true}, {4, true}, {17, false}, {25, true}, {24, true}, {0, false}};
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        begin();
+        entry.seat_count = 2;
+        entry.cursor.position -= UINT64_C(3) * 16;
+        entry_fixture_lease(&fixture, cases[i].resigned, &entry);
+        if (cases[i].is_valid) {
+            assert_null(result());
+        } else {
+            assert_refused("half of them with the first");
+        }
+    }
+}
+
+/* A copy may have the votes of those that it excludes from before. */
+static void elector_that_the_operator_excludes_is_missing(void **state) {
+    (void)state;
+    for (uint32_t stay = 2; stay <= 3; stay++) {
+        begin();
+        entry_fixture_enroll(&fixture, 9, stay, false);
+        entry.documents.roster = fixture.next_roster;
+        entry.seat_count = stay;
+        entry.cursor.position -= UINT64_C(16) * (MEMBERS - stay);
+        if (stay == 3) {
+            assert_null(result());
+            assert_int_equal(chain.needed.count, MEMBERS);
+        } else {
+            assert_refused("more than half");
+        }
+    }
 }
 
 static void resignation_is_signed_by_its_elector_for_this_state(void **state) {
@@ -165,7 +188,9 @@ static void commit_needs_the_votes_of_more_than_half_of_the_electors(void **stat
     assert_null(ledger_append(&chain, &entry));
     make_commit(28, 28); /* a quorum of the roster, but no elector */
     assert_non_null(strstr(ledger_append(&chain, &entry), "votes of more than half of the elect"));
-    make_commit(28, 29); /* one of two electors */
+    make_commit(28, 29); /* the first of two electors */
+    assert_null(ledger_append(&chain, &entry));
+    make_commit(28, 30); /* the second one */
     assert_non_null(strstr(ledger_append(&chain, &entry), "votes of more than half of the elect"));
     make_commit(28, 31);
     assert_null(ledger_append(&chain, &entry));
@@ -265,6 +290,7 @@ static void state_of_a_chain_has_its_electors(void **state) {
     assert_null(ledger_chain_read(bytes, ledger_chain_write(&chain, bytes), &again));
     assert_memory_equal(&again.electors, &chain.electors, sizeof again.electors);
     assert_int_equal(again.needed.seats, ALL);
+    assert_int_equal(again.needed.first, 1);
     assert_int_equal(again.needed.count, MEMBERS);
     assert_int_equal(again.needs_leases, 1);
 }
@@ -272,7 +298,8 @@ static void state_of_a_chain_has_its_electors(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(open_needs_seats_of_more_than_half_of_the_electors),
-        cmocka_unit_test(elector_that_the_operator_excludes_does_not_count),
+        cmocka_unit_test(half_of_the_electors_is_enough_with_the_first_one),
+        cmocka_unit_test(elector_that_the_operator_excludes_is_missing),
         cmocka_unit_test(resignation_is_signed_by_its_elector_for_this_state),
         cmocka_unit_test(chain_has_leases_exactly_if_its_genesis_needs_them),
         cmocka_unit_test(commit_needs_the_votes_of_more_than_half_of_the_electors),

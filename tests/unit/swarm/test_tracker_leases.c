@@ -105,6 +105,27 @@ static void round_without_half_of_the_electors_does_not_open(void **state) {
     assert_int_equal(scene.head.leases.resigned, 0);
 }
 
+/* The tracker says that a fork is possible, and continues on one side only. */
+static void half_of_the_electors_continues_with_the_first_one(void **state) {
+    (void)state;
+    struct elector_count count = {0};
+    const uint32_t missing[2][2] = {{2, 3}, {0, 1}};
+    for (uint32_t side = 0; side < 2; side++) {
+        begin(1);
+        leave_and_resign(4);
+        scene_close(missing[side][0]);
+        scene_close(missing[side][1]);
+        assert_int_equal(opens(16 | 1U << missing[side][0] | 1U << missing[side][1]), side == 0);
+        for (int i = 0; i < 60; i++) {
+            scene_beat(scene.head.round, 16 | 1U << missing[side][0] | 1U << missing[side][1]);
+        }
+        assert_true(tracker_is_fork_possible(scene.tracker, &count));
+        assert_int_equal(count.all, 4);
+        assert_int_equal(count.here, 2);
+        assert_int_equal(count.is_enough, side == 0);
+    }
+}
+
 static void members_that_resigned_are_not_waited_for(void **state) {
     (void)state;
     begin(1);
@@ -347,6 +368,7 @@ static void electors_that_never_vote_make_a_fork_possible(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_without_half_of_the_electors_does_not_open),
+        cmocka_unit_test(half_of_the_electors_continues_with_the_first_one),
         cmocka_unit_test(members_that_resigned_are_not_waited_for),
         cmocka_unit_test(resignation_is_durable_before_the_member_may_exit),
         cmocka_unit_test(resignations_outlast_a_restart),
