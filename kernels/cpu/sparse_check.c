@@ -80,7 +80,7 @@ static const char *find_error(const struct sparse_layout *layout, int length,
     struct sparse_elements elements;
     if (!sparse_unpack(layout, bytes, length, &elements)) {
         return elements.count == layout->keep ? "it has more elements than the shape allows"
-                                              : "an element lies behind its end";
+                                              : "an element is past its end";
     }
     if (!are_bits_zero(bytes + layout->values_at, bytes + layout->remainders_at,
                        elements.count * layout->value_bits) ||

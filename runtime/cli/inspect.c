@@ -51,7 +51,7 @@ static enum status run_inspect(struct invocation *invocation) {
 
 static const struct option OPTIONS[] = {
     {OPTION("--shards", INTEGER, shards), .minimum = 1, .maximum = INSPECT_SHARDS_MAX,
-     .value_name = "N", .help = "also print the parts of N ranks", .example = "model --shards 8"},
+     .value_name = "N", .help = "also print the shards of N ranks", .example = "model --shards 8"},
     {OPTION("--json", FLAG, json), .help = "print one JSON document instead of text",
      .example = "model --json"},
 };

@@ -34,8 +34,8 @@ static void set_peers(struct join_check *check, const struct wire_probe *probe,
     case PROBE_FOREIGN:
         check->peers_status = fault_set(
             &check->peers_fault, STATUS_INPUT, public_address == NULL ? "--listen" : public_address,
-            "name the address from which this machine reaches the tracker",
-            "this machine reaches the tracker from another address, so no "
+            "give the address from which this machine connects to the tracker",
+            "this machine connects to the tracker from another address, so no "
             "member will connect to this one");
         break;
     default:
@@ -89,7 +89,7 @@ static void query_tracker(struct member_run *member, struct tracker_client *clie
     check->access_status = tracker_query(client, &args, &answer, &check->access_fault);
     if (check->access_status != OK) {
         set_untested(check, check->access_status == STATUS_INPUT
-                                ? "the tracker tests only keys that may join"
+                                ? "the tracker tests connections only for keys that may join"
                                 : "the tracker does not answer");
         return;
     }
@@ -97,7 +97,9 @@ static void query_tracker(struct member_run *member, struct tracker_client *clie
     if (listens && tracker_test_address(client, public_address, &probe, &no_outcome) == OK) {
         set_peers(check, &probe, public_address);
     } else if (listens) {
-        set_untested(check, "the tracker reported no outcome in time; an older one cannot test");
+        set_untested(
+            check,
+            "the tracker reported no outcome in time; older trackers have no connection test");
     }
 }
 
@@ -106,8 +108,8 @@ static void check_tracker(struct member_run *member, struct join_check *check) {
     struct region *region = &member->trainer.session.region;
     struct tracker_client *client = NULL;
     enum status status = STATUS_FAILED;
-    set_untested(check, "with --listen none, this member trains through members that others can "
-                        "connect to");
+    set_untested(check, "with --listen none, no other member can connect to this one; it uses the "
+                        "connections that it opens itself");
     if (listen != NULL) {
         status = tracker_client_open(&member->swarm.keys, &member->swarm.tracker, listen, region,
                                      &client, &check->peers_fault);

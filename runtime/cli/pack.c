@@ -93,7 +93,7 @@ static enum status run_pack(struct invocation *invocation) {
 
 static const struct option OPTIONS[] = {
     {OPTION("--capacity", BYTES, pack.capacity_bytes), .value_name = "BYTES",
-     .help = "stop at a layout of this size; without one the exit code is 3",
+     .help = "stop at a layout of this size; exit code 3 if none is found",
      .example = "problem.csv --capacity 512MiB"},
     {OPTION("--seconds", NUMBER, pack.time_limit_s), .default_value = 10, .maximum = 1e6,
      .value_name = "S", .help = "limit on the time of the search; default: 10",

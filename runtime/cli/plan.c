@@ -64,8 +64,9 @@ static void print_data_passes(struct session *session) {
         printf("length   %lld steps: %.3g passes over data.train\n", (long long)settings->steps,
                passes);
     } else if (settings->epochs > 0) {
-        printf("length   %g passes over data.train; their steps are counted where the data are\n",
-               settings->epochs);
+        printf(
+            "length   %g passes over data.train; the number of steps depends on the data files\n",
+            settings->epochs);
     }
 }
 

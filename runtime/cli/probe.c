@@ -58,7 +58,7 @@ static void print_lines(const struct probed *probed) {
     const struct target *target = probed->target;
     printf("machine  %s\n", probed->machine);
     if (probed->products[0] != '\0') {
-        printf("products %s\nranks    %s\n", probed->products, probed->gpu.nccl.library);
+        printf("matmul   %s\nranks    %s\n", probed->products, probed->gpu.nccl.library);
     }
     printf("target   %s (%s): %s\n\n", target->name, target->origin, target->description);
     printf("%-26s %14s %14s\n", "", "profile", "measured");
@@ -290,8 +290,9 @@ const struct command COMMAND_PROBE = {
     .name = "probe",
     .arguments = "",
     .summary = "measure this machine and compare it with a profile",
-    .details = "Measures the memory, products and links of the CPU or the GPUs. If the machine has "
-               "less than the profile states, the exit code is 3.",
+    .details =
+        "Measures the memory, the matrix multiplications and the links of the CPU or the GPUs. If "
+        "the machine has less than the profile states, the exit code is 3.",
     .example = "--write my-box.yaml",
     REQUEST_OPTIONS,
     .run = run_probe,

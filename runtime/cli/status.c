@@ -221,8 +221,8 @@ static void print_trained(const struct swarm_summary *summary) {
 
 static void print_audits(const struct swarm_summary *summary) {
     if (summary->found_in_round > 0) {
-        printf("audits     find a member that lies about its own part of its sums with %.1f %% a "
-               "round, %.0f %% in 10\n",
+        printf("audits     probability of detecting an owner that falsifies its own contribution: "
+               "%.1f %% in a round, %.0f %% in 10\n",
                100 * summary->found_in_round, 100 * summary->found_in_10_rounds);
     }
 }

@@ -247,13 +247,14 @@ static void log_unreachable(struct member_run *member, const struct member_loop_
         log_line(
             LOG_WARNING,
             "other members cannot connect to port %s of this machine; open it, or name an open "
-            "one with --listen and --public; training continues through the other members",
+            "one with --listen and --public; training continues over the connections that this "
+            "member opens itself",
             view->unreachable + sizeof HOSTLESS - 1);
     } else {
         log_line(
             LOG_WARNING,
             "other members cannot connect to %s; open this port, or correct --public; training "
-            "continues through the other members",
+            "continues over the connections that this member opens itself",
             view->unreachable);
     }
 }

@@ -21,6 +21,7 @@ static double embedding_traffic_bytes(const struct instruction *instruction, dou
     return 3.0 * (double)args->tokens * (double)args->dim * sizeof(float);
 }
 
+/* Writes "[tokens,dim] of VOCAB padding ID DTYPE". ID is the id of the padding token; -1: none. */
 static void append_embedding_text(const union kernel_args *args, struct text *line) {
     const struct embedding_args *of = &args->embedding;
     text_add(line, " [%lld,%lld] of %lld padding %lld %s", (long long)of->tokens,

@@ -141,15 +141,16 @@ static const struct setting_key KEYS[] = {
      0, 1, NULL, "outer Nesterov momentum"},
     {"swarm.outer_gain", SETTING_SHARED, SETTING_REAL, FIELD(swarm_outer_gain), "0", "", 0, 1e3,
      NULL,
-     "gain G: with M members, the outer momentum is 1 - outer_lr / (G sqrt(M)), at least 0; 0: "
-     "swarm.outer_momentum"},
+     "outer gain G of one member: with M members, the outer momentum is max(0, 1 - outer_lr / (G "
+     "sqrt(M))); 0: it is swarm.outer_momentum"},
     {"swarm.member_betas", SETTING_SHARED, SETTING_CHOICE, FIELD(swarm_member_betas), "fixed", "",
      0, 0, "fixed|auto", "betas of a member; auto: with M members, 1 - beta is divided by M"},
     {"swarm.member_decay", SETTING_SHARED, SETTING_CHOICE, FIELD(swarm_member_decay), "fixed", "",
      0, 0, "fixed|auto", "weight decay of a member; auto: with M members, it is divided by M"},
     {"swarm.member_variance", SETTING_SHARED, SETTING_CHOICE, FIELD(swarm_member_variance), "fixed",
      "", 0, 0, "fixed|auto",
-     "second moments in AdamW's divisor; auto: with M members, v / M + (1 - 1 / M) m^2"},
+     "square of AdamW's divisor; fixed: v; auto: with M members, v / M + (1 - 1 / M) m^2; m and v "
+     "are the moments"},
     {"swarm.codec", SETTING_SHARED, SETTING_CHOICE, FIELD(swarm_codec), "int8", "", 0, 0,
      "fp32|bf16|int8|int4|sparse", "encoding of pseudo-gradients"},
     {"swarm.members_max", SETTING_SHARED, SETTING_INTEGER, FIELD(swarm_members_max), "16", "", 1,

@@ -63,8 +63,9 @@ static void set_host_spaces(struct target *target, struct region *region) {
                                             2048ull * MIB, ESTIMATE, PER_PROCESS};
     uint64_t half = machine.memory_total_bytes / 2;
     target->spaces[SPACE_PINNED] = (struct target_space){half, "half of host memory", &lines[0], 1};
-    target->spaces[SPACE_HOST] = (struct target_space){
-        machine.memory_total_bytes - half, "the other half of host memory", &lines[1], 1};
+    target->spaces[SPACE_HOST] =
+        (struct target_space){machine.memory_total_bytes - half,
+                              "half of host memory; the other half may be pinned", &lines[1], 1};
     target->threads = machine.cpu_count < THREADS_MAX ? machine.cpu_count : THREADS_MAX;
 }
 

@@ -59,7 +59,7 @@ class Check(JoinTest):
         for address, reason in (
                 ("tcp://127.0.0.1:1", "the tracker cannot connect to this address"),
                 (tracker, "the tracker cannot connect to this address"),
-                ("tcp://192.0.2.1:7710", "reaches the tracker from another address")):
+                ("tcp://192.0.2.1:7710", "connects to the tracker from another address")):
             with self.subTest(address):
                 result = self.check(2, [rf"\npeers +MISSING: {address}: .*{reason}"],
                                     self.join_string, "data.train=train.u16", "--public", address)
@@ -269,7 +269,8 @@ class Unreachable(JoinTest):
         anna.start("--public", closed, "--name", "anna")
         self.wait_for(lambda: "cannot connect" in anna.log(), "warning")
         self.assertIn(f"other members cannot connect to {closed}; open this port, or correct "
-                      "--public; training continues through the other members\n", anna.log())
+                      "--public; training continues over the connections that this "
+                      "member opens itself\n", anna.log())
         self.assertIn(f"anna: other members could not connect to {closed} for 5 s: the user of "
                       "that machine has to open the port, or correct", self.tracker.log())
         bert = self.member("bert").start()

@@ -205,17 +205,17 @@ class LedgerTest(RunTest):
         slices = copy.deepcopy(lines[6]["slices"])
         slices[1]["owner"] = 2
         self.refused([*lines[:6], {**lines[6], "slices": slices}], 7,
-                     "counts contributed or owned slices of")
+                     "has a member whose number of contributed or owned slices")
         members = copy.deepcopy(lines[6]["members"])
         members[0]["contributed"] += 1
         self.refused(self.resigned(6, members=members), 7,
-                     "counts contributed or owned slices of")
+                     "has a member whose number of contributed or owned slices")
         members[0]["contributed"] = 4
         self.refused(self.resigned(6, members=members, slices=[]), 7,
                      "has a member that contributed to more")
         members[0] |= {"contributed": 3, "owned": 2}
         self.refused(self.resigned(6, members=members, slices=[]), 7,
-                     "counts owned slices of all members")
+                     "has members whose numbers of owned slices do not add up")
         self.refused(self.resigned(6, slice_count=0, slices=[]), 7, "more slices than")
 
     def test_a_commit_has_the_state_of_its_chain(self):

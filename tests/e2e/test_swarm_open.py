@@ -57,7 +57,7 @@ class IncompleteList(SwarmTest):
     that changes while the tracker runs."""
 
     def assert_rejected(self, text):
-        for words in ("roster.yaml:1:", "has only 0 of the at least 3 members",
+        for words in ("roster.yaml:1:", "has only 0 members: an open swarm needs at least 3",
                       "skep roster add KEY"):
             self.assertIn(words, text)
 

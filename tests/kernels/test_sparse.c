@@ -269,8 +269,8 @@ static const struct wrong WRONG[] = {
     {{64, 2}, 4096, 4, 0x19, "no element are not 0"},
     {{64, 2}, 4096, 19, 0x80, "no element are not 0"},
     {{64, 2}, 4096, 21, 0x04, "no element are not 0"},
-    {{64, 2}, 4096, 83, 0x80, "behind its end"},
-    {{64, 2}, 40, 61, 0x01, "behind its end"},
+    {{64, 2}, 4096, 83, 0x80, "past its end"},
+    {{64, 2}, 40, 61, 0x01, "past its end"},
     {{64, 4}, 4096, 4, 0x97, "one of its levels"},
     {{64, 4}, 4096, 4, 0x86, "one of its levels"},
 };

@@ -82,8 +82,8 @@ static void add_link(const struct fit_report *report, struct text *text) {
 static void add_audits(const struct fit_exchange *exchange, struct text *text) {
     text_add(
         text,
-        "audits   find a member that lies about its own part of its sums with %.1f %% a round, "
-        "%.0f %% in 10\n",
+        "audits   probability of detecting an owner that falsifies its own contribution: %.1f %% "
+        "in a round, %.0f %% in 10\n",
         100 * exchange->found_in_round, 100 * exchange->found_in_10_rounds);
 }
 

@@ -101,8 +101,8 @@ static const char *rows_error(const struct entry *entry) {
     for (uint32_t i = 0; i < entry->seat_count; i++) {
         if (entry->members[i].contributed != contributed[i] ||
             entry->members[i].owned != owned[i]) {
-            return "counts contributed or owned slices of a member that differ from its list of "
-                   "slices";
+            return "has a member whose number of contributed or owned slices differs from the list "
+                   "of slices";
         }
     }
     const struct hash root = entry_results_root(entry);
@@ -155,7 +155,7 @@ static const char *entry_results_error(const struct entry *entry) {
         return "has no slices";
     }
     if (owned != entry->result_count) {
-        return "counts owned slices of all members that differ in sum from its number of slices";
+        return "has members whose numbers of owned slices do not add up to its number of slices";
     }
     return entry->slice_count == 0 || entry->slice_count == entry->result_count
                ? rows_error(entry)

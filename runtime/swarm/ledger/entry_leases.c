@@ -152,8 +152,8 @@ const char *electors_open_error(const struct electors *electors, const struct en
     const struct needed_votes needed = electors_needed_votes(electors, open);
     return electors->count == 0 || (needed.count > 0 && has_needed_votes(&needed, needed.seats))
                ? NULL
-               : "gives no seats to more than half of the electors that have not resigned, nor to "
-                 "half of them with the first one";
+               : "gives seats to too few of the electors that have not resigned: it needs more "
+                 "than half of them, or a half that includes the first elector";
 }
 
 const char *electors_signatures_error(const struct electors *electors, const struct hash *swarm,

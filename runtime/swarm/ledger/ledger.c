@@ -172,8 +172,9 @@ static const char *roster_error(const struct ledger_chain *chain, const struct e
             return "gives a seat to a member that the operator's roster epoch does not list";
         }
         if (is_named == (seat->is_guest == 1)) {
-            return is_named ? "treats a member as a guest that the operator's roster epoch lists"
-                            : "lets a member vote that the operator's roster epoch does not list";
+            return is_named
+                       ? "makes a guest of a member that the operator's roster epoch lists"
+                       : "gives a vote to a member that the operator's roster epoch does not list";
         }
     }
     return NULL;
@@ -209,8 +210,8 @@ static const char *leases_error(const struct ledger_chain *chain, const struct e
     if (entry->kind == ENTRY_COMMIT) {
         return has_needed_votes(&chain->needed, seats_of_signers(entry))
                    ? NULL
-                   : "lacks the votes of more than half of the electors of the previous state, or "
-                     "of half of them with the first one";
+                   : "has too few votes of the previous state's electors: it needs more than half "
+                     "of them, or a half that includes the first elector";
     }
     if (entry->kind != ENTRY_OPEN && entry->kind != ENTRY_ABORT) {
         return NULL;

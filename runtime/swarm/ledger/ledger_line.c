@@ -297,7 +297,7 @@ static enum status read_slice(const struct json_node *node, uint32_t index,
     TRY(line_read_u64(node, "index", index, &found, fault));
     if (found != index) {
         return json_fault_member(node, "index", fault,
-                                 "is not %u, the position of this seat in the list", index);
+                                 "is not %u, the position of this slice in the list", index);
     }
     TRY(line_read_fields(node, SLICE_FIELDS, ARRAY_COUNT(SLICE_FIELDS), slice, fault));
     return line_read_mask(node, "contributors", &slice->contributors, fault);

@@ -179,7 +179,7 @@ const char *norms_error(const struct entry_member *members, uint32_t seat_count,
     return sum_weights(members, seat_count, ~voters) <=
                    guest_weight_max(members, seat_count, voters)
                ? NULL
-               : "gives its guests in sum more than half of the weight of its voters";
+               : "gives its guests together more than half of the weight of its voters";
 }
 
 float norms_clip(double norm, double reference) {

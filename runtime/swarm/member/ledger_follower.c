@@ -173,8 +173,8 @@ static void log_checkpoint(const struct ledger_follower *follower) {
     const struct ledger_start *start = &follower->chain.start;
     log_line(
         LOG_INFO,
-        "swarm: verified the ledger from entry %llu on; %u of %u voters of that round vouch for "
-        "the entries before, under the operator's roster epoch %llu",
+        "swarm: verified the ledger from entry %llu on; %u of the %u voters of its round vouch for "
+        "the entries before it, under the operator's roster epoch %llu",
         (unsigned long long)start->entry_count, start->votes, start->voters,
         (unsigned long long)start->roster);
 }

@@ -208,7 +208,7 @@ void pack_array(struct packer *packer, const char *name, uint32_t count) {
         msgpack_packer writer = writer_of(packer);
         msgpack_pack_array(&writer, count);
     } else if (next_token(packer, TOKEN_ARRAY).value != count) {
-        packer_fail(packer, "has a list of a length other than expected");
+        packer_fail(packer, "has a list of an unexpected length");
     }
 }
 
@@ -237,7 +237,7 @@ void pack_bin(struct packer *packer, const char *name, size_t count) {
     if (packer->mode != PACKER_READ) {
         write_bin_header(packer, name, count);
     } else if (read_bin_token(packer, name) != count) {
-        packer_fail(packer, "has a list of a length other than expected");
+        packer_fail(packer, "has a list of an unexpected length");
     }
 }
 
@@ -250,7 +250,7 @@ uint32_t pack_bin_of_any_length(struct packer *packer, const char *name, uint32_
     }
     const uint64_t length = read_bin_token(packer, name);
     if (length % element_bytes != 0 || length / element_bytes > max) {
-        packer_fail(packer, "has a list of a length other than expected");
+        packer_fail(packer, "has a list of an unexpected length");
     }
     *count = packer->error == NULL ? (uint32_t)(length / element_bytes) : 0;
     return *count;

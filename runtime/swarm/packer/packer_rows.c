@@ -204,7 +204,7 @@ static void read_stretches(struct packer *packer, uint64_t *selected, uint32_t c
         const uint64_t first = pack_part_number(packer, 0, STRETCH_BYTES - RUN_ROWS_BYTES);
         const uint64_t rows = pack_part_number(packer, 0, RUN_ROWS_BYTES);
         if (first + rows > count) {
-            packer_fail(packer, "has rows above the swarm's number of slices");
+            packer_fail(packer, "has rows after the swarm's last slice");
             return;
         }
         for (uint64_t row = first; row < first + rows; row++) {

@@ -155,10 +155,11 @@ static enum status check_voters(const struct yaml_document *document, const stru
     if (!list->is_open || list->count >= ROSTER_VOTERS_MIN) {
         return OK;
     }
-    return yaml_fault(document, yaml_find(document, "open"), fault,
-                      "add members with `skep roster add KEY`, or remove `open: true`",
-                      "is true, but the list has only %u of the at least %d members that vote",
-                      list->count, ROSTER_VOTERS_MIN);
+    return yaml_fault(
+        document, yaml_find(document, "open"), fault,
+        "add members with `skep roster add KEY`, or remove `open: true`",
+        "is true, but the list has only %u members: an open swarm needs at least %d that vote",
+        list->count, ROSTER_VOTERS_MIN);
 }
 
 /* Reads the stamp before the file, so that a file that changes during the reading will be read

@@ -40,7 +40,8 @@ static void continue_probe(struct tracker_loop *loop, struct admitted_member *me
         log_line(
             LOG_WARNING,
             "%s: other members could not connect to %s for %d s: the user of that machine has to "
-            "open the port, or correct --public; meanwhile the member trains through the others",
+            "open the port, or correct --public; meanwhile the member uses the "
+            "connections that it opens itself",
             member->name, member->address, PROBE_TIMEOUT_MS / 1000);
     }
     if (state != CONNECT_PROBE_PENDING) {

@@ -19,7 +19,7 @@ enum {
 };
 
 _Static_assert(SWARM_SLICES_MAX <= UINT16_MAX && SWARM_EPOCH_MAX <= UINT16_MAX,
-               "both are encoded in two bytes");
+               "a slice index and an epoch are encoded in two bytes each");
 
 bool wire_has_unknown_seats(const struct wire_shape *shape, uint64_t seats) {
     return shape->members_max < 64 && seats >> shape->members_max != 0;
@@ -68,7 +68,7 @@ void wire_pack_proposal(struct packer *pack, const struct wire_shape *shape, str
     check_entry(pack, shape, entry);
     if (entry->kind != ENTRY_COMMIT || !hash_equal(&entry->root, &ZERO) ||
         entry->slice_count == 0) {
-        packer_fail(pack, "proposes an entry other than a COMMIT with slices and without a root");
+        packer_fail(pack, "proposes an entry that is not a COMMIT, has a root or has no slices");
     }
     pack_u64_column(pack, "holders", rows, 0);
     for (uint32_t i = 0; i < shape->slice_count; i++) {
@@ -90,7 +90,7 @@ static void pack_declared_seats(struct packer *pack, const struct wire_shape *sh
                                 struct round_table *table) {
     pack_u64(pack, "declared", &table->declared_seats);
     if (wire_has_unknown_seats(shape, table->declared_seats)) {
-        packer_fail(pack, "has declarations of seats above the swarm's maximum");
+        packer_fail(pack, "has a declaration with a seat number above the swarm's maximum");
     }
     if (packer_is_reading(pack) && pack->error != NULL) {
         table->declared_seats = 0;
@@ -151,7 +151,7 @@ static void pack_slice_plans(struct packer *pack, const struct wire_shape *shape
     for (uint32_t i = 0; i < count; i++) {
         if (plans[i].owner >= shape->members_max ||
             wire_has_unknown_seats(shape, plans[i].expected_seats | plans[i].optional_seats)) {
-            packer_fail(pack, "has a slice with seats above the swarm's maximum");
+            packer_fail(pack, "has a slice with a seat number above the swarm's maximum");
         }
     }
 }
@@ -181,7 +181,7 @@ static void pack_awaited_times(struct packer *pack, const struct wire_shape *sha
     pack_u32_runs(pack, "awaited_ms", rows, 0, 4);
     for (uint32_t seat = shape->members_max; seat < SWARM_MEMBERS_MAX; seat++) {
         if (awaited_ms[seat] != 0) {
-            packer_fail(pack, "has a waiting time for a seat above the swarm's maximum");
+            packer_fail(pack, "has a waiting time with a seat number above the swarm's maximum");
         }
     }
 }
@@ -202,7 +202,7 @@ static void check_report_row(struct packer *pack, const struct wire_shape *shape
     }
     if (wire_has_unknown_seats(shape,
                                row->received_seats | row->rejected_seats | row->contributors)) {
-        packer_fail(pack, "has seats above the swarm's maximum");
+        packer_fail(pack, "has a row with a seat number above the swarm's maximum");
     }
 }
 

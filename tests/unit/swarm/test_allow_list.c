@@ -135,7 +135,7 @@ static void a_tracker_needs_three_names_in_an_open_roster(void **state) {
     memset(&roster, 0, sizeof roster);
     assert_int_equal(allow_list_read_complete(path, &roster, &fault), STATUS_INPUT);
     assert_non_null(strstr(fault.subject, "roster.yaml:4:"));
-    assert_non_null(strstr(fault.reason, "has only 2 of the at least 3"));
+    assert_non_null(strstr(fault.reason, "has only 2 members: an open swarm needs at least 3"));
     assert_non_null(strstr(fault.remedy, "skep roster add KEY"));
     assert_int_equal(roster.count, 0);
     assert_int_equal(allow_list_add(path, letters[2], NULL, &fault), OK);

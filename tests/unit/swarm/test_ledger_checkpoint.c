@@ -175,8 +175,8 @@ static void guests_of_an_open_epoch_do_not_vote(void **unused) {
         play(COMMIT_AT);
         const char *error = begin_and_append();
         if (foreign_seat < NAMED) {
-            assert_refused(error,
-                           "lets a member vote that the operator's roster epoch does not list");
+            assert_refused(
+                error, "gives a vote to a member that the operator's roster epoch does not list");
         } else {
             assert_null(error);
             assert_int_equal(chain.start.votes, entry_quorum(NAMED));

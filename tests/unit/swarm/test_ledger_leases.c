@@ -109,7 +109,7 @@ static void half_of_the_electors_is_enough_with_the_first_one(void **state) {
         if (cases[i].is_valid) {
             assert_null(result());
         } else {
-            assert_refused("half of them with the first");
+            assert_refused("a half that includes the first elector");
         }
     }
 }
@@ -187,11 +187,13 @@ static void commit_needs_the_votes_of_more_than_half_of_the_electors(void **stat
     make_commit(0, 7);
     assert_null(ledger_append(&chain, &entry));
     make_commit(28, 28); /* a quorum of the roster, but no elector */
-    assert_non_null(strstr(ledger_append(&chain, &entry), "votes of more than half of the elect"));
+    assert_non_null(strstr(ledger_append(&chain, &entry),
+                           "has too few votes of the previous state's electors"));
     make_commit(28, 29); /* the first of two electors */
     assert_null(ledger_append(&chain, &entry));
     make_commit(28, 30); /* the second one */
-    assert_non_null(strstr(ledger_append(&chain, &entry), "votes of more than half of the elect"));
+    assert_non_null(strstr(ledger_append(&chain, &entry),
+                           "has too few votes of the previous state's electors"));
     make_commit(28, 31);
     assert_null(ledger_append(&chain, &entry));
     assert_int_equal(chain.electors.count, MEMBERS);
