@@ -3,11 +3,12 @@
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
 enum {
-    WAIT_HEARTBEATS = 8,     /* for the votes of an audited proposal, and */
-    WAIT_EXCHANGE_PART = 16, /* a part of an exchange, in which a slice can be fetched */
-    LATE_ROUNDS = 64,        /* rounds in which a voter that was late is not waited for */
-    IGNORED_MIN = 8,         /* rounds in which a refuted accuser is not followed, at first */
-    IGNORED_MAX = 512,       /* at most */
+    WAIT_HEARTBEATS = 8, /* heartbeats that an audited proposal waits for missing votes */
+    /* it also waits 1/16 of the exchange's deadline, in which a voter can fetch a slice */
+    WAIT_EXCHANGE_DIVISOR = 16,
+    LATE_ROUNDS = 64,  /* rounds for which no proposal waits for a voter that was late */
+    IGNORED_MIN = 8,   /* rounds for which an accuser is ignored, the first time it is refuted */
+    IGNORED_MAX = 512, /* maximum of these rounds, which double each time */
 };
 
 void tracker_clear_credit(struct tracker *tracker, uint32_t row) {
@@ -32,7 +33,8 @@ void tracker_begin_recheck(struct tracker *tracker) {
     recheck->quorum_ms = 0;
 }
 
-/* The row whose accusation is followed: of those that may be, the one that was refuted least. */
+/* The row of the accuser to follow: of those that are not ignored now, the one with the lowest
+ * ignored_rounds; NO_SEAT: none. */
 static int find_accuser(const struct tracker *tracker) {
     const struct entry *head = &tracker->record.head;
     int found = NO_SEAT;
@@ -45,7 +47,7 @@ static int find_accuser(const struct tracker *tracker) {
         }
         const struct recheck_credit *credits = tracker->recheck.credits;
         if (credits[row].ignored_until <= head->round &&
-            (found == NO_SEAT || credits[row].term < credits[found].term)) {
+            (found == NO_SEAT || credits[row].ignored_rounds < credits[found].ignored_rounds)) {
             found = row;
         }
     }
@@ -74,7 +76,7 @@ static bool waits_for_votes(struct tracker *tracker, int64_t now_ms) {
     }
     recheck->quorum_ms = recheck->quorum_ms == 0 ? now_ms : recheck->quorum_ms;
     const int64_t wait_ms = WAIT_HEARTBEATS * (int64_t)timing->heartbeat_ms +
-                            (int64_t)timing->exchange_ms / WAIT_EXCHANGE_PART;
+                            (int64_t)timing->exchange_ms / WAIT_EXCHANGE_DIVISOR;
     if (now_ms - recheck->quorum_ms < wait_ms) {
         return true;
     }
@@ -99,15 +101,18 @@ bool tracker_is_recheck_open(struct tracker *tracker, int64_t now_ms) {
            waits_for_votes(tracker, now_ms);
 }
 
-/* An accusation that the others did not confirm has cost them time. */
+/* An accusation that the others did not confirm has cost them time, so the accuser is ignored for
+ * some rounds. */
 void tracker_end_recheck(struct tracker *tracker) {
     struct tracker_recheck *recheck = &tracker->recheck;
     ASSERT(recheck->accuser_row <= SWARM_MEMBERS_MAX);
     if (recheck->accuser_row > 0 && !recheck->is_confirmed) {
         struct recheck_credit *credit = &recheck->credits[recheck->accuser_row - 1];
-        const uint32_t term = 2 * credit->term;
-        credit->term = term < IGNORED_MIN ? IGNORED_MIN : term < IGNORED_MAX ? term : IGNORED_MAX;
-        credit->ignored_until = tracker->record.head.round + 1 + credit->term;
+        const uint32_t rounds = 2 * credit->ignored_rounds;
+        credit->ignored_rounds = rounds < IGNORED_MIN   ? IGNORED_MIN
+                                 : rounds < IGNORED_MAX ? rounds
+                                                        : IGNORED_MAX;
+        credit->ignored_until = tracker->record.head.round + 1 + credit->ignored_rounds;
     }
     recheck->accuser_row = 0;
     recheck->next = RECHECK_NONE;

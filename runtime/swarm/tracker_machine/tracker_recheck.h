@@ -11,14 +11,14 @@
 
 /* How far a voter is trusted with the time of the others; kept when the member restarts. */
 struct recheck_credit {
-    uint32_t ignored_until; /* first round in which its accusations are followed again */
-    uint32_t term;          /* rounds for which they were not followed the last time */
-    uint32_t awaited_from;  /* first round in which an audited proposal waits for its vote again */
+    uint32_t ignored_until;  /* first round in which its accusations are no longer ignored */
+    uint32_t ignored_rounds; /* rounds for which they were ignored the last time; 0: never */
+    uint32_t awaited_from;   /* first round in which an audited proposal waits for its vote again */
 };
 
 struct tracker_recheck {  /* tracker_recheck.c */
     uint32_t next;        /* field `recheck` of the next proposal, because of an accusation */
-    uint32_t current;     /* field `recheck` of the current one */
+    uint32_t current;     /* field `recheck` of the current proposal */
     uint32_t accuser_row; /* 1 + the row whose accusation the open round follows; 0: none */
     bool is_confirmed;    /* more than half of the roster accuses the same member */
     int64_t quorum_ms;    /* when a quorum agreed with the audited proposal; 0: not yet */
