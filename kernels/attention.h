@@ -26,7 +26,8 @@ struct attention_args {
  * limits    rows, time >= 1; heads % kv_heads == 0; 1 <= head_dim <= 256; window, positions >= 0;
  *           tensors need only the alignment of their elements; outputs overlap no other buffer
  * memory    caller owns all; no buffer grows with time x time. The workspace is 64-byte aligned and
- * undefined afterwards; its size is a pure function of args and threads, equal at every CPU level
+ *           undefined afterwards; its size is a pure function of args and threads, equal at every
+ *           CPU level
  * errors    none (a bad shape is a caller's bug)
  * bits      equal for any thread count; different between CPU levels
  * accuracy  relative L2 error: f32 1.5e-6; bf16 3e-3, from the last rounding; checked by

@@ -45,8 +45,8 @@ void gelu_backward(const struct compute *compute, const struct elementwise_args 
 void zero_run(const struct compute *compute, void *bytes, uint64_t count);
 
 /* cast_run: convert `count` elements between f32, bf16 and f16, rounding to nearest even. Overflow
- * gives infinity, and NaN a quiet NaN. Equal types are copied. limits    in and out do not overlap,
- * or in == out with equal types
+ * gives infinity, and NaN a quiet NaN. Equal types are copied.
+ * limits    in and out do not overlap, or in == out with equal types
  * accuracy  one rounding; the same bits at every CPU level */
 void cast_run(const struct compute *compute, int64_t count, enum dtype from, const void *in,
               enum dtype to, void *out);

@@ -32,7 +32,7 @@ uint64_t head_loss_workspace_bytes(const struct head_loss_args *args, int thread
  * dtypes    hidden, weight, dhidden args->dtype, f32 or bf16; dweight f32; logits and softmax f32;
  *           with bf16 the gradient of the logits, which overwrites them, is rounded to bf16
  * scalars   losses are added to loss_sum in token order in fp64; both gradients are multiplied by
- * loss_scale
+ *           loss_scale
  * limits    1 <= chunk <= tokens; no two buffers overlap
  * memory    caller owns all; dhidden is overwritten; a gradient that is NULL is not computed (the
  *           weight, or all layers before the head, are frozen); workspace of

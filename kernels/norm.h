@@ -47,8 +47,8 @@ void rmsnorm_backward(const struct compute *compute, const struct norm_args *arg
 
 /* layernorm_forward: (x - mean) * std_inv * weight + bias, rounded once, where std_inv = 1 /
  * sqrt(variance + epsilon), and the variance is the mean square of x - mean, computed in a second
- * pass. Everything else is as in rmsnorm_forward. shapes    as rmsnorm_forward; bias [dim]; mean,
- * std_inv [rows], inputs of the backward pass
+ * pass. Everything else is as in rmsnorm_forward.
+ * shapes    as rmsnorm_forward; bias [dim]; mean, std_inv [rows], inputs of the backward pass
  * source    Ba, Kiros and Hinton 2016, arXiv:1607.06450 */
 void layernorm_forward(const struct compute *compute, const struct norm_args *args, const void *x,
                        const void *weight, const void *bias, void *out, float *mean,

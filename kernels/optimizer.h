@@ -6,17 +6,17 @@
 #include "kernels/kernels.h"
 #include "kernels/scalars.h"
 
-/* gradient_norm_workspace_bytes: the size of one accumulator for each thread. */
+/* gradient_norm_workspace_bytes: the total size of the accumulators, one for each thread. */
 uint64_t gradient_norm_workspace_bytes(int64_t count, int threads);
 
 /* gradient_norm_run: add the squares of gradients[count] to scalars->norm, which the CPU zeroes
  * before the first shard of a step. Squares are exact in fp64. The squares of each granule of 64
  * are summed in a fixed order and added to the fixed-point accumulator, whose digits end in [0,
- * 2^32). limits    count % 64 == 0; digits of at most 2^31 accumulators may be added before
- * clip_run
+ * 2^32).
+ * limits    count % 64 == 0; digits of at most 2^31 accumulators may be added before clip_run
  * memory    caller owns all; workspace of gradient_norm_workspace_bytes(), undefined afterwards
  * errors    none; a granule with a value that is not finite is counted in norm.nonfinite and not
- * added
+ *           added
  * accuracy  at most 8 roundings of fp64 per granule; the same bits at every CPU level, for any
  *           thread count, and for any distribution of granules over calls and ranks */
 void gradient_norm_run(const struct compute *compute, int64_t count, const float *gradients,
@@ -57,8 +57,8 @@ struct adamw_args {
  * dtypes    gradients, master f32; m, v dtype_moments; params dtype_params: a rounded copy of
  *           master, or NULL if the model uses master itself; arithmetic in f32
  * rounding  stochastic: 16 random bits are added below a moment's last place and then truncated.
- * They depend only on scalars->noise, stream and position + i mod 2^32; m takes the lower half of a
- * hashed word, v the upper. Values that are not finite are rounded to nearest
+ *           They depend only on scalars->noise, stream and position + i mod 2^32; m takes the lower
+ *           half of a hashed word, v the upper. Values that are not finite are rounded to nearest
  * memory    caller owns all
  * errors    none
  * accuracy  after 20 steps relative L2 1e-6 with f32 moments; the same bits at every CPU level

@@ -43,10 +43,10 @@ struct outer_step_args {
     float *next_moments; /* [count] */
 };
 
-/* outer_step_run: one outer step, by the formula above. limits    next_params and next_moments are
- * separate buffers (for a vote, which must not overwrite the state before the commit), or are
- * params and moments themselves (in place); next_params may also be gradients; otherwise no buffers
- * overlap
+/* outer_step_run: one outer step, by the formula above.
+ * limits    next_params and next_moments are separate buffers (for a vote, which must not overwrite
+ *           the state before the commit), or are params and moments themselves (in place);
+ *           next_params may also be gradients; otherwise no buffers overlap
  * memory    caller owns all
  * errors    none; finite gradients may still overflow, identically on every member
  * accuracy  differs from fp64 by at most 4 roundings of the largest term

@@ -21,7 +21,7 @@ struct step_scalars {
     float beta1, beta2;      /* decay rates of the moments in this step */
     float weight_decay;      /* of the elements with weight decay */
     float bias_correction_1; /* 1 - the product of beta1 over all updates, this one included */
-    float bias_correction_2; /* the same of beta2 */
+    float bias_correction_2; /* 1 - the product of beta2, likewise */
     float mean_share;        /* share of the squared mean in AdamW's divisor; 0: plain AdamW */
     float loss_scale;        /* 1 / valid tokens of the step, over all ranks */
     int32_t cache_length;    /* number of tokens already in the key-value cache */

@@ -11,7 +11,7 @@
  * limits  those of yaml_open
  * memory  strings and tables live in `region`
  * errors  STATUS_INPUT at "subject:line:column" for a missing or unknown key, a value out of its
- * range, or declared uses above the capacity; *target is then unchanged */
+ *         range, or declared uses above the capacity; *target is then unchanged */
 MUST_CHECK enum status profile_read(const char *text, size_t length, const char *subject,
                                     struct region *region, struct target *target,
                                     struct fault *fault);

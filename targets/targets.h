@@ -84,8 +84,9 @@ struct target {
 };
 
 /* target_with_declared: a copy of the target with one more declared use in a space (SPACE_DEVICE if
- * memory is unified). memory  the copy in `region`; *use, the declared use, is copied, but its
- * texts must outlive the copy */
+ * memory is unified).
+ * memory  the copy in `region`; *use, the declared use, is copied, but its texts must outlive the
+ *         copy */
 const struct target *target_with_declared(const struct target *target, enum space space,
                                           const struct target_declared_use *use,
                                           struct region *region);
@@ -111,8 +112,8 @@ uint64_t target_shortage(const struct target *target, const uint64_t peak_bytes[
                          enum space *space);
 
 /* target_lower_capacity: reduce SPACE_DEVICE to `bytes` for the arena and the declared uses
- * together (the run key limits.device). errors  STATUS_FIT when the declared uses alone take
- * more */
+ * together (the run key limits.device).
+ * errors  STATUS_FIT when the declared uses alone take more */
 MUST_CHECK enum status target_lower_capacity(const struct target *target, uint64_t bytes,
                                              struct region *region, const struct target **lowered,
                                              struct fault *fault);

@@ -24,7 +24,7 @@ struct request { /* options of `skep track`, and the tracker that it runs */
     struct tracker_setup setup;
     int64_t rollback_round; /* round to return to; 0: run the tracker */
     const char *delegate;   /* public key of the tracker to delegate to; NULL: run the tracker */
-    bool continues;         /* order the tracker to continue */
+    bool continues;         /* order the tracker to continue after a fork, and exit */
     int64_t days;           /* number of days for which the delegation is valid; 0: forever */
     bool json;
 };

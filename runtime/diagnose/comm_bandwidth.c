@@ -93,7 +93,8 @@ enum status comm_bandwidth(struct comm *comm, const uint64_t *sizes, int size_co
     return OK;
 }
 
-/* The f32 sums of bf16 values need twice the size of the transferred data. */
+/* Room for the transferred values, and for their sums: the f32 sums of bf16 values are twice as
+ * large. */
 uint64_t comm_bandwidth_arena_bytes(uint64_t largest, int world) {
     return 3 * round_up_to_slots(largest, world);
 }

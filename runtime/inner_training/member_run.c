@@ -168,8 +168,8 @@ enum status member_run_prepare(struct member_run *member, struct fault *fault) {
 
 /* ---- run ---- */
 
-/* Whether a member that was asked to stop has waited long enough: it waits for the end of its
- * round, but not if the swarm is idle. */
+/* Whether a member that was asked to stop has waited long enough to leave in order: for
+ * `stop_within`, and in a round for the usual time of a round in addition. */
 static bool has_waited_long_enough(const struct member_run *member) {
     struct member_loop_view view;
     mailbox_read_view(member_loop_mailbox(member->loop), &view);

@@ -29,8 +29,8 @@ enum op_work {
 enum op_work op_work(enum op_kind kind);
 
 /* op_args: compute the kernel's arguments for an op of the graph from the shapes of its tensors.
- * device  the GPU target, which determines the size of chunks; NULL: a CPU errors  none; the op
- * must be of a kind that graphs contain */
+ * device  the GPU target, which determines the size of chunks; NULL: a CPU
+ * errors  none; the op must be of a kind that graphs contain */
 union kernel_args op_args(const struct graph *graph, const struct op *op,
                           const struct target *device);
 
@@ -78,8 +78,8 @@ struct op_call {
     void *const *addresses; /* indexed by the op's operand enum and OP_WORKSPACE; NULL: absent */
 };
 
-/* op_run: execute one instruction on the CPU. Does nothing for OP_WORK_NONE. limits  not for a
- * collective, which runtime/program passes to the communicator */
+/* op_run: execute one instruction on the CPU. Does nothing for OP_WORK_NONE.
+ * limits  not for a collective, which runtime/program passes to the communicator */
 void op_run(const struct compute *compute, const struct op_call *call);
 
 /* op_enqueue: enqueue one instruction on compute->stream; all addresses are device addresses.
@@ -87,8 +87,9 @@ void op_run(const struct compute *compute, const struct op_call *call);
 void op_enqueue(const struct cuda_compute *compute, const struct op_call *call);
 
 /* op_choose_algorithms: choose algorithms for the matrix products of this call. Called once when
- * the program is bound. returns  false: if the operation has no matrix product
- * limits   a build with CUDA */
+ * the program is bound.
+ * returns  false if the op has no matrix product
+ * limits   only in a build with CUDA */
 bool op_choose_algorithms(struct cuda_products *products, const struct op_call *call);
 
 #endif

@@ -73,7 +73,7 @@ bool step_row_is_own(const struct session *session, int64_t row);
  *         STATUS_STOPPED, and neither parameters nor *cursor have changed
  * errors  those of data_read_window on any rank; STATUS_INPUT when every token of the step is a
  *         separator; parameters and *cursor have not changed then either; those of
- * program_failure */
+ *         program_failure */
 struct step_source {
     const struct token_data *data;
     uint64_t seed;              /* seed of the shuffled stream */

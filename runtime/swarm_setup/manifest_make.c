@@ -31,7 +31,8 @@ static const char *write_shared_keys(const struct settings *settings, struct reg
     return text.bytes;
 }
 
-/* A manifest has a value of both keys, so only the run file shows a contradiction. */
+/* Rejects a run file that sets both swarm.outer_gain and swarm.outer_momentum. The manifest always
+ * contains both keys, so this check is possible only with the run file. */
 static enum status check_outer_keys(const struct settings *settings, struct fault *fault) {
     return settings->swarm_outer_gain > 0 && settings_is_given(settings, "swarm.outer_momentum")
                ? fault_set(fault, STATUS_INPUT, settings_location(settings, "swarm.outer_gain"),

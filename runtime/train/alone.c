@@ -83,7 +83,8 @@ static enum status handle_data_failure(struct training *training, enum status st
         log_line(LOG_ERROR, "%s: %s", unsaved.subject, unsaved.reason);
     }
     fault->status = STATUS_FAILED;
-    return session_agree(session, STATUS_FAILED, fault); /* all ranks have the same status */
+    /* Every rank makes this call, because all ranks have the same `status`. */
+    return session_agree(session, STATUS_FAILED, fault);
 }
 
 /* ---- steps ---- */

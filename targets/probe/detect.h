@@ -10,8 +10,9 @@
  * ends in .yaml), or "auto" or NULL for this machine: its GPU if this build has CUDA and the driver
  * finds one, else its CPU.
  * memory  *target and all it points to live in `region`
- * errors  STATUS_INPUT for an unknown name (with the nearest name and a list of all), an unreadable
- * file, or a missing, unknown or invalid key at file:line:column; *target is then unchanged */
+ * errors  STATUS_INPUT for an unknown name (with the nearest name and a list of all), an
+ *         unreadable file, or a missing, unknown or invalid key at file:line:column; *target is
+ *         then unchanged */
 MUST_CHECK enum status target_open(const char *wanted, struct region *region,
                                    const struct target **target, struct fault *fault);
 
@@ -21,8 +22,8 @@ const struct target *target_detect(struct region *region);
 
 /* target_detect_cuda: a CUDA target for the GPU that this process would use: memory and properties
  * as its driver reports them, and speeds estimated from them. NULL if there is none or the build
- * lacks CUDA; if there is a driver, the reason is logged. memory  in `region`; allocates nothing on
- * the device */
+ * lacks CUDA; if there is a driver, the reason is logged.
+ * memory  in `region`; allocates nothing on the device */
 const struct target *target_detect_cuda(struct region *region);
 
 #endif

@@ -47,8 +47,8 @@ MUST_CHECK enum status probe_gpu_begin(const struct cuda_device *device, struct 
                                        struct fault *fault);
 
 /* probe_gpu_copies: measure the bandwidth of device memory and of copies to and from pinned memory,
- * each the best of several tries. memory  up to 512 MiB of device memory and 256 MiB of pinned
- * memory, released before it returns
+ * each the best of several tries.
+ * memory  up to 512 MiB of device memory and 256 MiB of pinned memory, released before it returns
  * errors  STATUS_FIT when even small arrays do not fit; STATUS_FAILED */
 MUST_CHECK enum status probe_gpu_copies(const struct cuda_device *device, struct probe_gpu *result,
                                         struct fault *fault);
@@ -57,7 +57,8 @@ MUST_CHECK enum status probe_gpu_copies(const struct cuda_device *device, struct
 void probe_gpu_end(const struct cuda_device *device, struct probe_gpu *result);
 
 /* probe_gpu_compare: compare the profile's figures with the measured ones, one line for each that
- * was measured. returns  the number of lines, and in *lower the number of PROBE_LOWER lines */
+ * was measured.
+ * returns  the number of lines, and in *lower the number of PROBE_LOWER lines */
 int probe_gpu_compare(const struct target *target, const struct probe_gpu *result,
                       struct probe_comparison lines[static PROBE_GPU_COMPARISONS_MAX], int *lower);
 

@@ -22,7 +22,7 @@ MUST_CHECK const char *address_error(const char *text);
 /* resolve_host: copy the address to `found` with its host name replaced by an IP address from this
  * machine's name servers. IPv4 is preferred, because more machines can reach it.
  * limits  address_error(address) == NULL; before the arena is sealed; blocks while name servers
- * respond
+ *         respond
  * errors  STATUS_INPUT: the name is unknown; STATUS_FAILED: no name server responds. `found` is
  *         then unchanged */
 MUST_CHECK enum status resolve_host(const char *address, char found[static MESSAGE_ADDRESS_BYTES],

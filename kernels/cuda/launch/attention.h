@@ -5,10 +5,11 @@
  * no query sees, because of the window or the documents, are skipped.
  *
  * limits    as in kernels/attention.h; rows x heads below 2^31, time below 2^20; positions must
- * count up from each document's first token memory    the workspace has the size from
- * kernels/cuda/launch/workspace.h, is aligned to 16 bytes and undefined afterwards errors    none;
- * a failed launch is recorded in compute->failure bits      always the same on one kind of device,
- * because the shape determines the order of sums
+ *           count up from each document's first token
+ * memory    the workspace has the size from kernels/cuda/launch/workspace.h, is aligned to 16 bytes
+ *           and undefined afterwards
+ * errors    none; a failed launch is recorded in compute->failure
+ * bits      always the same on one kind of device, because the shape determines the order of sums
  * accuracy  relative L2 error: f32 1.5e-6; bf16 4e-3, from rounding probabilities and their
  *           gradients to bf16 for the second product and from the last rounding; checked by
  *           tests/kernels/test_attention.c

@@ -25,8 +25,8 @@ MUST_CHECK enum status cuda_wire_sum_kernels_init(const struct cuda_driver *driv
  * dtypes    own, others `wire`, f32 or bf16; to f32
  * limits    0 <= index < size; count < 2^38; `to` may be `own` when the wire is f32
  * memory    caller owns all; no workspace
- * errors    none; a failed launch is recorded in compute->failure accuracy  exact: the bits of the
- * same sum on a CPU, except for NaN */
+ * errors    none; a failed launch is recorded in compute->failure
+ * accuracy  exact: the bits of the same sum on a CPU, except for NaN */
 struct cuda_wire_sum_args {
     enum dtype wire; /* type of the received values: f32 or bf16 */
     int size, index; /* number of ranks; index of this rank */

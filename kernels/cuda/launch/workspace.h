@@ -45,7 +45,7 @@ uint64_t cuda_head_loss_workspace_bytes(const struct head_loss_args *args,
 uint64_t cuda_head_loss_losses_offset(const struct head_loss_args *args);
 uint64_t cuda_head_loss_scratch_offset(const struct head_loss_args *args);
 
-/* cuda_gradient_norm_workspace_bytes: the size of one accumulator for each block. */
+/* cuda_gradient_norm_workspace_bytes: the total size of the accumulators, one for each block. */
 uint64_t cuda_gradient_norm_workspace_bytes(int64_t count, const struct target *target);
 int64_t cuda_gradient_norm_blocks(int64_t count);
 

@@ -18,7 +18,8 @@ static inline __m256 vscale_avx2(__m256 x, __m256 n) {
 
 /* vexp_avx2: e to the power of each lane.
  * limits    any value: overflow gives infinity, underflow gives subnormals and then 0, NaN gives
- *           NaN accuracy  at most 1 ulp, checked by tests/kernels/test_vector_math.c
+ *           NaN
+ * accuracy  at most 1 ulp, checked by tests/kernels/test_vector_math.c
  * source    x = n ln 2 + r, |r| <= ln 2 / 2; the polynomial is a minimax fit of relative error
  *           3e-9 */
 static inline __m256 vexp_avx2(__m256 x) {
@@ -39,7 +40,8 @@ static inline __m256 vexp_avx2(__m256 x) {
 }
 
 /* vtanh_avx2: hyperbolic tangent of each lane.
- * limits    any value; NaN gives NaN accuracy  at most 2 ulp
+ * limits    any value; NaN gives NaN
+ * accuracy  at most 2 ulp
  * source    odd polynomial (minimax, 4e-9) below 0.625, 1 - 2 / (e^2|x| + 1) above */
 static inline __m256 vtanh_avx2(__m256 x) {
     __m256 sign_bit = _mm256_set1_ps(-0.0f);

@@ -6,7 +6,8 @@
 
 /* vexp_avx512: e to the power of each lane.
  * limits    any value: overflow gives infinity, underflow gives subnormals and then 0, NaN gives
- *           NaN accuracy  at most 1 ulp, checked by tests/kernels/test_vector_math.c
+ *           NaN
+ * accuracy  at most 1 ulp, checked by tests/kernels/test_vector_math.c
  * source    x = n ln 2 + r, |r| <= ln 2 / 2; the polynomial is a minimax fit of relative error
  *           3e-9 */
 static inline __m512 vexp_avx512(__m512 x) {
@@ -27,7 +28,8 @@ static inline __m512 vexp_avx512(__m512 x) {
 }
 
 /* vtanh_avx512: hyperbolic tangent of each lane.
- * limits    any value; NaN gives NaN accuracy  at most 2 ulp
+ * limits    any value; NaN gives NaN
+ * accuracy  at most 2 ulp
  * source    odd polynomial (minimax, 4e-9) below 0.625, 1 - 2 / (e^2|x| + 1) above */
 static inline __m512 vtanh_avx512(__m512 x) {
     __m512 size = _mm512_abs_ps(x);

@@ -64,8 +64,7 @@ void ledger_line_write(const struct entry *entry, enum entry_rows rows, struct t
  * or out of bounds is a fault. Signatures and hash are not verified (ledger_append does that).
  * location  the subject of faults, "FILE:LINE"; not needed after the call
  * memory    jansson allocates, so call it only before the arena is sealed; entry->slices is set to
- * `slices`
- *           [slice_max]; *entry and slices are undefined after a fault
+ *           `slices` [slice_max]; *entry and slices are undefined after a fault
  * errors    STATUS_INPUT; the fault names the field */
 MUST_CHECK enum status ledger_line_read(const char *line, size_t length, const char *location,
                                         struct entry_slice *slices, uint32_t slice_max,

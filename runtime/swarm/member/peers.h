@@ -69,8 +69,8 @@ void peers_on_frame(struct peers *peers, uint32_t peer, uint8_t kind, int64_t no
 void peers_on_pause(struct peers *peers, int64_t pause_ns);
 
 /* peers_tick: ping quiet peers, and report the unreachable ones to the state machine.
- * peers_dial: connect to the peers to which a connection is due. limits  call both at every
- * heartbeat */
+ * peers_dial: connect to the peers to which a connection is due.
+ * limits  call both at every heartbeat */
 void peers_tick(struct peers *peers, int64_t now_ns);
 void peers_dial(struct peers *peers, int64_t now_ns);
 

@@ -287,8 +287,7 @@ bool uplink_push_item(struct uplink *uplink, uint32_t peer, const struct outbox_
 
 /* uplink_push_last_result: as uplink_push_item, for a result that is sent when no other slice
  * waits. It waits a limited time, because a round has a limited number of slices, and budgets limit
- * repeated requests.
- * */
+ * repeated requests. */
 bool uplink_push_last_result(struct uplink *uplink, uint32_t peer, const struct outbox_item *item);
 
 /* uplink_drop_peer: drop the items that are queued for a peer. */

@@ -98,10 +98,10 @@ enum message_kind {
     /* From the tracker, to request a report and a declaration at once: round, poll, ends_training
      * (1: a member that still trains declares what it has after its current step). */
     MESSAGE_POLL, /* Request for a report. */
-    /* From the tracker: round, hash. Zero: the member may exit. Sent to a leaving member that no
-     * other member needs, and to all members at the end of the run. Else the state entry from which
-     * a leaving member resigns first. */
-    MESSAGE_GOODBYE, /* Permission to exit. */
+    /* From the tracker: round, hash. With both zero, the member may exit: sent to a leaving member
+     * that no other member needs, and to all members at the end of the run. Otherwise they identify
+     * a state entry, and the leaving member must send RESIGN for it before it may exit. */
+    MESSAGE_GOODBYE, /* Permission to exit, or request to resign. */
     /* From the tracker: round, number, seed (random bytes that were drawn after all results were
      * reported), start, recheck, entry (without root, hash and signatures), holders. */
     MESSAGE_PROPOSE, /* Proposed commit that members vote on. */

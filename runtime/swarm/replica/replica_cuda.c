@@ -134,7 +134,6 @@ static void make_pseudo_gradient(const struct replica_cuda *cuda, int slot,
 }
 
 /* Encodes a chunk in its slot. If `keeps_error` is true, the encoding error replaces the
-
  * feedback. */
 static void enqueue_encoding_in_slot(const struct replica_cuda *cuda, int slot,
                                      struct replica_chunk chunk, bool keeps_error) {

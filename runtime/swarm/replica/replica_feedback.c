@@ -9,7 +9,7 @@
 struct feedback_args {
     float *feedback;     /* error feedback, which is updated */
     const float *values; /* pseudo-gradients, or the residual of a re-encoding */
-    float divisor;       /* this member's share of the sum */
+    float divisor;       /* 1, or for a residual this member's share of the weight of the sum */
     int64_t count;       /* number of elements */
 };
 

@@ -9,16 +9,18 @@
 struct tracker_loop;
 
 struct delegation_watch {
-    struct rollback_watch file;    /* detects a new file */
-    struct known_delegation known; /* the newest one; serial 0: none */
-    bool is_revoked;               /* it names another key */
-    bool has_expired;              /* its time is over */
+    struct rollback_watch file;    /* detects a new delegation file */
+    struct known_delegation known; /* the newest delegation; serial 0: none */
+    bool is_revoked;               /* the newest delegation names the key of another tracker */
+    bool has_expired;              /* the newest delegation has expired */
     uint64_t warn_s;               /* Unix time of the next warning of its expiry; 0: none yet */
 };
 
-/* delegation_watch_open: use options.delegation. delegation_watch_run: read a new file, and compare
- * the time. delegation_watch_has_ended: whether the tracker must end.
- * delegation_watch_fault: the reason, as STATUS_INPUT. */
+/* delegation_watch_open: start with the delegation in the loop's options.
+ * delegation_watch_run: read a new delegation file, and check whether the delegation has expired.
+ * delegation_watch_has_ended: whether the tracker must exit, because its delegation was revoked or
+ * has expired.
+ * delegation_watch_fault: set the fault with that reason, and return STATUS_INPUT. */
 void delegation_watch_open(struct tracker_loop *loop);
 void delegation_watch_run(struct tracker_loop *loop, int64_t now_ms);
 bool delegation_watch_has_ended(const struct tracker_loop *loop);

@@ -44,8 +44,8 @@ static uint32_t usual_round_trip_ms(const struct tracker *tracker) {
 }
 
 /* The usual time of a part of the round; that of the settings if no time is known. Rounds that were
- * aborted for their age had deadlines that are too short for what members can do now, so each of
- * them doubles the time. */
+ * aborted because they took too long had deadlines that are too short for what members can do now,
+ * so each of them doubles the time. */
 static uint32_t derive_time(struct tracker *tracker, enum speed_kind kind, uint32_t assumed_ms) {
     struct tracker_deadlines *deadlines = &tracker->deadlines;
     uint64_t time_ms = tracker_usual_time(tracker, kind);

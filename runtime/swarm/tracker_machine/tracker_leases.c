@@ -2,7 +2,7 @@
  * enough of them are here to continue (docs/decisions/0023-leases-against-forks.md). */
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
-/* Electors that are missing for so long may be with a copy of the tracker. */
+/* Electors that are missing for this long may be connected to a copy of the tracker. */
 enum { FORK_POSSIBLE_MS = 5000 };
 
 void tracker_use_leases(struct tracker *tracker, uint64_t start, const struct ledger_chain *chain) {

@@ -46,9 +46,8 @@ size_t tracker_memory_bytes(const struct tracker_settings *settings);
 
 /* tracker_init: initialize a tracker in `memory` from its durable record.
  * limits  record->incarnation has been increased, and the new value is durable; in a new swarm head
- * and
- *         commit are the GENESIS; commit is a ROLLBACK if that is newer than any COMMIT;
- *         the arrays of the record are copied
+ *         and commit are the GENESIS; commit is a ROLLBACK if that is newer than any COMMIT; the
+ *         arrays of the record are copied
  * memory  tracker_memory_bytes(settings) bytes of the caller; nothing is allocated */
 struct tracker *tracker_init(void *memory, const struct tracker_settings *settings,
                              const struct tracker_record *record, int64_t now_ms);

@@ -1,12 +1,14 @@
-/* tracker_pace: the closes of a part of a round that no round was measured for: usually the first
- * one. They follow from the seats that have finished the same part of this round, so that neither a
- * guess nor a seat that never finishes delays it. */
+/* tracker_pace: the closes of the parts of a round: when the tracker stops waiting for the members
+ * that have not finished a part. While no earlier round has measured how long a part takes, as in
+ * the first round, its close follows from the times of the seats that have finished it in this
+ * round. So neither a guess nor a seat that never finishes delays the round. */
 #include "base/statistics.h"
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
 enum {
-    FIRST_FACTOR = 2, /* of the median: members are not given less yet because they are slower */
-    FIRST_CLOSE_MIN_MS = 1000, /* a process that has just started may pause for so long */
+    /* times the median: slow members do not have a smaller share of the work yet */
+    FIRST_FACTOR = 2,
+    FIRST_CLOSE_MIN_MS = 1000, /* a process that has just started may pause for this long */
 };
 
 /* The times of the voters that have finished a part of the round. */
@@ -33,7 +35,7 @@ static int64_t median_ms(struct finished *finished) {
                : sorted_value_i64(finished->times_ms, (int)finished->count, (int)middle);
 }
 
-/* The close that follows from the median; `otherwise` while that is not known. */
+/* The close that follows from the median `time_ms`; `otherwise_ms` if time_ms is 0, not known. */
 static int64_t close_after(const struct tracker *tracker, int64_t time_ms, double factor,
                            int64_t otherwise_ms) {
     const struct tracker_deadlines *deadlines = &tracker->deadlines;
@@ -82,8 +84,8 @@ static void count_open_slices(const struct tracker *tracker, uint32_t owner,
     }
 }
 
-/* Whether an owner waits only for some of its contributors, at most half of the voters among them:
- * of the others it has all that it has room for. */
+/* Whether an owner waits only for some of its contributors, with at most half of the voters among
+ * them, and has received from the others all that it has room for. */
 static bool is_blocked(const struct tracker *tracker, uint32_t owner) {
     struct open_slices open = {0};
     const uint64_t voters = entry_voting_seats(&tracker->record.head);
@@ -147,8 +149,8 @@ static int64_t median_result_ms(const struct tracker *tracker) {
     return median_ms(&finished);
 }
 
-/* Members that are slower than half of the others are no longer waited for. An owner that does not
- * report what it waits for has as long as the other owners took for their results. */
+/* The close excludes members that are slower than half of the others. An owner that does not report
+ * which contributions it lacks has as long as the other owners took for their results. */
 int64_t tracker_contribution_close_ms(const struct tracker *tracker, uint32_t owner) {
     const struct tracker_pace *pace = &tracker->pace;
     int64_t usual_ms = tracker->deadlines.timing.contribution_ms;
@@ -160,9 +162,10 @@ int64_t tracker_contribution_close_ms(const struct tracker *tracker, uint32_t ow
     return close_after(tracker, time_ms, first_factor(tracker), usual_ms);
 }
 
-/* The close of what owners do. An owner is late compared with the other owners of this round, too:
- * when all lines have become slower than they were in the last rounds, none is.
- * time_ms  in which half of the owners have finished it; 0 while that is not known */
+/* The close of a part that owners do. If the usual time is known, the close is never before
+ * `usual_ms`, and later if the owners of this round are slower: when all uplinks have become slower
+ * than in the last rounds, no owner is late.
+ * time_ms  the time in which half of the owners have finished the part; 0 while not known */
 static int64_t owner_close_ms(const struct tracker *tracker, int64_t time_ms, bool is_known,
                               int64_t usual_ms) {
     double factor = is_known ? tracker->settings.training.patience : first_factor(tracker);
@@ -201,7 +204,7 @@ int64_t tracker_apply_close_ms(const struct tracker *tracker) {
     return close_after(tracker, median_ms(&finished), first_factor(tracker), usual_ms);
 }
 
-/* A close of training. The members stop by themselves at the deadline that the OPEN has. */
+/* The close of training. Members stop by themselves at the deadline in the OPEN. */
 static int64_t train_close_ms(const struct tracker *tracker, double factor) {
     int64_t usual_ms = tracker->record.head.deadline_ms;
     struct finished finished = {0};

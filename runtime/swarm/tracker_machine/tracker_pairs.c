@@ -4,9 +4,9 @@
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
 enum {
-    PAIR_ROUNDS_MIN = 8, /* rounds in which the owner does not wait, at first; doubles */
+    PAIR_ROUNDS_MIN = 8, /* rounds for which the owner does not wait, the first time; doubles */
     PAIR_ROUNDS_MAX = 512,
-    PARTNERS_PART_MAX = 3, /* a member has trouble with at most one of so many members */
+    PARTNERS_PART_MAX = 3, /* a member in pairs with more than 1/3 of the voters is at fault */
 };
 
 void tracker_clear_pairs(struct tracker *tracker, uint32_t row) {

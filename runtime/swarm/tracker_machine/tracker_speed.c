@@ -8,12 +8,12 @@ enum {
     AIM_PERCENT = 95,        /* of the usual time: what a slow member's share is aimed at */
     JUDGED_ROUNDS = 3,       /* a single long time may be an accident */
     RETRY_ROUNDS_MIN = 8,    /* rounds until owners wait for a slow member again; doubles */
-    RETRY_ROUNDS_MAX = 512,  /* most of these rounds */
-    RETRY_FACTOR = 4,        /* so much longer, if it delivers less than half of a full share */
+    RETRY_ROUNDS_MAX = 512,  /* maximum of these rounds */
+    RETRY_FACTOR = 4,        /* times these rounds, if it delivers less than half of a full share */
     OWNER_CLEAN_ROUNDS = 64, /* exchanges in time that halve an owner's next term without slices */
-    LOSS_ROUNDS = 8,         /* a member that is lost or fails twice in so many is unreliable */
-    LOSS_PART = 8,           /* of the slices: what it contributes to when it returns */
-    COUNT_BITS = 4,          /* of the number of values of a kind in the record */
+    LOSS_ROUNDS = 8,         /* a member lost or replaced twice within 8 rounds is unreliable */
+    LOSS_PART = 8,           /* when it returns, it contributes to 1/8 of the slices */
+    COUNT_BITS = 4,          /* size of the number of values of a kind in the record */
     OWNER_MEDIAN = 1000,     /* value of SPEED_OWNER of an owner with the median time */
     RATE_MIN_HEARTBEATS = 4, /* a shorter transfer does not measure an upload rate */
 };
@@ -369,7 +369,8 @@ static void update_share(struct tracker *tracker, uint32_t seat,
     speed->is_slow &= !speed->is_retried;
 }
 
-/* After rounds that were too old, earlier exchanges say nothing about how long one takes now. */
+/* After rounds that were aborted because they took too long, earlier exchanges do not show how long
+ * one takes now. */
 static void forget_exchanges(struct tracker *tracker) {
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         tracker->speeds[row].times[SPEED_CONTRIBUTION].count = 0;

@@ -1,5 +1,6 @@
 /* tracker_speed: the speeds of members, the deadlines that follow from them, and the closes of an
- * open round. Private to the tracker's files; part of tracker_state.h. */
+ * open round: when the tracker stops waiting for members that have not finished a part of it.
+ * Private to the tracker's files; part of tracker_state.h. */
 #ifndef SKEP_SWARM_TRACKER_MACHINE_TRACKER_SPEED_H
 #define SKEP_SWARM_TRACKER_MACHINE_TRACKER_SPEED_H
 
@@ -7,7 +8,7 @@
 
 enum {
     SPEED_ROUNDS = 5,        /* number of rounds that a recent time is the median of */
-    SPEED_RATE_MS = 1 << 20, /* an upload rate is in contributions per so many milliseconds */
+    SPEED_RATE_MS = 1 << 20, /* an upload rate is in contributions per 2^20 ms */
     SHARE_FULL = 1024,       /* share of a member that contributes to all slices */
 };
 
@@ -25,16 +26,17 @@ struct tracker_deadlines {        /* tracker_deadlines.c */
     struct swarm_timing timing;   /* current deadlines */
     struct timing_times times;    /* observed times from which `timing` was derived */
     bool is_assumed[SPEED_KINDS]; /* no member's time is known: `times` has that of the settings */
-    uint32_t aged_exchanges;      /* rounds since the newest commit that were aborted for age */
+    /* rounds since the newest commit that were aborted because they took longer than round_ms */
+    uint32_t aged_exchanges;
 };
 
 /* The pace of the open exchange, by owner. */
-struct tracker_pace {                       /* tracker_pace.c */
-    uint64_t owners;                        /* by the first table of the round */
-    uint64_t blocked_owners;                /* they wait for at most half of their contributors */
-    int64_t reported_ms[SWARM_MEMBERS_MAX]; /* from its plan until its newest report */
-    int64_t busy_ms[SWARM_MEMBERS_MAX];     /* of this, the time in which it was not blocked */
-    /* From the first table until enough other seats had its results; 0: not yet. */
+struct tracker_pace {        /* tracker_pace.c */
+    uint64_t owners;         /* owners of slices in the first table */
+    uint64_t blocked_owners; /* owners that wait for at most half of their contributors */
+    int64_t reported_ms[SWARM_MEMBERS_MAX]; /* time from an owner's plan to its newest report */
+    int64_t busy_ms[SWARM_MEMBERS_MAX];     /* part of reported_ms in which it was not blocked */
+    /* time from the first table until enough other seats had the owner's results; 0: not yet */
     int64_t spread_ms[SWARM_MEMBERS_MAX];
 };
 
@@ -48,7 +50,7 @@ struct tracker_speed { /* tracker_speed.c */
     struct speed_history times[SPEED_KINDS];
     uint32_t share;                 /* of a slow member: share of the slices, of SHARE_FULL */
     uint32_t rounds_without_slices; /* exchanges since the member last owned slices */
-    uint32_t owner_term;            /* after so many, it may own slices again if it was slow */
+    uint32_t owner_term;            /* exchanges until it may own slices again, if it was slow */
     uint32_t owner_rounds_in_time;  /* exchanges in which it owned slices since it was slow */
     uint32_t lost_round;            /* last round in which it was lost in the exchange; 0: none */
     uint32_t failed_round;          /* last round in which it was replaced as an owner; 0: none */
@@ -66,8 +68,9 @@ struct tracker_speed { /* tracker_speed.c */
  *                             UINT32_MAX: none has.
  * tracker_usual_limit_ms      The longest time at which a member still counts as being as fast as
  *                             the others, whose usual time is given.
- * tracker_count_aged_exchange The open round is aborted because it is too old.
- * tracker_end_aged_exchanges  A commit: forget these rounds. Returns whether there were any. */
+ * tracker_count_aged_exchange The open round is aborted because it took too long: count it.
+ * tracker_end_aged_exchanges  After a commit: forget the rounds that were counted. Returns whether
+ *                             there were any. */
 void tracker_derive_timing(struct tracker *tracker);
 uint32_t tracker_usual_time(const struct tracker *tracker, enum speed_kind kind);
 uint64_t tracker_usual_limit_ms(const struct tracker *tracker, uint32_t usual_ms);
@@ -116,8 +119,9 @@ uint32_t tracker_recent_time(const struct tracker_speed *speed, enum speed_kind 
 uint32_t tracker_upload_rate(const struct tracker *tracker, uint32_t row);
 bool tracker_is_optional(const struct tracker *tracker, uint32_t row, uint32_t slice);
 
-/* Closes of the open round (tracker_pace.c), in ms. They are the deadlines; if no earlier round was
- * measured, they follow from the seats that have finished the same part of this round.
+/* Closes of the open round (tracker_pace.c), in ms. A close is the time after which the tracker no
+ * longer waits for members that have not finished a part. It is the deadline of the part; if no
+ * earlier round has measured the part, it follows from the seats that have finished it.
  * tracker_begin_pace             The first table of the round is durable.
  * tracker_observe_receipts       A report has arrived from this row, which may own slices.
  * tracker_observe_spread         Enough other seats have all results of these owners.

@@ -113,7 +113,7 @@ enum { REPEAT_ROUNDS = 8 }; /* commits whose declarations are remembered */
 struct tracker_repeats { /* tracker_repeats.c */
     uint32_t next;       /* index of the oldest round, which the next one replaces */
     struct hash roots[REPEAT_ROUNDS][SWARM_MEMBERS_MAX]; /* by round and seat; zero: none */
-    double norms[REPEAT_ROUNDS][SWARM_MEMBERS_MAX];      /* the same */
+    double norms[REPEAT_ROUNDS][SWARM_MEMBERS_MAX];      /* norms by round and seat */
 };
 
 /* The last message to a member. The wait doubles with each repetition. */
@@ -157,11 +157,12 @@ struct tracker_member {      /* tracker_members.c */
 
 /* An owner and a contributor whose contributions do not reach it. */
 struct tracker_pair {
-    uint32_t rounds;      /* for so many, the owner does not wait */
-    uint32_t until_round; /* it does not wait before this round */
+    uint32_t rounds;      /* rounds for which the owner does not wait; doubles each time */
+    uint32_t until_round; /* the owner does not wait before this round */
 };
 
-/* What lets this start of the tracker continue after the newest state entry. */
+/* The leases and votes with which this start of the tracker may continue after the newest state
+ * entry. */
 struct tracker_leases {          /* tracker_leases.c */
     uint64_t start;              /* number of this start; 0: the chain needs no leases */
     struct electors electors;    /* of the newest state entry */
@@ -169,8 +170,8 @@ struct tracker_leases {          /* tracker_leases.c */
     struct continue_order order; /* the operator's, for this start and state; count 0: none */
     uint64_t promised;           /* rows of members whose lease on the state another start has */
     uint64_t mute;         /* rows of members that did not vote in a round that became too old */
-    int64_t missing_ms;    /* half of the electors or fewer can vote since; 0: more can */
-    bool is_fork_possible; /* for longer than a restart takes */
+    int64_t missing_ms;    /* since when half of the electors or fewer can vote; 0: more can */
+    bool is_fork_possible; /* electors are missing for longer than a restart takes */
 };
 
 /* By the row of the contributor and the row of the owner. */

@@ -14,7 +14,7 @@ enum {
     TERM_MIN = 8,           /* rounds of the first suspension */
     TERM_MAX = 512,         /* rounds of the longest one */
     CLEAN_ROUNDS = 64,      /* rounds without a miss that halve the next term */
-    SUSPENDED_PART_MIN = 3, /* at most one of so many members is suspended */
+    SUSPENDED_PART_MIN = 3, /* at most 1/3 of the connected members are suspended */
 };
 
 bool tracker_is_suspended(const struct tracker *tracker, uint32_t row) {
