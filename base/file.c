@@ -277,6 +277,18 @@ bool file_stamp_equal(const struct file_stamp *a, const struct file_stamp *b) {
            a->changed_ns == b->changed_ns;
 }
 
+struct file_origin file_origin_of(const char *path) {
+    struct statx info;
+    if (statx(AT_FDCWD, path, 0, STATX_INO | STATX_BTIME, &info) != 0) {
+        return (struct file_origin){0};
+    }
+    const bool has_time = (info.stx_mask & STATX_BTIME) != 0;
+    return (struct file_origin){.inode = info.stx_ino,
+                                .created_ns = has_time ? info.stx_btime.tv_sec * NS_PER_SECOND +
+                                                             info.stx_btime.tv_nsec
+                                                       : 0};
+}
+
 bool file_is_folder(const char *path) {
     struct stat info;
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);

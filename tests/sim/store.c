@@ -47,6 +47,7 @@ void store_copy(struct world *world) {
     }
     to->ledger_count = from->ledger_count;
     to->chain = from->chain;
+    to->place = from->place + 1;
     world->copied_count = from->ledger_count;
     world->nodes[1].store = 1;
 }
@@ -64,6 +65,7 @@ void store_begin(struct world *world) {
     struct tracker_record *record = &store->record;
     make_arrays(record, world->slice_count);
     record->next_session = 1;
+    store->place = 1;
     record->head.kind = ENTRY_GENESIS;
     record->head.root = plane_root(world, &world->nodes[0].outer);
     record->head.leases.are_needed = world->needs_leases;

@@ -128,7 +128,8 @@ static void start_tracker(struct world *world, uint32_t index) {
     tracker_init(node->machine, &world->settings, &store->record, world->now + node->clock_ahead);
     tracker_know_roster(node->machine, &store->chain.roster_epoch);
     if (world->needs_leases) {
-        tracker_use_leases(node->machine, 1 + world_draw(world, INT64_MAX), &store->chain);
+        const uint32_t drawn = (uint32_t)world_draw(world, UINT32_MAX);
+        tracker_use_leases(node->machine, tracker_start_number(store->place, drawn), &store->chain);
     }
     for (uint32_t i = 0; i < store->ledger_count; i++) {
         enum entry_kind kind = store->ledger[i].kind;

@@ -277,6 +277,7 @@ struct measures {
 struct tracker_store {
     struct tracker_record record;
     struct ledger_chain chain; /* of the entries of the ledger, which it verified */
+    uint32_t place;            /* of its file */
     uint32_t ledger_count;
     struct entry ledger[LEDGER_MOST];
     struct entry_slice ledger_slices[LEDGER_MOST][SLICES_MOST];

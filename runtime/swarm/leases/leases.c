@@ -4,7 +4,7 @@
 
 static const char RESIGNATION[] = "skep resignation", ORDER[] = "skep order to continue";
 
-enum { BYTE_BITS = 8 };
+enum { BYTE_BITS = 8, PLACE_SHIFT = 32 };
 
 static void hash_number(struct hash_state *state, uint64_t value, uint32_t bytes) {
     uint8_t little_endian[sizeof value];
@@ -18,7 +18,22 @@ bool tracker_start_equal(const struct tracker_start *a, const struct tracker_sta
     return a->incarnation == b->incarnation && a->number == b->number;
 }
 
+bool tracker_start_replaces(const struct tracker_start *a, const struct tracker_start *b) {
+    const uint64_t place = a->number >> PLACE_SHIFT;
+    return place != 0 && place == b->number >> PLACE_SHIFT && a->incarnation > b->incarnation;
+}
+
+uint64_t tracker_start_number(uint32_t place, uint32_t drawn) {
+    ASSERT(place != 0 && place <= INT32_MAX);
+    return (uint64_t)place << PLACE_SHIFT | drawn;
+}
+
 /* ---- leases ---- */
+
+static bool is_start_or_replaces(const struct tracker_start *start,
+                                 const struct tracker_start *held) {
+    return tracker_start_equal(start, held) || tracker_start_replaces(start, held);
+}
 
 bool lease_allows(const struct lease *held, const struct hash *state,
                   const struct tracker_start *start, const struct hash *vote) {
@@ -27,14 +42,14 @@ bool lease_allows(const struct lease *held, const struct hash *state,
         return true;
     }
     return !held->is_resignation &&
-           (hash_equal(&held->vote, vote) || tracker_start_equal(&held->start, start));
+           (hash_equal(&held->vote, vote) || is_start_or_replaces(start, &held->start));
 }
 
 struct lease lease_renew(const struct lease *held, const struct lease *vote) {
     struct lease renewed = *vote;
     ASSERT(lease_allows(held, &vote->state, &vote->start, &vote->vote));
     if (hash_equal(&held->state, &vote->state) &&
-        !tracker_start_equal(&held->start, &vote->start)) {
+        !is_start_or_replaces(&vote->start, &held->start)) {
         renewed.start = (struct tracker_start){0};
     }
     return renewed;
@@ -42,7 +57,7 @@ struct lease lease_renew(const struct lease *held, const struct lease *vote) {
 
 void lease_release(struct lease *held, uint32_t round, const struct tracker_start *start) {
     if (!held->is_resignation && held->round == round && held->start.number != 0 &&
-        tracker_start_equal(&held->start, start)) {
+        is_start_or_replaces(start, &held->start)) {
         memset(held, 0, sizeof *held);
     }
 }

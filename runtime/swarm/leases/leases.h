@@ -8,8 +8,8 @@
  *               electors              electors              electors
  *
  * With a vote, a member gives a lease on the state entry to the start of the tracker that proposed
- * the commit: until the next state entry it votes for no other start, except for the same commit.
- * So two starts cannot both have the votes of more than half of the electors.
+ * the commit: until the next state entry it votes for no start of a copy, except for the same
+ * commit. So two copies cannot both have the votes of more than half of the electors.
  *
  * The room owns the content of these promises, the signatures of resignations and orders, the rules
  * by which a member votes, and the file in which it remembers its last promise. It knows no entries
@@ -29,11 +29,13 @@
 
 enum { ORDER_MEMBERS_MAX = 64 }; /* members that an order can name: the seats of a roster */
 
-/* Identifies one start of a tracker process. Two copies of a tracker have different numbers, even
- * if both count the same incarnation. */
+/* Identifies one start of a tracker process. The number has the place of the tracker's store in its
+ * upper 32 bits and a random number in the others, so two copies of a tracker have different
+ * numbers, even if both count the same incarnation. Starts in the same place use one store, in
+ * which each start disables the earlier ones: they cannot write an entry any more. */
 struct tracker_start {
     uint32_t incarnation; /* number of starts, counted durably by the tracker */
-    uint64_t number;      /* random, 1 .. 2^63 - 1; 0: no start */
+    uint64_t number;      /* 1 .. 2^63 - 1; 0: no start */
 };
 
 /* What a member has promised about a state entry. All zero: nothing. */
@@ -55,16 +57,21 @@ struct continue_order {
     uint8_t signature[SIGNATURE_BYTES];            /* of the operator */
 };
 
-/* tracker_start_equal: whether `a` and `b` are the same start. */
+/* tracker_start_equal: whether `a` and `b` are the same start.
+ * tracker_start_replaces: whether `a` is a later start than `b` in the same place.
+ * tracker_start_number: the number of a start in a place, 1 .. 2^31 - 1. `drawn` is random. */
 bool tracker_start_equal(const struct tracker_start *a, const struct tracker_start *b);
+bool tracker_start_replaces(const struct tracker_start *a, const struct tracker_start *b);
+uint64_t tracker_start_number(uint32_t place, uint32_t drawn);
 
 /* lease_allows: whether the member may vote for a commit with the hash `vote`, after this state
- * entry, that this start has proposed.
+ * entry, that this start has proposed. A start that replaces the one with the lease has it, too.
  * lease_renew: the lease that a member gives with `vote`. If it already voted for the same commit
- * of another start, the new lease allows no other commit, because either start may commit this one.
- * lease_release: clear the lease if it was given to this start with a vote in this round. Called
- * when the chain has an ABORT of that round by that start, which then cannot commit the voted
- * proposal any more.
+ * of a start in another place, the new lease allows no other commit, because either start may
+ * commit this one.
+ * lease_release: clear the lease if it was given with a vote in this round to this start, or to one
+ * that this start replaces. Called when the chain has an ABORT of that round by this start: then
+ * none of them can commit the voted proposal any more.
  * lease_may_resign: whether the member may resign from this state entry, because it has not voted
  * for a commit after it.
  * limits  start->number is not 0 */

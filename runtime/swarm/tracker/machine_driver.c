@@ -36,11 +36,11 @@ static struct tracker_record *make_record(uint32_t slices, struct region *region
 }
 
 /* Differs from the number of any other start, that of a copy of this tracker included. */
-static uint64_t draw_start(void) {
-    uint64_t number = 0;
-    ssize_t count = getrandom(&number, sizeof number, 0);
-    ASSERT(count == (ssize_t)sizeof number);
-    return 1 + number % INT64_MAX;
+static uint64_t draw_start(uint32_t place) {
+    uint32_t drawn = 0;
+    ssize_t count = getrandom(&drawn, sizeof drawn, 0);
+    ASSERT(count == (ssize_t)sizeof drawn);
+    return tracker_start_number(place, drawn);
 }
 
 enum status machine_driver_open(const struct durable_options *options,
@@ -57,7 +57,8 @@ enum status machine_driver_open(const struct durable_options *options,
     opened->tracker = tracker_init(memory, settings, record, tracker_now_ms());
     tracker_know_roster(opened->tracker, &opened->durable.chain.roster_epoch);
     if (opened->durable.chain.needs_leases == 1) {
-        tracker_use_leases(opened->tracker, draw_start(), &opened->durable.chain);
+        tracker_use_leases(opened->tracker, draw_start(opened->durable.place),
+                           &opened->durable.chain);
     }
     if (options->delegation != NULL &&
         options->delegation->serial < opened->durable.chain.delegation_serial) {

@@ -1,16 +1,25 @@
 #include "runtime/swarm/tracker/tracker_durable.h"
 
+#include "base/file.h"
+#include "base/hash.h"
 #include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/ledger/ledger.h"
+#include "runtime/swarm/packer/packer.h"
 
 #include <string.h>
+#include <sys/random.h>
 
 static const char MEMBERS[] = TRACKER_MEMBERS, TABLE[] = "table", RESIGNATIONS[] = "resignations",
-                  SPEEDS[] = "speeds";
+                  SPEEDS[] = "speeds", PLACE[] = "place", MACHINE_ID[] = "/etc/machine-id";
 static const char DAMAGED_REMEDY[] =
     "restore a copy of the store, or move it away and import a member's ledger with --ledger FILE";
 
-enum { PROMISES_MAX = 4 }; /* the members, the table, the resignations and the speeds */
+enum {
+    PROMISES_MAX = 4, /* the members, the table, the resignations and the speeds */
+    PLACE_FORMAT = 1,
+    PLACE_BYTES_MAX = PACKER_MAP_BYTES_MAX + 3 * PACKER_FIELD_BYTES_MAX + HASH_BYTES,
+    MACHINE_ID_BYTES = 64,
+};
 
 static void alloc_part(struct durable_part *part, size_t capacity, struct region *region) {
     part->stored = region_alloc(region, capacity, 1);
@@ -201,6 +210,75 @@ static enum status write_genesis(struct tracker_durable *durable,
     return ledger_store_append(&durable->store, &durable->entry, fault);
 }
 
+/* The stored form: a MessagePack map {format, place, file}. */
+struct stored_place {
+    uint32_t place;
+    struct hash file; /* identity of the file in which the place was stored */
+};
+
+static void pack_place(struct packer *packer, void *object) {
+    struct stored_place *stored = object;
+    uint32_t version = PLACE_FORMAT;
+    pack_u32(packer, "format", &version);
+    if (version != PLACE_FORMAT) {
+        packer_fail(packer, "has an unknown version");
+    }
+    pack_u32(packer, "place", &stored->place);
+    if (stored->place == 0 || stored->place > INT32_MAX) {
+        packer_fail(packer, "has a place outside its range");
+    }
+    pack_bytes(packer, "file", stored->file.bytes, HASH_BYTES);
+}
+
+/* A machine without an id, such as a container, differs by the file alone. */
+static struct hash identify_file(const char *path) {
+    const struct file_origin origin = file_origin_of(path);
+    char machine[MACHINE_ID_BYTES] = "";
+    size_t length = 0;
+    struct fault ignored;
+    struct hash_state hashing;
+    if (file_read_text(MACHINE_ID, machine, sizeof machine, &length, &ignored) != OK) {
+        length = 0;
+    }
+    hash_begin(&hashing);
+    hash_add(&hashing, &origin.inode, sizeof origin.inode);
+    hash_add(&hashing, &origin.created_ns, sizeof origin.created_ns);
+    hash_add(&hashing, machine, length);
+    return hash_end(&hashing);
+}
+
+static uint32_t draw_place(void) {
+    uint32_t drawn = 0;
+    ssize_t count = getrandom(&drawn, sizeof drawn, 0);
+    ASSERT(count == (ssize_t)sizeof drawn);
+    return 1 + drawn % INT32_MAX;
+}
+
+/* Sets the place of the store. If the file is not the one in which a place was stored, a new place
+ * is drawn and stored. A file system or machine that is cloned as a whole has copies with the same
+ * identity. */
+static enum status find_place(struct tracker_durable *durable, struct fault *fault) {
+    struct ledger_store *store = &durable->store;
+    struct stored_place stored = {0};
+    uint8_t bytes[PLACE_BYTES_MAX];
+    size_t count = 0;
+    const struct hash file = identify_file(store->path);
+    TRY(ledger_store_read_promise(store, PLACE, bytes, sizeof bytes, &count, fault));
+    if (count > 0) {
+        const char *error = packer_read((struct packed_object){pack_place, &stored}, bytes, count);
+        if (error != NULL) {
+            return set_damaged_promise_fault(durable, PLACE, error, fault);
+        }
+    }
+    if (count == 0 || !hash_equal(&stored.file, &file)) {
+        stored = (struct stored_place){.place = draw_place(), .file = file};
+        count = packer_write((struct packed_object){pack_place, &stored}, bytes, sizeof bytes);
+        TRY(ledger_store_write_promise(store, PLACE, bytes, count, fault));
+    }
+    durable->place = stored.place;
+    return OK;
+}
+
 static enum status load_state(struct tracker_durable *durable,
                               const struct durable_options *options, struct tracker_record *record,
                               struct fault *fault) {
@@ -208,6 +286,7 @@ static enum status load_state(struct tracker_durable *durable,
         TRY(check_swarm(durable, options, fault));
     }
     TRY(ledger_store_count_start(&durable->store, &durable->incarnation, fault));
+    TRY(find_place(durable, fault));
     if (durable->store.entry_count == 0) {
         TRY(write_genesis(durable, options, fault));
     }

@@ -25,7 +25,9 @@
  *              ascending, slice_count, owners {1}, epochs {2}, expected {8}, optional {8}
  *     resignations  format, state, electors, signatures {64} of these electors, ascending
  *     speeds   format, member_count, speeds {4}: the numbers of struct record_speed of each member.
- *              A store may lack this part: nothing is then known of the members' speeds. */
+ *              A store may lack this part: nothing is then known of the members' speeds.
+ *     place    format, place, file: a hash of inode, time of creation and machine of the file in
+ *              which this place was stored. Written at the start of a tracker. */
 
 enum {
     RECORD_FIELDS_MAX = 16, /* Number of fields of any map. */
@@ -76,8 +78,10 @@ struct durable_part {
 struct tracker_durable {
     struct ledger_store store; /* the SQLite file */
     const struct key_pairs *keys;
-    uint32_t slice_count;      /* number of slices of the parameters */
-    uint32_t incarnation;      /* number of this start of the tracker */
+    uint32_t slice_count; /* number of slices of the parameters */
+    uint32_t incarnation; /* number of this start of the tracker */
+    /* Place of the store, 1 .. 2^31 - 1 (struct tracker_start). A copy of the store has another. */
+    uint32_t place;
     struct entry entry;        /* the last appended entry, with hash and signature */
     struct ledger_chain chain; /* state of the ledger after its last entry */
     /* Newest checkpoint of the chain. It follows from the entries, so it is not stored. */

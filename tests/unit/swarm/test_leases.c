@@ -161,36 +161,65 @@ static void member_votes_by_the_rules(void **state) {
     }
 }
 
-/* Two starts never both get the vote of a member for different commits after the same state entry:
- * all sequences of five votes and aborts of two starts and two commits. An honest start does not
- * commit what it has aborted or replaced. */
-static void no_sequence_lets_two_starts_commit(void **state) {
+/* Two places never both get the vote of a member for different commits after the same state entry:
+ * all sequences of six steps of two trackers, each of which lets the member vote for one of two
+ * commits, aborts, or restarts. An honest tracker does not commit what it has aborted or replaced,
+ * nor what an earlier start in its place proposed. */
+static void no_sequence_lets_two_places_commit(void **state) {
     (void)state;
-    enum { STEPS = 5, KINDS = 6, STARTS = 2, COMMITS = 2 };
+    enum { STEPS = 6, PLACES = 2, COMMITS = 2, ABORT = 2, RESTART = 3, KINDS = 4 * PLACES };
     uint32_t sequences = 1;
     for (uint32_t i = 0; i < STEPS; i++) {
         sequences *= KINDS;
     }
     for (uint32_t sequence = 0; sequence < sequences; sequence++) {
         struct lease held = {.round = 0};
-        bool may_commit[STARTS][COMMITS] = {{false}};
+        bool may_commit[PLACES][COMMITS] = {{false}};
+        uint32_t starts[PLACES] = {1, 1};
         uint32_t left = sequence;
         for (uint32_t step = 0; step < STEPS; step++, left /= KINDS) {
-            const uint32_t start = left % KINDS / 3, commit = left % KINDS % 3;
-            const struct tracker_start of = {1, 7 + start};
-            const struct lease asked = lease_of(1, 5 + commit, 1, 7 + start);
-            if (commit == 2) { /* this start has aborted both */
-                lease_release(&held, held.round, &of);
-                memset(may_commit[start], 0, sizeof may_commit[start]);
-            } else if (lease_allows(&held, &asked.state, &of, &asked.vote)) {
+            const uint32_t place = left % PLACES, kind = left % KINDS / PLACES;
+            const uint64_t number = tracker_start_number(7 + place, starts[place]);
+            const struct tracker_start start = {starts[place], number};
+            const struct lease asked = lease_of(1, 5 + kind, starts[place], number);
+            if (kind == RESTART) {
+                starts[place] += 1;
+                memset(may_commit[place], 0, sizeof may_commit[place]);
+            } else if (kind == ABORT) {
+                lease_release(&held, held.round, &start);
+                memset(may_commit[place], 0, sizeof may_commit[place]);
+            } else if (lease_allows(&held, &asked.state, &start, &asked.vote)) {
                 held = lease_renew(&held, &asked);
-                memset(may_commit[start], 0, sizeof may_commit[start]);
-                may_commit[start][commit] = true;
+                memset(may_commit[place], 0, sizeof may_commit[place]);
+                may_commit[place][kind] = true;
             }
             assert_false(may_commit[0][0] && may_commit[1][1]);
             assert_false(may_commit[0][1] && may_commit[1][0]);
         }
     }
+}
+
+/* After a restart in the same place, the member votes for another commit, with an ABORT or without
+ * one. */
+static void restarted_tracker_gets_the_vote_of_its_last_start(void **state) {
+    (void)state;
+    const uint64_t first = tracker_start_number(7, 1), later = tracker_start_number(7, 2);
+    const uint64_t copied = tracker_start_number(8, 2);
+    const struct lease held = lease_of(1, 5, 2, first), asked = lease_of(1, 6, 4, later);
+    const struct lease of_copy = lease_of(1, 6, 4, copied);
+    assert_true(lease_allows(&held, &asked.state, &asked.start, &asked.vote));
+    assert_false(lease_allows(&held, &of_copy.state, &of_copy.start, &of_copy.vote));
+    const struct lease renewed = lease_renew(&held, &asked);
+    assert_true(tracker_start_equal(&renewed.start, &asked.start));
+    assert_false(lease_allows(&renewed, &held.state, &held.start, &held.vote));
+    struct lease released = held;
+    lease_release(&released, 5, &of_copy.start);
+    assert_true(tracker_start_equal(&released.start, &held.start));
+    lease_release(&released, 5, &asked.start);
+    assert_true(hash_is_zero(&released.state));
+    released = renewed;
+    lease_release(&released, 6, &held.start);
+    assert_true(tracker_start_equal(&released.start, &asked.start));
 }
 
 static void abort_releases_the_lease_of_its_start_and_round_only(void **state) {
@@ -349,7 +378,8 @@ int main(void) {
         FILE_TEST(order_is_valid_for_its_state_start_and_members_only),
         FILE_TEST(order_names_members_once_in_ascending_order),
         FILE_TEST(member_votes_by_the_rules),
-        FILE_TEST(no_sequence_lets_two_starts_commit),
+        FILE_TEST(no_sequence_lets_two_places_commit),
+        FILE_TEST(restarted_tracker_gets_the_vote_of_its_last_start),
         FILE_TEST(abort_releases_the_lease_of_its_start_and_round_only),
         FILE_TEST(member_resigns_only_if_it_has_not_voted),
         FILE_TEST(file_has_the_last_lease),

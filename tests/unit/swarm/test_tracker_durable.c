@@ -336,6 +336,44 @@ static void an_earlier_start_writes_nothing_any_more(void **state) {
     tracker_durable_close(&durable);
 }
 
+static void run_command(const char *format, const char *from, const char *to) {
+    char command[256];
+    struct text text = text_over(command, sizeof command);
+    text_add(&text, format, from, to);
+    assert_false(text.truncated);
+    assert_int_equal(system(command), 0);
+}
+
+/* A restart and a renamed folder keep the place, and a copy of the file gets another one. */
+static void a_copy_of_the_store_has_another_place(void **state) {
+    (void)state;
+    static const char COPY[] = "cp %1$s %1$s.copy && mv %1$s.copy %1$s", RENAME[] = "mv %s %s";
+    char renamed[128];
+    open_into(&first);
+    const uint32_t place = durable.place;
+    assert_true(place >= 1 && place <= INT32_MAX);
+    restart(&first);
+    assert_int_equal(durable.place, place);
+    tracker_durable_close(&durable);
+    struct text text = text_over(renamed, sizeof renamed);
+    text_add(&text, "%s/other.db", folder);
+    run_command(RENAME, path, renamed);
+    options.path = renamed;
+    bind(&second);
+    open_into(&second);
+    assert_int_equal(durable.place, place);
+    tracker_durable_close(&durable);
+    run_command(COPY, renamed, "");
+    bind(&second);
+    open_into(&second);
+    const uint32_t copied = durable.place;
+    assert_int_not_equal(copied, place);
+    restart(&second);
+    assert_int_equal(durable.place, copied);
+    tracker_durable_close(&durable);
+    options.path = path;
+}
+
 static void the_ledger_of_another_swarm_is_refused(void **state) {
     (void)state;
     struct fault fault;
@@ -448,6 +486,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_commit_whose_hash_is_not_its_own_is_not_written,
                                         make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(an_earlier_start_writes_nothing_any_more, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(a_copy_of_the_store_has_another_place, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(the_ledger_of_another_swarm_is_refused, make_folder,
                                         remove_folder),
