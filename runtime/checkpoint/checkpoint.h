@@ -5,7 +5,7 @@
  * does. This module owns the formats of these files; it has no state between calls. runtime/session
  * loads with it, runtime/train and runtime/inner_training save with it.
  *
- * public   folder.h piece.h safetensors.h snapshot.h tensor_file.h weights.h */
+ * public   folder.h json_scan.h piece.h safetensors.h snapshot.h tensor_file.h weights.h */
 #ifndef SKEP_CHECKPOINT_CHECKPOINT_H
 #define SKEP_CHECKPOINT_CHECKPOINT_H
 

@@ -62,6 +62,8 @@ MAY_INCLUDE = {
     "runtime/program": (
         "base", "arena", "targets", "targets/os", "targets/ports", "kernels", "kernels/cpu",
         "kernels/cuda/launch", "transport/site", "transport/collectives", "runtime/schedule"),
+    "runtime/tokenizer/unicode": ("base",),
+    "runtime/tokenizer": ("base", "runtime/checkpoint", "runtime/tokenizer/unicode"),
     "runtime/settings": (
         "base", "runtime/model", "runtime/shard", "runtime/schedule", "runtime/checkpoint"),
     "runtime/data": (
@@ -182,7 +184,7 @@ FORBIDDEN_WORDS = (
 ROOM_FILES_MAX = 36
 ROOM_LINES_MAX = 5000  # without blanks and comments
 STRUCT_FIELDS_MAX = 25
-MAP_LINES_MAX = 60  # of docs/ARCHITECTURE.md
+MAP_LINES_MAX = 64  # of docs/ARCHITECTURE.md
 
 # Rooms without a header that explains them and names those that other rooms may include.
 NO_DOOR = (
@@ -300,6 +302,7 @@ PLAIN_FOLDERS = (
     "runtime/swarm/tracker_machine",
     "runtime/swarm/wire",
     "runtime/swarm_setup",
+    "runtime/tokenizer",
     "runtime/train",
     "targets",
     "tests/tidy",

@@ -1,0 +1,42 @@
+/* added: added tokens in a text. */
+#ifndef SKEP_TOKENIZER_ADDED_H
+#define SKEP_TOKENIZER_ADDED_H
+
+#include "runtime/tokenizer/parts.h"
+
+/* added_set_make: the set of `count` tokens.
+ * returns  false if two of them have the same `match` */
+bool added_set_make(const struct added_token **tokens, size_t count, struct region *region,
+                    struct added_set *set);
+
+/* added_find: the first token in text[from, end), and the longest of those that begin there.
+ * returns  NULL: none; *begin is then unchanged */
+const struct added_token *added_find(const struct added_set *set, const char *text, size_t from,
+                                     size_t end, size_t *begin);
+
+/* A walk over a text: parts without added tokens, and added tokens. */
+struct added_walk {
+    const struct tokenizer *tokenizer;
+    const struct added_set *set;
+    const char *text;
+    size_t bytes;
+    bool is_literal;
+    size_t search;                  /* where the search continues */
+    size_t copied;                  /* where the next part without added tokens begins */
+    const struct added_token *held; /* a token that follows the part returned last */
+    size_t held_stop;               /* where the part after it begins */
+    bool is_done;
+};
+
+/* A part of a text: a token, or the bytes from `begin` to `end`. */
+struct added_part {
+    const struct added_token *token; /* NULL: text */
+    size_t begin, end;
+};
+
+struct added_walk added_walk_over(const struct tokenizer *tokenizer, const struct added_set *set,
+                                  const char *text, size_t bytes, bool is_literal);
+/* added_walk_next: returns false at the end of the text. */
+bool added_walk_next(struct added_walk *walk, struct added_part *part);
+
+#endif

@@ -1,0 +1,23 @@
+/* bpe: a word to its tokens. */
+#ifndef SKEP_TOKENIZER_BPE_H
+#define SKEP_TOKENIZER_BPE_H
+
+#include "runtime/tokenizer/parts.h"
+
+/* bpe_encode_word: append the ids of a word, which is not empty. */
+MUST_CHECK enum status bpe_encode_word(struct tokenizer_encoder *encoder, const char *word,
+                                       size_t bytes);
+
+/* bpe_append: append one id. */
+MUST_CHECK enum status bpe_append(struct tokenizer_encoder *encoder, int32_t id);
+
+/* bpe_reserve: the scratch memory for words of at most `bytes` bytes. */
+bool bpe_reserve(struct tokenizer_encoder *encoder, size_t bytes);
+
+/* merge_all: make all merges of `count` symbols in place, and return how many are left.
+ * symbols  ids; the array has room for MERGE_WORDS * count words
+ * heap     memory for 2 * count numbers; used above MERGE_SHORT_MAX symbols only */
+enum { MERGE_SHORT_MAX = 40, MERGE_WORDS = 5 };
+size_t merge_all(const struct merge_table *table, int32_t *symbols, size_t count, uint64_t *heap);
+
+#endif

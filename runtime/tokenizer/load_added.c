@@ -1,0 +1,180 @@
+/* Added tokens of tokenizer.json, and the names of special tokens in the files beside it. */
+#include "base/file.h"
+#include "base/limits.h"
+#include "runtime/tokenizer/added.h"
+#include "runtime/tokenizer/load.h"
+#include "runtime/tokenizer/normalize.h"
+
+#include <string.h>
+
+enum { SHOWN_BYTES = 60, CONFIG_TEXT_BYTES_MAX = 1 << 24 };
+
+static enum status read_token(struct loader *loader, const struct json_node *node,
+                              struct added_token *token) {
+    int64_t id;
+    struct json_node id_node;
+    TRY(json_as_object(node, loader->fault));
+    TRY(json_require(node, "id", &id_node, loader->fault));
+    TRY(json_as_i64(&id_node, &id, loader->fault));
+    TRY(load_text(loader, node, "content", &token->text));
+    TRY(json_get_bool(node, "single_word", &token->is_single_word, NULL, loader->fault));
+    TRY(json_get_bool(node, "lstrip", &token->strips_left, NULL, loader->fault));
+    TRY(json_get_bool(node, "rstrip", &token->strips_right, NULL, loader->fault));
+    TRY(json_get_bool(node, "normalized", &token->is_normalized, NULL, loader->fault));
+    TRY(json_get_bool(node, "special", &token->is_special, NULL, loader->fault));
+    if (id < 0 || id >= VOCAB_MAX || token->text.count > ADDED_TEXT_BYTES_MAX) {
+        return load_unsupported(loader, node, "an id or text beyond the limits");
+    }
+    token->id = (int32_t)id;
+    token->match = token->text;
+    token->is_literal = token->is_special;
+    return OK;
+}
+
+/* The reference gives an added token the id of its text in the model, else the next free one, and
+ * ignores the id in the file. Both must agree, or the model would see other tokens. */
+static enum status check_id(struct loader *loader, const struct added_token *token,
+                            int32_t *next_id) {
+    const struct vocabulary *vocabulary = &loader->tokenizer->model.vocabulary;
+    int32_t id = vocabulary_find(vocabulary, token->text.bytes, token->text.count);
+    if (id == VOCABULARY_ABSENT) {
+        id = *next_id;
+        *next_id += 1;
+    }
+    return id == token->id
+               ? OK
+               : load_fault(loader, "set that id in the file",
+                            "added token '%.*s' has the id %d, but its place gives it %d",
+                            SHOWN_BYTES, token->text.bytes, token->id, id);
+}
+
+static enum status normalize_match(struct loader *loader, struct added_token *token) {
+    struct tokenizer_encoder encoder = {
+        .tokenizer = loader->tokenizer, .region = loader->temporary, .fault = loader->fault};
+    const char *text = token->text.bytes;
+    size_t count = token->text.count;
+    TRY(normalize(&encoder, false, &text, &count));
+    char *copy = region_alloc(loader->region, count, 1);
+    memcpy(copy, text, count);
+    token->match = (struct counted_text){copy, count};
+    return count > 0 ? OK
+                     : load_fault(loader, "remove it from the file",
+                                  "added token '%.*s' is empty after normalization", SHOWN_BYTES,
+                                  token->text.bytes);
+}
+
+static enum status make_sets(struct loader *loader, struct added_token *tokens, size_t count) {
+    struct tokenizer *tokenizer = loader->tokenizer;
+    const struct added_token **raw = region_alloc(loader->temporary, count, sizeof *raw);
+    const struct added_token **normalized = region_alloc(loader->temporary, count, sizeof *raw);
+    const struct added_token **all = region_alloc(loader->temporary, count, sizeof *raw);
+    size_t raw_count = 0;
+    size_t normalized_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        all[i] = &tokens[i];
+        if (tokens[i].is_normalized) {
+            normalized[normalized_count++] = &tokens[i];
+        } else {
+            raw[raw_count++] = &tokens[i];
+        }
+    }
+    struct added_set texts;
+    bool is_unique = added_set_make(all, count, loader->temporary, &texts);
+    for (size_t i = 0; i < count; i++) {
+        if (tokens[i].is_normalized) {
+            TRY(normalize_match(loader, &tokens[i]));
+        }
+    }
+    is_unique = added_set_make(raw, raw_count, loader->region, &tokenizer->raw) && is_unique;
+    is_unique =
+        added_set_make(normalized, normalized_count, loader->region, &tokenizer->normalized) &&
+        is_unique;
+    return is_unique ? OK
+                     : load_fault(loader, "remove one of them from the file",
+                                  "two added tokens have the same text");
+}
+
+/* Whether the text that decoding takes is that of a special token. */
+static bool is_special_text(const struct tokenizer *tokenizer, const struct counted_text *text) {
+    for (size_t i = 0; i < tokenizer->added_count; i++) {
+        const struct added_token *token = &tokenizer->added[i];
+        if (token->is_special && token->text.count == text->count &&
+            memcmp(token->text.bytes, text->bytes, text->count) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The texts of all ids for decoding: those of added tokens in their normalized form. */
+static void list_texts(struct loader *loader, int32_t id_count) {
+    struct tokenizer *tokenizer = loader->tokenizer;
+    struct counted_text *decoded = region_alloc(loader->region, (size_t)id_count, sizeof *decoded);
+    bool *is_skipped = region_alloc(loader->region, (size_t)id_count, sizeof *is_skipped);
+    for (int32_t id = 0; id < tokenizer->model.vocabulary.id_count; id++) {
+        size_t count = 0;
+        const char *text = vocabulary_text(&tokenizer->model.vocabulary, id, &count);
+        decoded[id] = (struct counted_text){text, count};
+    }
+    for (size_t i = 0; i < tokenizer->added_count; i++) {
+        const struct added_token *token = &tokenizer->added[i];
+        decoded[token->id] = token->match;
+        bool is_changed = token->match.bytes != token->text.bytes;
+        is_skipped[token->id] =
+            is_changed ? is_special_text(tokenizer, &token->match) : token->is_special;
+    }
+    tokenizer->decoded = decoded;
+    tokenizer->is_skipped = is_skipped;
+    tokenizer->info.id_count = id_count;
+    for (int32_t id = 0; id < id_count; id++) {
+        tokenizer->info.token_count += decoded[id].bytes != NULL;
+    }
+}
+
+static enum status read_tokens(struct loader *loader, const struct json_node *list) {
+    struct tokenizer *tokenizer = loader->tokenizer;
+    const struct vocabulary *vocabulary = &tokenizer->model.vocabulary;
+    size_t most = list == NULL ? 0 : json_child_count(list);
+    if (most > ADDED_TOKENS_MAX) {
+        return load_unsupported(loader, list, "more added tokens than the limit");
+    }
+    struct added_token *tokens = region_alloc(loader->region, most, sizeof *tokens);
+    int32_t next_id = vocabulary->token_count;
+    int32_t id_count = vocabulary->id_count > 0 ? vocabulary->id_count : 1;
+    size_t count = 0;
+    for (size_t i = 0; i < most; i++) {
+        struct json_node node = json_element(list, i);
+        struct added_token *token = &tokens[count];
+        *token = (struct added_token){0};
+        TRY(read_token(loader, &node, token));
+        if (token->text.count == 0) {
+            continue; /* as the reference does */
+        }
+        TRY(check_id(loader, token, &next_id));
+        id_count = token->id >= id_count ? token->id + 1 : id_count;
+        count++;
+    }
+    tokenizer->added = tokens;
+    tokenizer->added_count = count;
+    tokenizer->info.added_count = (int32_t)count;
+    TRY(make_sets(loader, tokens, count));
+    list_texts(loader, id_count);
+    return OK;
+}
+
+enum status load_added(struct loader *loader) {
+    struct json_document document;
+    struct json_node list;
+    bool found;
+    TRY(load_value(loader, &loader->root[ROOT_ADDED_TOKENS], "added_tokens", &document, &list,
+                   &found));
+    if (!found) {
+        return read_tokens(loader, NULL);
+    }
+    enum status status = json_as_array(&list, loader->fault);
+    if (status == OK) {
+        status = read_tokens(loader, &list);
+    }
+    json_finish(&document);
+    return status;
+}

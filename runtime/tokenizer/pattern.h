@@ -1,0 +1,38 @@
+/* pattern: pre-tokenizer patterns that are none of the published ones. The pattern is parsed here;
+ * each character of a text becomes one byte that says which of the pattern's sets it is in, and
+ * PCRE2 matches these bytes. So it never decides what a letter or white space is. */
+#ifndef SKEP_TOKENIZER_PATTERN_H
+#define SKEP_TOKENIZER_PATTERN_H
+
+#include "runtime/tokenizer/parts.h"
+
+/* pattern_make: compile a pattern in the syntax that the reference and PCRE2 share.
+ * errors  STATUS_INPUT at `subject`, with the construct that is not supported */
+MUST_CHECK enum status pattern_make(const char *regex, const struct unicode *unicode,
+                                    const char *subject, struct region *region,
+                                    const struct pattern **pattern, struct fault *fault);
+
+/* A text under a pattern. Zeroed: never used. */
+struct matcher {
+    const struct pattern *pattern;
+    const char *text;
+    struct scratch symbols; /* uint8_t: one for each character */
+    size_t symbol_count;
+    size_t at_byte, at_symbol;   /* the same position in the text and in the symbols */
+    struct matcher_state *state; /* of PCRE2 */
+};
+
+/* matcher_open: begin with a text; matcher_find: the next match at or after `at`, or {bytes,
+ * bytes}.
+ * limits  `at` never moves back between two calls for one text */
+MUST_CHECK enum status matcher_open(struct matcher *matcher, const struct pattern *pattern,
+                                    struct tokenizer_encoder *encoder, const char *text,
+                                    size_t bytes);
+MUST_CHECK enum status matcher_find(struct matcher *matcher, size_t at, size_t *begin, size_t *end,
+                                    struct fault *fault);
+
+/* matcher_reserve: the memory for texts of at most `bytes` bytes; false after the seal. */
+bool matcher_reserve(struct matcher *matcher, const struct split_step *step,
+                     struct tokenizer_encoder *encoder, size_t bytes);
+
+#endif

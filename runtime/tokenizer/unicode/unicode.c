@@ -1,0 +1,233 @@
+#include "runtime/tokenizer/unicode/unicode.h"
+
+#include "runtime/tokenizer/unicode/unicode_data.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BLOCK = 1 << UNICODE_BLOCK_BITS,
+    BLOCK_COUNT = UNICODE_END >> UNICODE_BLOCK_BITS,
+    SURROGATES_BEGIN = 0xd800,
+    SURROGATES_END = 0xe000,
+    HANGUL_VOWELS_BEGIN = 0x1161,
+    HANGUL_VOWELS_END = 0x1176,
+    HANGUL_TAILS_BEGIN = 0x11a8,
+    HANGUL_TAILS_END = 0x11c3,
+};
+
+/* In the order of their numbers in the table. */
+static const char CATEGORIES[UNICODE_CATEGORY_COUNT][3] = {
+    "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe",
+    "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Co", "Cn"};
+
+bool unicode_class_is(uint8_t class_number, const char *name) {
+    const char *category =
+        class_number == UNICODE_CONTROL_SPACE ? "Cc" : CATEGORIES[class_number >> 3];
+    return category[0] == name[0] && (name[1] == '\0' || strcmp(category, name) == 0);
+}
+
+bool unicode_category_exists(const char *name) {
+    bool found = false;
+    for (int i = 0; i < UNICODE_CATEGORY_COUNT; i++) {
+        found = found || unicode_class_is((uint8_t)(8 * i), name);
+    }
+    return found && name[0] != '\0';
+}
+
+/* A position in a table of varints. */
+struct varints {
+    const uint32_t *words;
+    size_t at; /* in bytes */
+};
+
+static uint32_t next_number(struct varints *table) {
+    uint32_t number = 0;
+    uint32_t byte;
+    unsigned shift = 0;
+    do {
+        byte = table->words[table->at / 4] >> (8 * (table->at % 4)) & 0xff;
+        table->at++;
+        number |= (byte & 0x7f) << shift;
+        shift += 7;
+    } while (byte >= 0x80);
+    return number;
+}
+
+/* Divides `values` into blocks, and stores equal ones once. */
+static const uint8_t *share_blocks(const uint8_t *values, struct region *region,
+                                   uint16_t blocks[static BLOCK_COUNT]) {
+    struct region temporary = {0};
+    uint8_t *unique = region_alloc(&temporary, UNICODE_END, 1);
+    size_t count = 0;
+    for (size_t i = 0; i < BLOCK_COUNT; i++) {
+        size_t found = count;
+        for (size_t j = count; j > 0 && found == count; j--) {
+            found =
+                memcmp(unique + (j - 1) * BLOCK, values + i * BLOCK, BLOCK) == 0 ? j - 1 : count;
+        }
+        if (found == count) {
+            memcpy(unique + count++ * BLOCK, values + i * BLOCK, BLOCK);
+        }
+        blocks[i] = (uint16_t)found;
+    }
+    uint8_t *kept = region_alloc(region, count * BLOCK, 1);
+    memcpy(kept, unique, count * BLOCK);
+    region_finish(&temporary);
+    return kept;
+}
+
+static uint8_t kinds_of(const char *category) {
+    switch (category[0]) {
+    case 'L':
+        return KIND_LETTER | (category[1] == 'u' || category[1] == 't' ? KIND_UPPER
+                              : category[1] == 'l'                     ? KIND_LOWER
+                                                                       : KIND_OTHER_LETTER);
+    case 'M':
+        return KIND_MARK;
+    case 'N':
+        return KIND_NUMBER;
+    case 'Z':
+        return KIND_SPACE;
+    default:
+        return 0;
+    }
+}
+
+/* The white space that is in category Cc; it gets a class of its own. */
+static bool is_control_space(uint32_t point) {
+    return (point >= 9 && point <= 13) || point == 0x85;
+}
+
+static void unpack_classes(struct unicode *unicode, struct region *region,
+                           struct region *temporary) {
+    struct varints table = {.words = unicode_classes};
+    uint8_t *values = region_alloc(temporary, UNICODE_END, 1);
+    for (uint32_t point = 0; point < UNICODE_END;) {
+        uint8_t class_number = (uint8_t)next_number(&table);
+        uint32_t run = next_number(&table);
+        while (run > 0) {
+            point = point == SURROGATES_BEGIN ? SURROGATES_END : point;
+            values[point] = is_control_space(point) ? UNICODE_CONTROL_SPACE : class_number;
+            point++;
+            run--;
+        }
+    }
+    for (int i = 0; i < UNICODE_CATEGORY_COUNT; i++) {
+        memset(unicode->kinds + 8 * i, kinds_of(CATEGORIES[i]), 8);
+    }
+    unicode->kinds[UNICODE_CONTROL_SPACE] = KIND_SPACE;
+    unicode->classes = share_blocks(values, region, unicode->class_blocks);
+    for (uint32_t point = 0; point < 128; point++) {
+        unicode->ascii_kinds[point] = unicode->kinds[values[point]];
+    }
+}
+
+/* The character that the first `count` parts of a decomposition compose to. */
+static uint32_t composed_prefix(const struct unicode *unicode, const uint32_t *parts,
+                                size_t count) {
+    uint32_t composed = parts[0];
+    for (size_t i = 0; count > 1 && i < unicode->decomposition_count; i++) {
+        const struct unicode_decomposition *other = &unicode->decompositions[i];
+        if (other->composes && other->count == count &&
+            memcmp(unicode->parts + other->at, parts, count * sizeof *parts) == 0) {
+            composed = other->point;
+        }
+    }
+    return composed;
+}
+
+static int compare_pairs(const void *a, const void *b) {
+    const struct unicode_pair *left = a;
+    const struct unicode_pair *right = b;
+    if (left->first != right->first) {
+        return left->first < right->first ? -1 : 1;
+    }
+    return left->second < right->second ? -1 : left->second > right->second;
+}
+
+static void list_pairs(struct unicode *unicode, struct region *region) {
+    struct unicode_pair *pairs = region_alloc(region, unicode->decomposition_count, sizeof *pairs);
+    for (size_t i = 0; i < unicode->decomposition_count; i++) {
+        const struct unicode_decomposition *whole = &unicode->decompositions[i];
+        if (whole->composes) {
+            const uint32_t *parts = unicode->parts + whole->at;
+            pairs[unicode->pair_count++] =
+                (struct unicode_pair){.first = composed_prefix(unicode, parts, whole->count - 1),
+                                      .second = parts[whole->count - 1],
+                                      .composed = whole->point};
+        }
+    }
+    qsort(pairs, unicode->pair_count, sizeof *pairs, compare_pairs);
+    unicode->pairs = pairs;
+}
+
+static void unpack_combining_classes(struct varints *table, uint8_t *forms) {
+    uint32_t point = next_number(table);
+    uint32_t run = next_number(table);
+    while (run > 0) {
+        memset(forms + point, (int)next_number(table), run);
+        point += run + next_number(table);
+        run = next_number(table);
+    }
+}
+
+static void unpack_decompositions(struct unicode *unicode, struct varints *table,
+                                  struct region *region) {
+    /* A decomposition takes at least three bytes of the table, and a part one. */
+    enum { TABLE_BYTES = 4 * UNICODE_FORMS_WORDS };
+    struct unicode_decomposition *list = region_alloc(region, TABLE_BYTES / 3, sizeof *list);
+    uint32_t *parts = region_alloc(region, TABLE_BYTES, sizeof *parts);
+    uint32_t part_count = 0;
+    uint32_t point = next_number(table);
+    uint32_t form = next_number(table);
+    while (form > 0) {
+        list[unicode->decomposition_count++] =
+            (struct unicode_decomposition){.point = point,
+                                           .at = part_count,
+                                           .count = (uint16_t)(form >> 1),
+                                           .composes = (form & 1) != 0};
+        for (uint32_t i = 0; i < form >> 1; i++) {
+            parts[part_count++] = next_number(table);
+        }
+        point += 1 + next_number(table);
+        form = next_number(table);
+    }
+    unicode->decompositions = list;
+    unicode->parts = parts;
+}
+
+static void mark_unstable(uint8_t *forms, uint32_t point) {
+    forms[point] = forms[point] == 0 ? UNICODE_UNSTABLE : forms[point];
+}
+
+static void unpack_forms(struct unicode *unicode, struct region *region, struct region *temporary) {
+    struct varints table = {.words = unicode_forms};
+    uint8_t *forms = region_alloc(temporary, UNICODE_END, 1);
+    unpack_combining_classes(&table, forms);
+    unpack_decompositions(unicode, &table, region);
+    list_pairs(unicode, region);
+    for (size_t i = 0; i < unicode->decomposition_count; i++) {
+        if (!unicode->decompositions[i].composes) {
+            mark_unstable(forms, unicode->decompositions[i].point);
+        }
+    }
+    for (size_t i = 0; i < unicode->pair_count; i++) {
+        mark_unstable(forms, unicode->pairs[i].second);
+    }
+    for (uint32_t point = HANGUL_VOWELS_BEGIN; point < HANGUL_TAILS_END; point++) {
+        if (point < HANGUL_VOWELS_END || point >= HANGUL_TAILS_BEGIN) {
+            mark_unstable(forms, point);
+        }
+    }
+    unicode->forms = share_blocks(forms, region, unicode->form_blocks);
+}
+
+const struct unicode *unicode_make(struct region *region) {
+    struct region temporary = {0};
+    struct unicode *unicode = region_alloc(region, 1, sizeof *unicode);
+    unpack_classes(unicode, region, &temporary);
+    unpack_forms(unicode, region, &temporary);
+    region_finish(&temporary);
+    return unicode;
+}

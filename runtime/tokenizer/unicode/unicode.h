@@ -1,0 +1,107 @@
+/* unicode: properties of characters and canonical composition, as the Python package tokenizers
+ * 0.23.3 has them. The data of unicode_data.h are unpacked once for each tokenizer, into about
+ * 300 KiB.
+ *
+ * public   utf8.h */
+#ifndef SKEP_TOKENIZER_UNICODE_UNICODE_H
+#define SKEP_TOKENIZER_UNICODE_UNICODE_H
+
+#include "base/region.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    UNICODE_END = 0x110000, /* code points are below */
+    UNICODE_BLOCK_BITS = 7, /* of the two-level tables */
+    UNICODE_CATEGORY_COUNT = 29,
+    UNICODE_CLASSES = 256, /* a class is a category and three flags, in one byte */
+    /* flags of a class */
+    UNICODE_NUMERIC = 1,         /* a digit for the pre-tokenizer Digits */
+    UNICODE_REGEX_WORD = 2,      /* \w in a pattern */
+    UNICODE_WORD = 4,            /* part of a word for added tokens with single_word */
+    UNICODE_CONTROL_SPACE = 255, /* class of the white space that is in category Cc */
+};
+
+/* What the scanners ask of a character: one bit for each property. */
+enum unicode_kind {
+    KIND_LETTER = 1,       /* \p{L} */
+    KIND_NUMBER = 2,       /* \p{N} */
+    KIND_SPACE = 4,        /* \s */
+    KIND_MARK = 8,         /* \p{M} */
+    KIND_UPPER = 16,       /* \p{Lu} and \p{Lt} */
+    KIND_LOWER = 32,       /* \p{Ll} */
+    KIND_OTHER_LETTER = 64 /* \p{Lm} and \p{Lo} */
+};
+
+struct unicode_decomposition {
+    uint32_t point, at; /* its decomposition is parts[at, at + count) */
+    uint16_t count;
+    bool composes; /* NFC gives `point` back */
+};
+struct unicode_pair {
+    uint32_t first, second, composed;
+};
+
+struct unicode {
+    uint16_t class_blocks[UNICODE_END >> UNICODE_BLOCK_BITS], /* block of a code point */
+        form_blocks[UNICODE_END >> UNICODE_BLOCK_BITS];
+    const uint8_t *classes, *forms; /* [blocks][1 << UNICODE_BLOCK_BITS] */
+    uint8_t kinds[UNICODE_CLASSES]; /* enum unicode_kind of each class */
+    uint8_t ascii_kinds[128];
+    const struct unicode_decomposition *decompositions; /* by code point */
+    const uint32_t *parts;
+    const struct unicode_pair *pairs; /* by first, then second */
+    size_t decomposition_count, pair_count;
+};
+
+/* unicode_make: unpack the tables.
+ * memory  in `region` */
+const struct unicode *unicode_make(struct region *region);
+
+/* unicode_class_is: true if characters of the class are in the general category `name`, such as
+ * "Lu", or in one of a letter, such as "L". */
+bool unicode_class_is(uint8_t class_number, const char *name);
+/* unicode_category_exists: true if `name` is a name for unicode_class_is. */
+bool unicode_category_exists(const char *name);
+
+static inline uint8_t unicode_class(const struct unicode *unicode, uint32_t point) {
+    size_t block = unicode->class_blocks[point >> UNICODE_BLOCK_BITS];
+    return unicode
+        ->classes[(block << UNICODE_BLOCK_BITS) | (point & ((1u << UNICODE_BLOCK_BITS) - 1))];
+}
+
+static inline unsigned unicode_kind(const struct unicode *unicode, uint32_t point) {
+    return point < 128 ? unicode->ascii_kinds[point]
+                       : unicode->kinds[unicode_class(unicode, point)];
+}
+
+/* unicode_is_space: \s of patterns and added tokens, which agree. */
+static inline bool unicode_is_space(const struct unicode *unicode, uint32_t point) {
+    return (unicode_kind(unicode, point) & KIND_SPACE) != 0;
+}
+
+/* Values of unicode_form: 0 for a starter that NFC leaves alone whatever precedes it; a canonical
+ * combining class; or UNICODE_UNSTABLE for any other starter that NFC may change. */
+enum { UNICODE_UNSTABLE = 255 };
+static inline uint8_t unicode_form(const struct unicode *unicode, uint32_t point) {
+    size_t block = unicode->form_blocks[point >> UNICODE_BLOCK_BITS];
+    return unicode
+        ->forms[(block << UNICODE_BLOCK_BITS) | (point & ((1u << UNICODE_BLOCK_BITS) - 1))];
+}
+
+/* unicode_nfc_start: the position of the first character that NFC may change, or `bytes`. */
+size_t unicode_nfc_start(const struct unicode *unicode, const char *text, size_t bytes);
+
+/* unicode_nfc_points_max: the code points of scratch memory that unicode_nfc needs.
+ * unicode_nfc_bytes_max: a bound of the size of its result. */
+size_t unicode_nfc_points_max(size_t bytes);
+size_t unicode_nfc_bytes_max(size_t bytes);
+
+/* unicode_nfc: write the NFC of well-formed text to `out`, and return its size.
+ * points  scratch memory of unicode_nfc_points_max(bytes) code points */
+size_t unicode_nfc(const struct unicode *unicode, const char *text, size_t bytes, uint32_t *points,
+                   char *out);
+
+#endif

@@ -1,0 +1,98 @@
+/* vocabulary: the tokens of a BPE model, by text and by id, and its merges. */
+#ifndef SKEP_TOKENIZER_VOCABULARY_H
+#define SKEP_TOKENIZER_VOCABULARY_H
+
+#include "base/region.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    VOCABULARY_ABSENT = -1,              /* no token has this text */
+    VOCABULARY_TEXT_BYTES_MAX = 1 << 12, /* of a token; the longest published has 256 */
+    VOCABULARY_NO_MERGE = 0xffffffff,    /* a rank: this pair does not merge */
+    VOCABULARY_MERGES_MAX = 1 << 24      /* as many as there may be tokens */
+};
+
+/* The place of a token's text in `texts`; VOCABULARY_NO_TOKEN where no token has the id. */
+struct vocabulary_span {
+    uint32_t at, count;
+};
+enum { VOCABULARY_NO_TOKEN = 0xffffffff };
+
+/* A token while a vocabulary is read. */
+struct vocabulary_entry {
+    const char *text;
+    uint32_t count;
+    int32_t id;
+};
+
+struct vocabulary {
+    const char *texts;
+    const struct vocabulary_span *spans; /* [id_count] */
+    const int32_t *slots;                /* hash table of ids; VOCABULARY_ABSENT: empty */
+    uint32_t slot_mask;
+    int32_t id_count, token_count;
+    uint32_t text_bytes_max; /* of the longest token */
+};
+
+/* vocabulary_make: copy the entries to `region`.
+ * limits   ids from 0 to VOCAB_MAX - 1; texts of at most VOCABULARY_TEXT_BYTES_MAX bytes
+ * returns  the index of an entry whose text or id is that of an earlier entry, else -1 */
+int64_t vocabulary_make(const struct vocabulary_entry *entries, size_t count, struct region *region,
+                        struct vocabulary *vocabulary);
+
+/* vocabulary_find: the id of the token with this text, or VOCABULARY_ABSENT. */
+int32_t vocabulary_find(const struct vocabulary *vocabulary, const char *text, size_t count);
+
+/* vocabulary_text: the text of a token; NULL: none has this id. */
+const char *vocabulary_text(const struct vocabulary *vocabulary, int32_t id, size_t *count);
+
+/* A merge: two tokens become one. Of several merges that apply, the one with the lowest rank is
+ * made first. */
+struct merge {
+    int32_t left, right, merged;
+};
+
+/* A slot of the table. An empty one has the rank VOCABULARY_NO_MERGE. */
+struct merge_slot {
+    uint64_t pair;
+    uint32_t rank;
+    int32_t merged;
+};
+
+struct merge_table {
+    const struct merge_slot *slots;
+    uint64_t mask;
+};
+
+/* merge_table_make: the table of `count` merges, whose rank is their index; of merges of the same
+ * pair the last one counts. */
+struct merge_table merge_table_make(const struct merge *merges, size_t count,
+                                    struct region *region);
+
+static inline uint64_t merge_pair(int32_t left, int32_t right) {
+    return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+}
+
+static inline uint64_t merge_hash(uint64_t pair) {
+    uint64_t mixed = pair * 0x9e3779b97f4a7c15u;
+    return mixed ^ mixed >> 32;
+}
+
+/* merge_find: the slot of a pair, or an empty one. */
+static inline const struct merge_slot *merge_find(const struct merge_table *table, int32_t left,
+                                                  int32_t right) {
+    uint64_t pair = merge_pair(left, right);
+    const struct merge_slot *slot = &table->slots[merge_hash(pair) & table->mask];
+    while (slot->pair != pair && slot->rank != VOCABULARY_NO_MERGE) {
+        slot = slot == &table->slots[table->mask] ? table->slots : slot + 1;
+    }
+    return slot;
+}
+
+/* text_hash: a hash of bytes for tables in memory. */
+uint64_t text_hash(const char *text, size_t count);
+
+#endif
