@@ -2,10 +2,12 @@
 import functools
 import json
 import os
+import pathlib
 import signal
 import subprocess
+import tempfile
 
-from small_run import TIMEOUT_S, RunTest, wait_until, write_tokens
+from small_run import TIMEOUT_S, RunTest, skep, wait_until, write_tokens
 
 SWARM = {"swarm__name": "heather", "swarm__inner_steps": 10, "swarm__members_max": 4,
          "swarm__codec": "int8", "swarm__shrink_after": 2, "batch__tokens": 256,
@@ -28,6 +30,16 @@ def json_lines(path):
         return []
     state = path.stat()
     return parsed_lines(path, state.st_ino, state.st_size, state.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=None)
+def identity_of(name):
+    """(Its file's content, its key) of a member of that name. It has the same identity in all tests
+    of a process, so that few processes are started to make them."""
+    with tempfile.TemporaryDirectory(prefix="skep-identity-") as folder:
+        path = pathlib.Path(folder) / name
+        made = skep("keys", "--identity", path)
+        return path.read_bytes(), made.stdout.strip()
 
 
 class Process:
@@ -108,8 +120,19 @@ class SwarmTest(RunTest):
         environment = {"XDG_CONFIG_HOME": str(self.site.path / config)} if config else {}
         return self.site.run("keys", env=environment).stdout.strip()
 
+    def give_identity(self, name):
+        """The key of the member, which has its identity from now on."""
+        path = self.site.path / name / "config" / "skep" / "identity"
+        if path.exists():
+            return self.key_of(f"{name}/config")
+        content, key = identity_of(name)
+        path.parent.mkdir(parents=True)
+        path.touch(0o600)
+        path.write_bytes(content)
+        return key
+
     def rows(self, *names):
-        return "".join(f"  - key: {self.key_of(f'{name}/config')}\n    name: {name}\n"
+        return "".join(f"  - key: {self.give_identity(name)}\n    name: {name}\n"
                        for name in names)
 
     def rows_of_all(self):

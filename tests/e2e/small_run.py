@@ -2,6 +2,7 @@
 
 Standard library only. Every whole-process test builds upon this file.
 """
+import functools
 import json
 import os
 import pathlib
@@ -33,14 +34,20 @@ SETTINGS = {"model": "model", "init": "random", "seed": 3, "steps": 20, "threads
             "batch.microbatch": 2, "batch.tokens": 64, "optimizer.lr": 0.01, "eval.tokens": 64}
 
 
-def write_tokens(path, count, vocab, seed):
-    """A learnable stream: an id depends on the one before, with some noise."""
+@functools.lru_cache(maxsize=16)
+def tokens_of(count, vocab, seed):
+    """Most tests of a process need the same ones."""
     chance = random.Random(seed)
     token, tokens = 1, []
     for _ in range(count):
         token = (token * 5 + 3 + (chance.randrange(vocab) if chance.random() < 0.2 else 0)) % vocab
         tokens.append(token)
-    path.write_bytes(struct.pack(f"<{count}H", *tokens))
+    return struct.pack(f"<{count}H", *tokens)
+
+
+def write_tokens(path, count, vocab, seed):
+    """A learnable stream: an id depends on the one before, with some noise."""
+    path.write_bytes(tokens_of(count, vocab, seed))
 
 
 def nested(settings):
@@ -154,7 +161,7 @@ def wait_until(condition, seconds=60.0):
         value = condition()
         if value:
             return value
-        time.sleep(0.002)
+        time.sleep(0.005)
     return None
 
 

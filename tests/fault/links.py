@@ -67,6 +67,15 @@ class Counters(NamedTuple):
     received_packets: int
 
 
+class WayCounts(NamedTuple):
+    """Packets of one direction of a link."""
+    came: int
+    ended: int  # lost by chance, or dropped
+
+    def passed(self):
+        return self.came - self.ended
+
+
 class Node:
     """One machine of the network."""
 
@@ -257,12 +266,22 @@ class Relay:
         self.process.wait()
         self.process.stdout.close()
 
-    def tell(self, *commands):
+    def ask(self, *commands):
+        """The answers of the relay, a line each."""
         self.process.stdin.write("".join(f"{command}\n" for command in commands))
         self.process.stdin.flush()
-        answers = [self.process.stdout.readline() for _ in commands]
+        return [self.process.stdout.readline() for _ in commands]
+
+    def tell(self, *commands):
+        answers = self.ask(*commands)
         if any(answer != "ok\n" for answer in answers):
             raise RuntimeError(f"the relay answers {answers} to {commands}")
+
+    def counts(self, node, way):
+        """What has come to this direction ("up" or "down") of the node's link, and what of it goes
+        no further."""
+        packets, _, lost, dropped = map(int, self.ask(f"counts {node.number} {way}")[0].split())
+        return WayCounts(packets, lost + dropped)
 
     def shape(self, node, link):
         self.tell(*(

@@ -24,6 +24,9 @@ ATTEMPTS = 4
 DELAY_TOLERANCE_S = 0.002
 SIGMAS = 5  # of a binomial count
 PORT = 5000
+SO_TIMESTAMPNS = 35  # which Python has no name for
+BATCH = 100  # datagrams; the queue of a TUN device holds 500
+PATIENCE_S = 30
 RTO_S = 3.0  # within which TCP has tried again
 
 
@@ -75,8 +78,10 @@ class Datagrams:
     """Numbered, timed UDP packets from one node to another."""
 
     def __init__(self, network, sender, receiver):
+        self.network, self.sender, self.receiver = network, sender, receiver
         with network.inside(receiver):
             self.far = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.far.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self.far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
         self.far.bind((network.address(receiver), PORT))
         self.far.setblocking(False)
@@ -90,21 +95,49 @@ class Datagrams:
         self.far.close()
 
     def take(self, seconds):
-        """Receive for so long."""
+        """Receive for so long. The kernel says when a packet arrived: this process may have waited
+        for a processor since then."""
         deadline = time.monotonic() + seconds
         with selectors.DefaultSelector() as selector:
             selector.register(self.far, selectors.EVENT_READ)
             while (left := deadline - time.monotonic()) > 0:
                 if selector.select(left):
-                    number, sent = struct.unpack("=Qd", self.far.recv(64))
-                    self.arrived.append((number, time.monotonic() - sent))
+                    data, ((_, _, stamp),), _, _ = self.far.recvmsg(64, 64)
+                    number, sent = struct.unpack("=Qd", data)
+                    whole_s, ns = struct.unpack("=qq", stamp)
+                    self.arrived.append((number, whole_s + ns * 1e-9 - sent))
+
+    def send_one(self, number):
+        self.near.send(struct.pack("=Qd", number, time.time()))
 
     def send(self, count, gap_s, wait_s):
         for number in range(count):
-            self.near.send(struct.pack("=Qd", number, time.monotonic()))
+            self.send_one(number)
             self.take(gap_s)
         self.take(wait_s)
         return self.arrived
+
+    def send_all(self, count):
+        """As fast as the relay takes them; until each has arrived or is lost. Queues hold a
+        batch."""
+        for begin in range(0, count, BATCH):
+            end = min(begin + BATCH, count)
+            for number in range(begin, end):
+                self.send_one(number)
+            self.wait_for_relay(end)
+        return self.arrived
+
+    def wait_for_relay(self, sent):
+        """Until nothing of what was sent is under way. Nothing else is sent on this network."""
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            self.take(0.001)
+            up = self.network.medium.counts(self.network.nodes[self.sender], "up")
+            down = self.network.medium.counts(self.network.nodes[self.receiver], "down")
+            if up.came == sent and down.came == up.passed() \
+                    and len(self.arrived) == down.passed():
+                return
+        raise TimeoutError(f"of {sent} packets {up} and {down}, {len(self.arrived)} arrived")
 
 
 class LinksTest(unittest.TestCase):
@@ -113,10 +146,13 @@ class LinksTest(unittest.TestCase):
         self.addCleanup(network.close)
         return network
 
-    def datagrams(self, network, sender, receiver, **sending):
+    def open_datagrams(self, network, sender, receiver):
         datagrams = Datagrams(network, sender, receiver)
         self.addCleanup(datagrams.close)
-        return datagrams.send(**sending)
+        return datagrams
+
+    def datagrams(self, network, sender, receiver, **sending):
+        return self.open_datagrams(network, sender, receiver).send(**sending)
 
 
 class Rates(LinksTest):
@@ -158,8 +194,7 @@ class Rates(LinksTest):
         """By the time that it computes: there may be no whole core for it now."""
         far = Link.of("200mbit", delay_ms=15)
         network = self.network(a=far, b=far)
-        datagrams = Datagrams(network, "a", "b")
-        self.addCleanup(datagrams.close)
+        datagrams = self.open_datagrams(network, "a", "b")
         spent = pathlib.Path(f"/proc/{network.medium.process.pid}/schedstat")
         before, began = network.counters("b").received_bytes, int(spent.read_text().split()[0])
         for _ in range(300):
@@ -216,7 +251,7 @@ class Losses(LinksTest):
     def test_relay_loses_as_many_as_asked(self):
         network = self.network(a=Link(up=Way(loss=0.1)), b=Link(down=Way(loss=0.05)))
         count, kept = 4000, 0.9 * 0.95
-        arrived = self.datagrams(network, "a", "b", count=count, gap_s=0, wait_s=0.3)
+        arrived = self.open_datagrams(network, "a", "b").send_all(count)
         sigma = (count * kept * (1 - kept)) ** 0.5
         self.assertAlmostEqual(len(arrived), count * kept, delta=SIGMAS * sigma)
 
@@ -224,7 +259,7 @@ class Losses(LinksTest):
         lost = []
         for _ in range(2):
             network = self.network(a=Link(up=Way(loss=0.3)), b=Link())
-            arrived = self.datagrams(network, "a", "b", count=200, gap_s=0, wait_s=0.2)
+            arrived = self.open_datagrams(network, "a", "b").send_all(200)
             lost.append([number for number, _ in arrived])
         self.assertEqual(lost[0], lost[1])
 
