@@ -1,10 +1,10 @@
 #include "arena/formats/drawing_profile.h"
 
-enum { PROFILE_COLUMNS = 480 };
+enum { LIVE_COLUMNS = 480 };
 
-/* Live bytes of each role in each column of the profile. */
-struct profile {
-    uint64_t bytes[ROLE_COUNT][PROFILE_COLUMNS];
+/* Live bytes of each role in each column of the drawing. */
+struct live_columns {
+    uint64_t bytes[ROLE_COUNT][LIVE_COLUMNS];
 };
 
 /* Return the live bytes of one role at each step, as a running sum: a birth adds bytes, a death
@@ -34,16 +34,16 @@ static uint64_t live_bytes_of_all_roles(uint64_t *const alive[static ROLE_COUNT]
     return bytes;
 }
 
-static void fill_profile(const struct panel *panel, const struct drawing *drawing,
-                         struct region *region, struct profile *profile) {
+static void compute_live_columns(const struct panel *panel, const struct drawing *drawing,
+                                 struct region *region, struct live_columns *live) {
     uint64_t *alive[ROLE_COUNT];
     size_t step_count = panel->end - panel->begin;
     for (int role = 0; role < ROLE_COUNT; role++) {
         alive[role] = live_bytes_by_step(panel, drawing, role, region);
     }
-    for (size_t column = 0; column < PROFILE_COLUMNS; column++) {
-        size_t from = column * step_count / PROFILE_COLUMNS;
-        size_t to = (column + 1) * step_count / PROFILE_COLUMNS;
+    for (size_t column = 0; column < LIVE_COLUMNS; column++) {
+        size_t from = column * step_count / LIVE_COLUMNS;
+        size_t to = (column + 1) * step_count / LIVE_COLUMNS;
         size_t fullest = from;
         for (size_t step = from + 1; step < to; step++) {
             fullest = live_bytes_of_all_roles(alive, step) > live_bytes_of_all_roles(alive, fullest)
@@ -51,13 +51,13 @@ static void fill_profile(const struct panel *panel, const struct drawing *drawin
                           : fullest;
         }
         for (int role = 0; role < ROLE_COUNT; role++) {
-            profile->bytes[role][column] = alive[role][fullest];
+            live->bytes[role][column] = alive[role][fullest];
         }
     }
 }
 
 static double column_x(const struct panel *panel, int column) {
-    return panel->left + panel->width * column / PROFILE_COLUMNS;
+    return panel->left + panel->width * column / LIVE_COLUMNS;
 }
 
 /* Write the outline of one role's area: along its upper edge, then back along its lower edge.
@@ -66,15 +66,15 @@ static void write_area(const struct panel *panel, const uint64_t *lower, const u
                        const char *colour, struct writer *writer) {
     writer_add(writer, "<path fill=\"%s\" d=\"M%.1f %.1f", colour, panel->left,
                panel_y(panel, (double)upper[0]));
-    for (int column = 1; column < PROFILE_COLUMNS; column++) {
+    for (int column = 1; column < LIVE_COLUMNS; column++) {
         if (upper[column] != upper[column - 1]) {
             writer_add(writer, "H%.1fV%.1f", column_x(panel, column),
                        panel_y(panel, (double)upper[column]));
         }
     }
     writer_add(writer, "H%.1fV%.1f", panel->left + panel->width,
-               panel_y(panel, (double)lower[PROFILE_COLUMNS - 1]));
-    for (int column = PROFILE_COLUMNS - 1; column > 0; column--) {
+               panel_y(panel, (double)lower[LIVE_COLUMNS - 1]));
+    for (int column = LIVE_COLUMNS - 1; column > 0; column--) {
         if (lower[column] != lower[column - 1]) {
             writer_add(writer, "H%.1fV%.1f", column_x(panel, column),
                        panel_y(panel, (double)lower[column - 1]));
@@ -85,15 +85,15 @@ static void write_area(const struct panel *panel, const uint64_t *lower, const u
 
 void write_profile(const struct panel *panel, const struct drawing *drawing, struct region *region,
                    struct writer *writer) {
-    struct profile *profile = region_alloc(region, 1, sizeof *profile);
-    uint64_t *edges = region_alloc(region, 2 * PROFILE_COLUMNS, sizeof *edges);
-    uint64_t *lower = edges, *upper = edges + PROFILE_COLUMNS;
-    fill_profile(panel, drawing, region, profile);
+    struct live_columns *live = region_alloc(region, 1, sizeof *live);
+    uint64_t *edges = region_alloc(region, 2 * LIVE_COLUMNS, sizeof *edges);
+    uint64_t *lower = edges, *upper = edges + LIVE_COLUMNS;
+    compute_live_columns(panel, drawing, region, live);
     for (enum extent_role role = 0; role < ROLE_COUNT; role++) {
         uint64_t sum = 0;
-        for (int column = 0; column < PROFILE_COLUMNS; column++) {
-            upper[column] = lower[column] + profile->bytes[role][column];
-            sum |= profile->bytes[role][column];
+        for (int column = 0; column < LIVE_COLUMNS; column++) {
+            upper[column] = lower[column] + live->bytes[role][column];
+            sum |= live->bytes[role][column];
         }
         if (sum > 0) {
             write_area(panel, lower, upper, drawing_role_colour(role), writer);

@@ -11,7 +11,7 @@ static enum status create_files(const struct joint_write *joint, struct fault *f
     }
     TRY(folder_make_empty(joint->folder, fault));
     for (int i = 0; i < joint->file_count; i++) {
-        TRY(tensor_file_begin(&joint->files[i], joint->folder, fault));
+        TRY(tensor_file_create(&joint->files[i], joint->folder, fault));
     }
     return OK;
 }
@@ -19,7 +19,7 @@ static enum status create_files(const struct joint_write *joint, struct fault *f
 static enum status fill_files(const struct joint_write *joint, const struct staging *staging,
                               struct fault *fault) {
     for (int i = 0; i < joint->file_count; i++) {
-        TRY(tensor_file_fill(&joint->files[i], joint->folder, staging, fault));
+        TRY(tensor_file_write_pieces(&joint->files[i], joint->folder, staging, fault));
     }
     return OK;
 }

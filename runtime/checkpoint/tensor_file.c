@@ -115,8 +115,8 @@ static enum status reserve_space(int fd, const char *path, int64_t bytes, struct
     return OK;
 }
 
-enum status tensor_file_begin(const struct tensor_file *file, const char *folder,
-                              struct fault *fault) {
+enum status tensor_file_create(const struct tensor_file *file, const char *folder,
+                               struct fault *fault) {
     char path[PATH_BYTES];
     int fd;
     path_join(folder, file->name, path, sizeof path);
@@ -142,8 +142,8 @@ static enum status write_pieces(const struct tensor_file *file, int fd, const ch
     return OK;
 }
 
-enum status tensor_file_fill(const struct tensor_file *file, const char *folder,
-                             const struct staging *staging, struct fault *fault) {
+enum status tensor_file_write_pieces(const struct tensor_file *file, const char *folder,
+                                     const struct staging *staging, struct fault *fault) {
     char path[PATH_BYTES];
     path_join(folder, file->name, path, sizeof path);
     int fd = open(path, O_WRONLY | O_CLOEXEC); /* not O_CREAT: rank 0 may have removed the file */
@@ -165,9 +165,9 @@ enum status tensor_file_write(const struct tensor_file *file, const char *folder
     file_unfinished_path(file->name, name, sizeof name);
     struct tensor_file renamed = *file;
     renamed.name = name;
-    enum status status = tensor_file_begin(&renamed, folder, fault);
+    enum status status = tensor_file_create(&renamed, folder, fault);
     if (status == OK) {
-        status = tensor_file_fill(&renamed, folder, staging, fault);
+        status = tensor_file_write_pieces(&renamed, folder, staging, fault);
     }
     if (status == OK) {
         status = file_publish(unfinished, path, fault);

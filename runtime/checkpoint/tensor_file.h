@@ -39,24 +39,24 @@ struct tensor_file {
 void tensor_file_plan(const char *name, const struct tensor_source *sources, int source_count,
                       struct region *region, struct tensor_file *file);
 
-/* tensor_file_begin: make `folder`/name, reserve its space and write its header, durable. One
+/* tensor_file_create: create `folder`/name, reserve its space and write its header, durable. One
  * process calls it. It may be called after seal.
  * errors  STATUS_FIT when the disk is full, STATUS_FAILED otherwise. An incomplete file may remain
  *         */
-MUST_CHECK enum status tensor_file_begin(const struct tensor_file *file, const char *folder,
-                                         struct fault *fault);
+MUST_CHECK enum status tensor_file_create(const struct tensor_file *file, const char *folder,
+                                          struct fault *fault);
 
-/* tensor_file_fill: write this process's pieces into `folder`/name, durable, after
- * tensor_file_begin. Several processes may call it at once, each with its own ranges. It may be
+/* tensor_file_write_pieces: write this process's pieces into `folder`/name, durable, after
+ * tensor_file_create. Several processes may call it at once, each with its own ranges. It may be
  * called after seal.
- * errors  those of tensor_file_begin and piece_write */
-MUST_CHECK enum status tensor_file_fill(const struct tensor_file *file, const char *folder,
-                                        const struct staging *staging, struct fault *fault);
+ * errors  those of tensor_file_create and piece_write */
+MUST_CHECK enum status tensor_file_write_pieces(const struct tensor_file *file, const char *folder,
+                                                const struct staging *staging, struct fault *fault);
 
 /* tensor_file_write: write the whole file by one process, which has all pieces: as
  * `folder`/name.new, which is renamed when it is durable. A process that is killed meanwhile leaves
  * an earlier `folder`/name as it was. It may be called after seal.
- * errors  those of tensor_file_fill; name.new is removed */
+ * errors  those of tensor_file_write_pieces; name.new is removed */
 MUST_CHECK enum status tensor_file_write(const struct tensor_file *file, const char *folder,
                                          const struct staging *staging, struct fault *fault);
 

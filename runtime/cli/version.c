@@ -22,9 +22,9 @@ static void print_text(const struct version_report *report) {
     printf("driver     %s\nNCCL       %s%s\n", text_or_none(report->driver),
            text_or_none(report->nccl),
            report->nccl[0] != '\0' && report->toolkit[0] == '\0' ? ", not used without CUDA" : "");
-    printf("CPU        uses %s; can use", report->instruction_set);
-    for (int i = 0; i < report->level_count; i++) {
-        printf("%s %s", i > 0 ? "," : "", report->levels[i]);
+    printf("CPU        uses %s; can use", report->used_instruction_set);
+    for (int i = 0; i < report->instruction_set_count; i++) {
+        printf("%s %s", i > 0 ? "," : "", report->instruction_sets[i]);
     }
     printf("\n");
     for (int i = 0; i < VERSION_LIBRARIES; i++) {
@@ -47,10 +47,10 @@ static void print_json(const struct version_report *report) {
     json_add_text(json, "gpu_architectures", report->architectures);
     json_add_text(json, "driver", report->driver);
     json_add_text(json, "nccl", report->nccl);
-    json_add_text(json, "instruction_set", report->instruction_set);
+    json_add_text(json, "instruction_set", report->used_instruction_set);
     json_begin_array(json, "instruction_sets");
-    for (int i = 0; i < report->level_count; i++) {
-        json_add_text(json, NULL, report->levels[i]);
+    for (int i = 0; i < report->instruction_set_count; i++) {
+        json_add_text(json, NULL, report->instruction_sets[i]);
     }
     json_end(json);
     json_begin_array(json, "libraries");

@@ -6,12 +6,13 @@
 #include "targets/ports/ports.h"
 #include "transport/collectives/collectives.h"
 
+/* Kinds of groups that the collectives are tested in. */
 enum comm_group {
-    COMM_ALL, /* All ranks, in ascending order. */
+    COMM_GROUP_ALL, /* All ranks, in ascending order. */
     /* Adjacent ranks, like a shard group. Group size: the smallest divisor of the world size. */
-    COMM_NEIGHBOURS,
-    COMM_STRIDED,  /* One rank of each COMM_NEIGHBOURS group, like a replica group. */
-    COMM_REVERSED, /* All ranks, in descending order. */
+    COMM_GROUP_ADJACENT,
+    COMM_GROUP_STRIDED,  /* One rank of each adjacent group, like a replica group. */
+    COMM_GROUP_REVERSED, /* All ranks, in descending order. */
     COMM_GROUP_COUNT
 };
 

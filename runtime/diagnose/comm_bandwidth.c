@@ -30,7 +30,7 @@ static struct collective_call make_call(const struct comm_check *row, uint64_t b
     bool is_out_of_place = row->kind == COLLECTIVE_ALL_TO_ALL || row->wire == DTYPE_BF16;
     bool is_one_slot = row->kind == COLLECTIVE_BROADCAST;
     return (struct collective_call){.kind = row->kind,
-                                    .group = COMM_ALL,
+                                    .group = COMM_GROUP_ALL,
                                     .wire = row->wire,
                                     .to = is_out_of_place ? bytes : 0,
                                     .slot_bytes = is_one_slot ? bytes : bytes / (uint64_t)world};

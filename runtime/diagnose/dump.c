@@ -169,10 +169,10 @@ static enum status write_file(struct dump *dump) {
     tensor_sources_init(&set, region, sources);
     tensor_file_plan(slash == NULL ? dump->request->out_path : slash + 1, sources, set.tensor_count,
                      region, &file);
-    enum status status = is_rank0 ? tensor_file_begin(&file, folder, dump->fault) : OK;
+    enum status status = is_rank0 ? tensor_file_create(&file, folder, dump->fault) : OK;
     status = session_agree(session, status, dump->fault);
     if (status == OK) {
-        status = tensor_file_fill(&file, folder, &staging, dump->fault);
+        status = tensor_file_write_pieces(&file, folder, &staging, dump->fault);
         status = session_agree(session, status, dump->fault);
     }
     if (status != OK && is_rank0) {

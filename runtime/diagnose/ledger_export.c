@@ -48,7 +48,7 @@ enum status ledger_export_add(struct ledger_export *export, const struct entry *
         return OK;
     }
     export->line = text_over(export->line.bytes, export->line.capacity);
-    ledger_line_write(entry, ENTRY_WITH_ROWS, &export->line);
+    ledger_line_write(entry, ENTRY_WITH_SLICES, &export->line);
     return write_line(export, fault);
 }
 

@@ -30,7 +30,8 @@ static const struct {
 _Static_assert(ARRAY_COUNT(LIBRARIES) == VERSION_LIBRARIES, "one row for each library");
 
 /* The symbol is looked up at run time, because a library that is linked statically exports none. */
-static void read_used(const char *symbol, enum version_call call, char used[static VERSION_BYTES]) {
+static void read_used_version(const char *symbol, enum version_call call,
+                              char used[static VERSION_BYTES]) {
     void *found = dlsym(RTLD_DEFAULT, symbol);
     used[0] = '\0';
     if (found == NULL) {
@@ -52,7 +53,7 @@ static void read_used(const char *symbol, enum version_call call, char used[stat
 }
 
 /* 22703 is 2.27.3. */
-static void read_nccl(char nccl[static VERSION_BYTES]) {
+static void read_nccl_version(char nccl[static VERSION_BYTES]) {
     void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
     void *symbol = library != NULL ? dlsym(library, "ncclGetVersion") : NULL;
     int (*get)(int *version);
@@ -68,12 +69,13 @@ static void read_nccl(char nccl[static VERSION_BYTES]) {
     }
 }
 
-static void read_levels(struct version_report *report) {
-    report->instruction_set = cpu_level_name(cpu_level_detect());
+static void read_instruction_sets(struct version_report *report) {
+    report->used_instruction_set = cpu_level_name(cpu_level_detect());
     for (int level = 0; level < CPU_LEVEL_COUNT; level++) {
         if (cpu_supports_level((enum cpu_level)level)) {
-            ASSERT(report->level_count < VERSION_LEVELS_MAX);
-            report->levels[report->level_count++] = cpu_level_name((enum cpu_level)level);
+            ASSERT(report->instruction_set_count < VERSION_INSTRUCTION_SETS_MAX);
+            report->instruction_sets[report->instruction_set_count++] =
+                cpu_level_name((enum cpu_level)level);
         }
     }
 }
@@ -88,12 +90,12 @@ void versions_read(struct version_report *report) {
     if (nvml_open(&nvml)) {
         nvml_driver_version(&nvml, report->driver);
     }
-    read_nccl(report->nccl);
-    read_levels(report);
+    read_nccl_version(report->nccl);
+    read_instruction_sets(report);
     for (int i = 0; i < VERSION_LIBRARIES; i++) {
         struct library_version *library = &report->libraries[i];
         library->name = LIBRARIES[i].name;
         library->built = LIBRARIES[i].built;
-        read_used(LIBRARIES[i].symbol, LIBRARIES[i].call, library->used);
+        read_used_version(LIBRARIES[i].symbol, LIBRARIES[i].call, library->used);
     }
 }

@@ -2,7 +2,7 @@
 #ifndef SKEP_DIAGNOSE_VERSIONS_H
 #define SKEP_DIAGNOSE_VERSIONS_H
 
-enum { VERSION_BYTES = 32, VERSION_LIBRARIES = 6, VERSION_LEVELS_MAX = 8 };
+enum { VERSION_BYTES = 32, VERSION_LIBRARIES = 6, VERSION_INSTRUCTION_SETS_MAX = 8 };
 
 struct library_version {
     const char *name;         /* "libsodium" */
@@ -11,15 +11,16 @@ struct library_version {
 };
 
 struct version_report {
-    const char *version, *commit;           /* of the program; commit "unknown" outside a clone */
-    const char *compiler;                   /* "gcc 12.2.0" */
-    const char *toolkit;                    /* version of nvcc; "" in a build without CUDA */
-    const char *architectures;              /* "sm_80, sm_90": machine code of the kernels */
-    char driver[VERSION_BYTES];             /* NVIDIA's driver: "580.65.06"; "" if none was found */
-    char nccl[VERSION_BYTES];               /* "2.27.3"; "" if the library was not found */
-    const char *instruction_set;            /* the one that kernels use on this machine */
-    const char *levels[VERSION_LEVELS_MAX]; /* [level_count]: instruction sets of this build that */
-    int level_count;                        /* this CPU supports */
+    const char *version, *commit;     /* of the program; commit "unknown" outside a clone */
+    const char *compiler;             /* "gcc 12.2.0" */
+    const char *toolkit;              /* version of nvcc; "" in a build without CUDA */
+    const char *architectures;        /* "sm_80, sm_90": machine code of the kernels */
+    char driver[VERSION_BYTES];       /* NVIDIA's driver: "580.65.06"; "" if none was found */
+    char nccl[VERSION_BYTES];         /* "2.27.3"; "" if the library was not found */
+    const char *used_instruction_set; /* the one that kernels use on this machine */
+    /* [instruction_set_count]: those of this build that this CPU supports */
+    const char *instruction_sets[VERSION_INSTRUCTION_SETS_MAX];
+    int instruction_set_count;
     struct library_version libraries[VERSION_LIBRARIES];
 };
 

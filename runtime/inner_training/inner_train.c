@@ -184,7 +184,7 @@ enum status inner_train(struct member_run *member, const struct member_job *job,
     period.limits =
         (struct step_limits){.should_continue = job_is_current,
                              .context = &period,
-                             .deadline_ns = clock_monotonic_ns() + job->deadline_ms * NS_PER_MS};
+                             .deadline_ns = clock_monotonic_ns() + job->time_left_ms * NS_PER_MS};
     struct assignment_position position = {0};
     bool continues = true;
     member->position.encoded_round = 0;

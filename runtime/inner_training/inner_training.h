@@ -87,7 +87,8 @@ struct outer_state {
 
 /* The state of the inner training, which a member does between two commits. */
 struct inner_state {
-    struct compute_copies copies; /* compute copies; used by a member of one rank */
+    /* copies of the masters in the type that kernels read; used by a member of one rank */
+    struct compute_copies compute_copies;
     /* weights to gather and scatter; used by a member of several ranks */
     struct inner_weights weights;
     struct sample_order order;           /* shuffled order of the samples of the run */

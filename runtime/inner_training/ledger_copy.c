@@ -169,7 +169,7 @@ bool ledger_copy_add(void *context, const struct ledger_chain *checkpoint,
         ledger_checkpoint_line_write(checkpoint, ledger->state_bytes, &line);
         text_add(&line, "\n");
     }
-    ledger_line_write(entry, ENTRY_WITHOUT_ROWS, &line);
+    ledger_line_write(entry, ENTRY_WITHOUT_SLICES, &line);
     text_add(&line, "\n");
     ASSERT(!line.truncated);
     ledger->pending_bytes = line.length;

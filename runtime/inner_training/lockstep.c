@@ -93,7 +93,7 @@ static void reset_moments(struct trainer *trainer) {
 static void move_weights(struct member_run *member, bool into_flat) {
     struct session *session = &member->trainer.session;
     if (has_one_rank(member) && !into_flat) {
-        compute_copies_refresh(session, &member->inner.copies);
+        compute_copies_refresh(session, &member->inner.compute_copies);
     } else if (!has_one_rank(member) && into_flat) {
         inner_weights_gather(session, &member->inner.weights);
     } else if (!has_one_rank(member)) {

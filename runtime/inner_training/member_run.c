@@ -43,7 +43,7 @@ static enum status bind_state(struct member_run *member, struct fault *fault) {
             is_rank0(member) ? swarm_extent_address(session, SWARM_EXTENT_INNER_WEIGHTS) : NULL;
         inner_weights_plan(session, flat, &member->inner.weights);
     } else {
-        compute_copies_plan(session, &member->inner.copies);
+        compute_copies_plan(session, &member->inner.compute_copies);
     }
     outer_state_plan(member);
     return OK;

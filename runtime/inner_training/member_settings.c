@@ -24,7 +24,9 @@ static enum status read_identity(struct member_run *member, struct fault *fault)
     return OK;
 }
 
-static bool is_not_stopped(void *context) {
+/* Called while this process waits for an answer: keeps the other ranks waiting too. Returns false
+ * once a signal asked the process to stop, or a rank was lost. */
+static bool should_continue(void *context) {
     struct fault lost; /* ignored, because every later exchange reports the same fault */
     return lockstep_idle(context, &lost) == OK && !stop_requested();
 }
@@ -38,11 +40,11 @@ static enum status contact_tracker(struct member_run *member, const struct join_
     struct tracker_contact *tracker = &member->swarm.tracker;
     const struct delegation_search_args search = {.timeout_ms = timeout_ms,
                                                   .is_kept = !member->swarm.args.reports_only,
-                                                  .should_continue = is_not_stopped,
+                                                  .should_continue = should_continue,
                                                   .context = member};
     const struct tracker_query_args args = {.request = WIRE_MANIFEST_REQUEST,
                                             .timeout_ms = timeout_ms,
-                                            .should_continue = is_not_stopped,
+                                            .should_continue = should_continue,
                                             .context = member};
     if (!delegation_cache_path(join, member->swarm.delegation_path)) {
         member->swarm.delegation_path[0] = '\0';
@@ -57,7 +59,7 @@ static enum status contact_tracker(struct member_run *member, const struct join_
 static enum status wait_for_retry(struct member_run *member, int64_t wait_ms, struct fault *fault) {
     const int64_t until_ms = clock_monotonic_ms() + wait_ms;
     while (clock_monotonic_ms() < until_ms) {
-        if (!is_not_stopped(member)) {
+        if (!should_continue(member)) {
             return fault_set(fault, STATUS_STOPPED, "join", NULL, "stopped by request");
         }
         poll(NULL, 0, STOP_POLL_MS);

@@ -62,7 +62,7 @@ enum status round_record_write_commit(const struct round_record *record, const s
         return OK;
     }
     struct text line = text_over(record->line, record->line_bytes);
-    ledger_line_write(entry, ENTRY_WITH_ROWS, &line);
+    ledger_line_write(entry, ENTRY_WITH_SLICES, &line);
     text_add(&line, "\n");
     ASSERT(!line.truncated);
     struct text path = text_over(record->path, PATH_BYTES);

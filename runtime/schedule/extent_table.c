@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Double the capacity. */
+/* The old table stays in the region, which is released as a whole. */
 static void double_extent_capacity(struct schedule *schedule) {
     ASSERT(schedule->extent_count == schedule->extent_capacity);
     int capacity = schedule->extent_capacity == 0 ? 512 : 2 * schedule->extent_capacity;

@@ -6,7 +6,7 @@
 #include "runtime/session/session.h"
 
 struct compute_copies {
-    struct program_cast *rows; /* [count]: the conversion of one parameter's master each */
+    struct program_cast *rows; /* [count]: each converts the master of one parameter */
     int count;                 /* number of conversions; 0 if kernels read the masters */
 };
 

@@ -14,9 +14,9 @@ enum {
     LEAVES_PER_LOADED_PART = 64 /* leaves per part if the parameters are loaded */
 };
 
-/* The computation of the root, part by part. The current part is elements [first_element,
- * first_element + element_count) of the flat parameter space. */
-struct genesis { /* computation of the root of the initial state */
+/* The computation of the root of the genesis, part by part. The current part is elements
+ * [first_element, first_element + element_count) of the flat parameter space. */
+struct genesis {
     const struct settings *settings;
     const struct blueprint *blueprint;
     const char *model_folder;
@@ -30,7 +30,7 @@ struct genesis { /* computation of the root of the initial state */
 
 /* Lists the ranges of parameters in this part, in blueprint order, which is the order of the flat
  * space. In `values` the ranges are contiguous. */
-static int list_pieces(struct genesis *genesis) {
+static int list_pieces_of_part(struct genesis *genesis) {
     int64_t param_begin = 0;
     int64_t end = genesis->first_element + genesis->element_count;
     int listed = 0;
@@ -68,7 +68,7 @@ static void fill_random_values(const struct genesis *genesis, int piece_count) {
 }
 
 static enum status fill_values(struct genesis *genesis) {
-    int piece_count = list_pieces(genesis);
+    int piece_count = list_pieces_of_part(genesis);
     if (genesis->settings->init_kind == INIT_RANDOM) {
         fill_random_values(genesis, piece_count);
         return OK;

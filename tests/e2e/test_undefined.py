@@ -84,7 +84,7 @@ EARLY = {
                    "snapshot_export.c", "snapshot_read.c", "weight_files.c",
                    "weights_load.c"},
     "identity": {"address.c"},
-    "site": {"launch_children.c", "launch_detect.c", "site_gather.c", "site_join.c",
+    "site": {"launch_children.c", "launch_detect.c", "site_accept.c", "site_join.c",
              "site_socket.c"},
     "collectives": {"nccl_library.c", "shm_ticket.c"},
     "base": {"json.c", "yaml.c", "yaml_read.c"},

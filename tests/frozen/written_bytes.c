@@ -117,7 +117,7 @@ static void print_entries(void) {
         if (index >= 6) {
             static const enum entry_kind KINDS[] = {ENTRY_ABORT, ENTRY_ROLLBACK, ENTRY_SUSPEND};
             entry.kind = KINDS[index - 6];
-            entry.deadline_ms = 0;
+            entry.train_ms = 0;
             entry.slice_count = 0;
             memset(entry.members, 0, sizeof entry.members);
             if (entry.kind == ENTRY_SUSPEND) {
@@ -130,10 +130,10 @@ static void print_entries(void) {
             entry_fixture_sign(&swarm, &entry);
         }
         begin();
-        add(bytes, entry_write(&entry, ENTRY_WITH_ROWS, bytes, BYTES_MAX));
+        add(bytes, entry_write(&entry, ENTRY_WITH_SLICES, bytes, BYTES_MAX));
         print("entry", index, entry.kind);
         struct text text = text_over(long_text, sizeof long_text);
-        ledger_line_write(&entry, ENTRY_WITH_ROWS, &text);
+        ledger_line_write(&entry, ENTRY_WITH_SLICES, &text);
         begin();
         add(long_text, text.length);
         print("ledger line", index, entry.kind);
@@ -153,7 +153,7 @@ static void print_tracker_record(void) {
             memset(record.members[i].id.bytes, (int)i + 3, SWARM_IDENTITY_BYTES);
             record.members[i].session = 40 + i;
             record.speeds[i] =
-                (struct record_speed){.times = {{i + 1}}, .counts = 5, .failed_round = 1000 * i};
+                (struct record_speed){.times = {{i + 1}}, .counts = 5, .replaced_round = 1000 * i};
         }
         record.table = fixture.table;
         begin();

@@ -37,7 +37,7 @@ static void check_entry(void) {
         ASSERT(entry.kind == ENTRY_GENESIS && chain.entry_count == 1);
     }
     entry.hash = entry_hash(&entry);
-    size_t count = entry_write(&entry, ENTRY_WITH_ROWS, record, sizeof record);
+    size_t count = entry_write(&entry, ENTRY_WITH_SLICES, record, sizeof record);
     ASSERT(entry_read(record, count, slices_again, SWARM_SLICES_MAX, &again) == NULL);
     ASSERT(hash_equal(&again.hash, &entry.hash) && again.slice_count == entry.slice_count);
     ASSERT(memcmp(slices, slices_again, entry.slice_count * sizeof *slices) == 0);

@@ -150,7 +150,7 @@ static const struct message *deliver(struct member_chain *chain, const struct me
         chain->open = *message->entry;
         chain->open.slices = NULL;
     }
-    const struct message *given = catch_up_substitute_message(&chain->catch_up, message);
+    const struct message *given = catch_up_replace_message(&chain->catch_up, message);
     chain->world->replays += given != message && given->entry->round != message->entry->round;
     return given;
 }

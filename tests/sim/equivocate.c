@@ -59,7 +59,7 @@ static void show_abort(struct world *world, struct entry *commit) {
             entry_copy(commit, &store->ledger[i - 1]);
             commit->kind = ENTRY_ABORT;
             commit->prev = commit->hash;
-            commit->deadline_ms = 0;
+            commit->train_ms = 0;
             memset(&commit->documents, 0, sizeof(commit->documents));
             memset(&commit->leases, 0, sizeof(commit->leases));
             cursor_return_unused(&commit->cursor, commit, 0);
@@ -79,7 +79,7 @@ bool equivocate(struct world *world, uint32_t to, struct parcel *parcel) {
     const bool is_commit = is_entry && entry->kind == ENTRY_COMMIT;
     world->lies_told += 1;
     if (world->equivocation == EQUIVOCATE_OPEN && is_entry && entry->kind == ENTRY_OPEN) {
-        entry->deadline_ms += 1;
+        entry->train_ms += 1;
         sign_entry(entry);
     } else if (world->equivocation == EQUIVOCATE_TABLE && message->kind == MESSAGE_TABLE &&
                message->version == 0) {

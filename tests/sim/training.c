@@ -72,7 +72,7 @@ void training_begin(struct world *world, uint32_t index, const struct action *ac
         samples += action->ranges[r].end - action->ranges[r].begin;
     }
     uint64_t sample_ms = (uint64_t)node->slow * draw_sample_ms(world);
-    uint64_t in_time = action->deadline_ms / sample_ms;
+    uint64_t in_time = action->time_left_ms / sample_ms;
     uint64_t tokens = samples < in_time ? samples : in_time;
     tokens = !world->is_steady && world_draw(world, IDLE_ONE_IN) == 0 ? 0 : tokens;
     node->own.round = action->round;

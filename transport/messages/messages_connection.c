@@ -19,7 +19,7 @@ bool peer_is_open(const struct peer *peer) {
     return peer->state == PEER_OPENED || peer->state == PEER_OPEN || peer->state == PEER_REOPENED;
 }
 
-bool peer_has_events(const struct peer *peer) {
+bool peer_has_unreported_events(const struct peer *peer) {
     return (peer->state != PEER_DISCONNECTED && peer->state != PEER_OPEN) ||
            peer->failures_pending != 0;
 }

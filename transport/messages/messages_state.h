@@ -306,7 +306,7 @@ bool peer_dials_first(const struct messenger *messenger, const struct peer *peer
 
 /* messages_connection */
 bool peer_is_open(const struct peer *peer);
-bool peer_has_events(const struct peer *peer);
+bool peer_has_unreported_events(const struct peer *peer);
 void peer_on_open(struct messenger *messenger, struct peer *peer, uint32_t bulk_wanted);
 /* Close all links of the peer, and schedule a redial. */
 void peer_on_close(struct messenger *messenger, struct peer *peer);

@@ -25,7 +25,7 @@ static bool is_slot_free(const struct messenger *messenger, const struct peer *p
             return false;
         }
     }
-    return !peer->is_registered && !peer_is_open(peer) && !peer_has_events(peer);
+    return !peer->is_registered && !peer_is_open(peer) && !peer_has_unreported_events(peer);
 }
 
 const uint8_t *peer_curve(const struct messenger *messenger, const struct peer *peer) {

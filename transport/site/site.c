@@ -65,7 +65,8 @@ enum status site_open(const struct launch_info *launch, struct region *region, s
     site_init(opened, launch, region);
     enum status status = OK;
     if (launch->world > 1) {
-        status = launch->rank == 0 ? site_gather(opened, region, fault) : site_join(opened, fault);
+        status =
+            launch->rank == 0 ? site_accept_ranks(opened, region, fault) : site_join(opened, fault);
     }
     if (status != OK) {
         site_stop_watch(opened, DEPARTURE_LEAVE);

@@ -59,9 +59,10 @@ struct site {
 
 extern const char SITE_RESTART[]; /* remedy for the loss of a rank */
 
-/* site_gather, site_join: connect the ranks; rank 0 calls the first, the other ranks the second.
- * Both fill site->peers. */
-MUST_CHECK enum status site_gather(struct site *site, struct region *region, struct fault *fault);
+/* site_accept_ranks, site_join: connect the ranks; rank 0 calls the first, the other ranks the
+ * second. Both fill site->peers. */
+MUST_CHECK enum status site_accept_ranks(struct site *site, struct region *region,
+                                         struct fault *fault);
 MUST_CHECK enum status site_join(struct site *site, struct fault *fault);
 
 /* site_stop_watch: end the heartbeat thread, notify the other ranks, and close the heartbeat

@@ -60,8 +60,9 @@ static void add_per_token(struct json_writer *json, const struct inspect_report 
 }
 
 /* Adds the shards of a unit, with the parameters that each rank's shard contains elements of. */
-static void add_shards(struct json_writer *json, const struct inspect_report *report, int index) {
-    const struct unit *unit = &report->units->units[index];
+static void add_unit_shards(struct json_writer *json, const struct inspect_report *report,
+                            int unit_index) {
+    const struct unit *unit = &report->units->units[unit_index];
     json_begin_array(json, "shards");
     for (int64_t rank = 0; rank < report->shards; rank++) {
         struct unit_range range = unit_shard(unit, report->shards, rank);
@@ -74,7 +75,7 @@ static void add_shards(struct json_writer *json, const struct inspect_report *re
     json_begin_array(json_newline(json, 6), "holds");
     for (int64_t rank = 0; rank < report->shards; rank++) {
         struct unit_range range = unit_shard(unit, report->shards, rank);
-        int count = unit_list_parts(report->units, index, range, report->parts);
+        int count = unit_list_parts(report->units, unit_index, range, report->parts);
         if (rank > 0) {
             json_newline(json, 6);
         }
@@ -101,7 +102,7 @@ static void add_units(struct json_writer *json, const struct inspect_report *rep
         json_add_i64(json, "elements", unit->elements);
         json_add_i64(json, "padding", unit->padding_elements);
         if (report->shards > 0) {
-            add_shards(json, report, i);
+            add_unit_shards(json, report, i);
         }
         json_end(json);
     }

@@ -220,8 +220,7 @@ struct entry { /* one entry of the ledger */
     struct entry_documents documents; /* all kinds but COMMIT */
     struct entry_leases leases;       /* OPEN, ABORT; GENESIS: are_needed */
     double reference_norm;            /* Reference norm of the newest commit; 0: none (norms.h). */
-    /* OPEN: time a member has from the arrival of the OPEN until it must declare */
-    uint32_t deadline_ms;
+    uint32_t train_ms; /* OPEN: from its arrival until a member must declare; file: deadline_ms */
     struct entry_suspension suspension;             /* SUSPEND: the member and the reason */
     uint32_t seat_count;                            /* Number of seats in the roster. */
     struct entry_seat seats[SWARM_MEMBERS_MAX];     /* Roster: the member in each seat. */
@@ -292,17 +291,17 @@ bool entry_is_ordered(const struct entry *entry);
 bool entry_sets_electors(const struct entry *entry);
 void electors_of_entry(const struct entry *entry, struct electors *electors);
 
-/* electors_open_error: a text that describes why these electors do not allow this OPEN, or NULL. It
- * needs seats of more than half of those that have not resigned, or of half of them with the first
- * one; or an order that names all seats, which are more than half of its members. Signatures are
- * not verified.
+/* electors_error_in_open: a text that describes why these electors do not allow this OPEN, or NULL.
+ * It needs seats of more than half of those that have not resigned, or of half of them with the
+ * first one; or an order that names all seats, which are more than half of its members. Signatures
+ * are not verified.
  * electors_signatures_error: a text that describes the first invalid signature in entry->leases, or
  * NULL. The operator's signature is verified unless operator_key is NULL.
  * electors_needed_votes: the votes that a commit of this OPEN needs.
  * has_needed_votes: whether `voters`, a mask of seats, are enough.
  * limits  entry_error(open) is NULL, and open->leases.start is not 0 */
-MUST_CHECK const char *electors_open_error(const struct electors *electors,
-                                           const struct entry *open);
+MUST_CHECK const char *electors_error_in_open(const struct electors *electors,
+                                              const struct entry *open);
 MUST_CHECK const char *electors_signatures_error(const struct electors *electors,
                                                  const struct hash *swarm,
                                                  const uint8_t *operator_key,
@@ -382,15 +381,15 @@ static inline size_t entry_record_bytes_max(uint32_t slice_count) {
  * limits  entry_error(entry) is NULL, or at least its counts are within their limits */
 struct hash entry_hash(const struct entry *entry);
 
-/* Whether a record is written with or without the rows of the entry. */
-enum entry_rows { ENTRY_WITHOUT_ROWS, ENTRY_WITH_ROWS };
+/* Whether a commit is written with or without entry->slices. */
+enum entry_form { ENTRY_WITHOUT_SLICES, ENTRY_WITH_SLICES };
 
 /* entry_record_bytes: the length of the record of an entry. */
-size_t entry_record_bytes(const struct entry *entry, enum entry_rows rows);
+size_t entry_record_bytes(const struct entry *entry, enum entry_form form);
 
 /* entry_write: write the record of an entry into `bytes`, which holds at least
- * entry_record_bytes(entry, rows). Returns the length of the record. */
-size_t entry_write(const struct entry *entry, enum entry_rows rows, uint8_t *bytes,
+ * entry_record_bytes(entry, form). Returns the length of the record. */
+size_t entry_write(const struct entry *entry, enum entry_form form, uint8_t *bytes,
                    size_t capacity);
 
 /* entry_complete_results: set the fields of a commit that follow from its rows: result_count,

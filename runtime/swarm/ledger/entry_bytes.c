@@ -5,11 +5,11 @@
 
 _Static_assert(sizeof(struct sample_range) == ENTRY_RANGE_BYTES, "ranges are packed as they are");
 
-/* An entry to pack, and the maximum number of rows that a reader has room for. */
+/* An entry to pack, and the maximum number of slices that a reader has room for. */
 struct packed_entry {
     struct entry *entry;
     uint32_t slice_max;
-    enum entry_rows rows;
+    enum entry_form form;
 };
 
 static void pack_ranges(struct packer *packer, const char *name, struct sample_range *ranges,
@@ -129,7 +129,7 @@ static void pack_hashed_fields(struct packer *packer, void *object) {
     pack_u32(packer, "incarnation", &entry->incarnation);
     pack_u32(packer, "round", &entry->round);
     pack_u32(packer, "commits", &entry->commits);
-    pack_u32(packer, "deadline_ms", &entry->deadline_ms);
+    pack_u32(packer, "deadline_ms", &entry->train_ms);
     if (entry->kind == ENTRY_GENESIS) {
         pack_u32(packer, "needs_leases", &entry->leases.are_needed);
     }
@@ -180,7 +180,7 @@ static void pack_record(struct packer *packer, void *object) {
     entry_pack_content(packer, entry);
     pack_bytes(packer, "hash", entry->hash.bytes, HASH_BYTES);
     pack_signatures(packer, entry);
-    if (entry->kind == ENTRY_COMMIT && packed->rows == ENTRY_WITH_ROWS) {
+    if (entry->kind == ENTRY_COMMIT && packed->form == ENTRY_WITH_SLICES) {
         entry_pack_rows(packer, entry, packed->slice_max);
     } else if (entry->kind == ENTRY_COMMIT) {
         pack_u32(packer, "row_count", &none);
@@ -188,17 +188,17 @@ static void pack_record(struct packer *packer, void *object) {
 }
 
 void entry_pack_record(struct packer *packer, struct entry *entry, uint32_t slice_max) {
-    pack_record(packer, &(struct packed_entry){entry, slice_max, ENTRY_WITH_ROWS});
+    pack_record(packer, &(struct packed_entry){entry, slice_max, ENTRY_WITH_SLICES});
 }
 
 /* The cast is safe: only a packer that reads writes into the entry. */
-static struct packed_entry cast_away_const(const struct entry *entry, enum entry_rows rows) {
-    return (struct packed_entry){(struct entry *)(uintptr_t)entry, SWARM_SLICES_MAX, rows};
+static struct packed_entry cast_away_const(const struct entry *entry, enum entry_form form) {
+    return (struct packed_entry){(struct entry *)(uintptr_t)entry, SWARM_SLICES_MAX, form};
 }
 
 struct hash entry_hash(const struct entry *entry) {
     static const char DOMAIN[] = "skep ledger entry";
-    struct packed_entry packed = cast_away_const(entry, ENTRY_WITHOUT_ROWS);
+    struct packed_entry packed = cast_away_const(entry, ENTRY_WITHOUT_SLICES);
     struct hash_state hashing;
     hash_begin(&hashing);
     hash_add(&hashing, DOMAIN, sizeof DOMAIN);
@@ -206,21 +206,21 @@ struct hash entry_hash(const struct entry *entry) {
     return hash_end(&hashing);
 }
 
-size_t entry_record_bytes(const struct entry *entry, enum entry_rows rows) {
-    struct packed_entry packed = cast_away_const(entry, rows);
+size_t entry_record_bytes(const struct entry *entry, enum entry_form form) {
+    struct packed_entry packed = cast_away_const(entry, form);
     return packer_count_bytes((struct packed_object){pack_record, &packed});
 }
 
-size_t entry_write(const struct entry *entry, enum entry_rows rows, uint8_t *bytes,
+size_t entry_write(const struct entry *entry, enum entry_form form, uint8_t *bytes,
                    size_t capacity) {
-    struct packed_entry packed = cast_away_const(entry, rows);
+    struct packed_entry packed = cast_away_const(entry, form);
     return packer_write((struct packed_object){pack_record, &packed}, bytes, capacity);
 }
 
 const char *entry_read_next(const uint8_t *bytes, size_t count, struct entry_slice *slices,
                             uint32_t slice_max, struct entry *entry, size_t *used) {
     struct packed_entry packed = {
-        entry, slice_max < SWARM_SLICES_MAX ? slice_max : SWARM_SLICES_MAX, ENTRY_WITH_ROWS};
+        entry, slice_max < SWARM_SLICES_MAX ? slice_max : SWARM_SLICES_MAX, ENTRY_WITH_SLICES};
     memset(entry, 0, sizeof *entry);
     entry->slices = slices;
     const char *error =

@@ -226,7 +226,7 @@ static const char *unused_field_error(const struct entry *entry) {
     if (!genesis && !are_bytes_zero(&entry->manifest, sizeof entry->manifest)) {
         return "has the hash of a manifest, but is not a genesis";
     }
-    if (entry->kind != ENTRY_OPEN && entry->deadline_ms != 0) {
+    if (entry->kind != ENTRY_OPEN && entry->train_ms != 0) {
         return "has a deadline, but does not open a round";
     }
     return NULL;

@@ -130,7 +130,7 @@ void entry_journal_close(struct entry_journal *journal) {
 enum status entry_journal_append(struct entry_journal *journal, const struct entry *entry,
                                  struct fault *fault) {
     uint8_t *bytes = journal->record;
-    uint32_t count = (uint32_t)entry_write(entry, ENTRY_WITH_ROWS, bytes + LENGTH_BYTES,
+    uint32_t count = (uint32_t)entry_write(entry, ENTRY_WITH_SLICES, bytes + LENGTH_BYTES,
                                            journal->record_bytes_max);
     memcpy(bytes, &count, sizeof count);
     struct hash hash = hash_of(bytes, LENGTH_BYTES + count);

@@ -137,7 +137,7 @@ static const char *order_error(const struct entry *open) {
                                                  "are listed in the order to continue";
 }
 
-const char *electors_open_error(const struct electors *electors, const struct entry *open) {
+const char *electors_error_in_open(const struct electors *electors, const struct entry *open) {
     const struct entry_leases *leases = &open->leases;
     ASSERT(open->kind == ENTRY_OPEN && leases->start != 0 && electors->count <= SWARM_MEMBERS_MAX);
     if (!hash_equal(&leases->state, &electors->state)) {

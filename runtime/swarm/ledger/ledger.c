@@ -225,7 +225,7 @@ static const char *leases_error(const struct ledger_chain *chain, const struct e
     if (entry->leases.start == 0 || entry->kind == ENTRY_ABORT) {
         return NULL;
     }
-    const char *error = electors_open_error(&chain->electors, entry);
+    const char *error = electors_error_in_open(&chain->electors, entry);
     return error != NULL
                ? error
                : electors_signatures_error(&chain->electors, &chain->swarm,
@@ -390,5 +390,5 @@ void ledger_checkpoint_update(struct ledger_checkpoint *checkpoint,
         checkpoint->roster = roster;
         checkpoint->byte_count = ledger_chain_write(before, checkpoint->bytes);
     }
-    checkpoint->record_bytes += entry_record_bytes(entry, ENTRY_WITHOUT_ROWS);
+    checkpoint->record_bytes += entry_record_bytes(entry, ENTRY_WITHOUT_SLICES);
 }

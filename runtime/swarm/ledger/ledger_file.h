@@ -55,10 +55,10 @@ const char *ledger_suspension_cause(uint32_t reason);
  * fault names the last version of Skep that reads it. Returns STATUS_INPUT. */
 enum status old_protocol_fault(struct fault *fault, const char *place);
 
-/* ledger_line_write: write an entry as a line of JSON, without a line feed, with or without the
- * rows that it has.
+/* ledger_line_write: write an entry as a line of JSON, without a line feed, with or without
+ * entry->slices.
  * limits  entry_error(entry) is NULL; a text of LEDGER_LINE_MAX bytes has room for any entry */
-void ledger_line_write(const struct entry *entry, enum entry_rows rows, struct text *text);
+void ledger_line_write(const struct entry *entry, enum entry_form form, struct text *text);
 
 /* ledger_line_read: parse a line of JSON into *entry. A field that is missing, unknown, given twice
  * or out of bounds is a fault. Signatures and hash are not verified (ledger_append does that).

@@ -152,19 +152,19 @@ static void add_rollback_order(struct json_writer *json, const struct rollback_o
     json_end(json);
 }
 
-/* Adds the rows of a commit if asked for, and the fields that stand for them in either case. */
-static void add_results(struct json_writer *json, const struct entry *entry, enum entry_rows rows) {
+/* Adds the slices of a commit if the form has them, and in either case their number and root. */
+static void add_results(struct json_writer *json, const struct entry *entry, enum entry_form form) {
     json_add_u64(json, "slice_count", entry->result_count);
     json_add_hex(json, "results", &entry->results, sizeof entry->results);
     json_add_hex(json, "chain", &entry->chain, sizeof entry->chain);
     json_begin_array(json, "slices");
-    for (uint32_t i = 0; rows == ENTRY_WITH_ROWS && i < entry->slice_count; i++) {
+    for (uint32_t i = 0; form == ENTRY_WITH_SLICES && i < entry->slice_count; i++) {
         add_slice(json, entry, i);
     }
     json_end(json);
 }
 
-void ledger_line_write(const struct entry *entry, enum entry_rows rows, struct text *text) {
+void ledger_line_write(const struct entry *entry, enum entry_form form, struct text *text) {
     struct json_writer json = json_writer_over(text);
     json_begin_object(&json, NULL);
     json_add_text(&json, "kind", KINDS[entry->kind]);
@@ -174,7 +174,7 @@ void ledger_line_write(const struct entry *entry, enum entry_rows rows, struct t
         json_add_hex(&json, "manifest", &entry->manifest, sizeof entry->manifest);
         json_add_u64(&json, "needs_leases", entry->leases.are_needed);
     } else if (entry->kind == ENTRY_OPEN) {
-        json_add_u64(&json, "deadline_ms", entry->deadline_ms);
+        json_add_u64(&json, "deadline_ms", entry->train_ms);
     } else if (entry->kind == ENTRY_SUSPEND) {
         add_suspension(&json, &entry->suspension);
     }
@@ -193,7 +193,7 @@ void ledger_line_write(const struct entry *entry, enum entry_rows rows, struct t
         add_rollback_order(&json, &entry->order);
     }
     if (entry->kind == ENTRY_COMMIT) {
-        add_results(&json, entry, rows);
+        add_results(&json, entry, form);
     }
     add_signatures(&json, entry);
     json_end(&json);
@@ -458,7 +458,7 @@ static enum status read_kind_fields(const struct json_node *root, uint32_t slice
         return json_require_hex(root, "manifest", &entry->manifest, sizeof entry->manifest, fault);
     }
     if (entry->kind == ENTRY_OPEN) {
-        TRY(line_read_u32(root, "deadline_ms", &entry->deadline_ms, fault));
+        TRY(line_read_u32(root, "deadline_ms", &entry->train_ms, fault));
     }
     if (entry->kind == ENTRY_SUSPEND) {
         TRY(read_suspension(root, &entry->suspension, fault));

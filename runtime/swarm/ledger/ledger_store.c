@@ -226,7 +226,8 @@ static enum status execute_bound_statement(const struct ledger_store *store,
 /* Stores the rows of a commit until eight later commits have rows. */
 static enum status append_results(struct ledger_store *store, const struct entry *entry,
                                   struct fault *fault) {
-    const size_t bytes = entry_write(entry, ENTRY_WITH_ROWS, store->record, ENTRY_RECORD_BYTES_MAX);
+    const size_t bytes =
+        entry_write(entry, ENTRY_WITH_SLICES, store->record, ENTRY_RECORD_BYTES_MAX);
     sqlite3_bind_int64(store->insert_results, 1, (sqlite3_int64)store->entry_count);
     sqlite3_bind_blob(store->insert_results, 2, store->record, (int)bytes, SQLITE_STATIC);
     TRY(execute_bound_statement(store, store->insert_results, "append an entry", fault));
@@ -236,7 +237,7 @@ static enum status append_results(struct ledger_store *store, const struct entry
 static enum status append_record(struct ledger_store *store, const struct entry *entry,
                                  struct fault *fault) {
     const size_t bytes =
-        entry_write(entry, ENTRY_WITHOUT_ROWS, store->record, ENTRY_RECORD_BYTES_MAX);
+        entry_write(entry, ENTRY_WITHOUT_SLICES, store->record, ENTRY_RECORD_BYTES_MAX);
     sqlite3_bind_int64(store->insert_entry, 1, (sqlite3_int64)store->entry_count);
     sqlite3_bind_blob(store->insert_entry, 2, entry->hash.bytes, HASH_BYTES, SQLITE_STATIC);
     sqlite3_bind_blob(store->insert_entry, 3, store->record, (int)bytes, SQLITE_STATIC);

@@ -48,8 +48,8 @@ static const struct message *message_with_entry(struct catch_up *catch_up, uint3
     return &catch_up->message;
 }
 
-const struct message *catch_up_substitute_message(struct catch_up *catch_up,
-                                                  const struct message *message) {
+const struct message *catch_up_replace_message(struct catch_up *catch_up,
+                                               const struct message *message) {
     if (message->kind != MESSAGE_ENTRY || catch_up->count == 0 ||
         !hash_equal(&message->entry->hash, &newest_entry(catch_up)->hash)) {
         return message;

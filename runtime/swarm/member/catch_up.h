@@ -34,10 +34,10 @@ void catch_up_init(struct catch_up *catch_up, const struct slices *slices, void 
 void catch_up_add_entry(struct catch_up *catch_up, const struct entry *entry,
                         const struct hash *base, const struct hash *current);
 
-/* catch_up_substitute_message: returns the message that the state machine gets instead of
+/* catch_up_replace_message: returns the message that the state machine gets instead of
  * `message`, which differs only if `message` contains the newest commit. */
-const struct message *catch_up_substitute_message(struct catch_up *catch_up,
-                                                  const struct message *message);
+const struct message *catch_up_replace_message(struct catch_up *catch_up,
+                                               const struct message *message);
 
 /* catch_up_on_applied: to be called when the member's state has got the root `current`. Returns
  * the next message for the state machine, or NULL. */

@@ -171,7 +171,7 @@ static void begin_training(struct mailbox *mailbox, struct member_job *job) {
     *job = mailbox->training;
     mailbox->has_training = false;
     int64_t waited_ms = (clock_monotonic_ns() - mailbox->training_posted_ns) / NS_PER_MS;
-    job->deadline_ms = waited_ms < job->deadline_ms ? job->deadline_ms - (uint32_t)waited_ms : 0;
+    job->time_left_ms = waited_ms < job->time_left_ms ? job->time_left_ms - (uint32_t)waited_ms : 0;
 }
 
 static void begin_job(struct mailbox *mailbox, struct member_job *job) {

@@ -103,11 +103,11 @@ struct member_job {
     enum action_kind kind;
     /* number of the job; round, slice and epoch as in struct action */
     uint32_t job, round, slice, epoch;
-    int seat;             /* seat of this member in the round; -1: none */
-    uint32_t commits;     /* TRAIN: number of committed rounds, for the learning rate */
-    uint32_t members;     /* TRAIN: number of members with a seat in the round */
-    uint32_t deadline_ms; /* TRAIN: time left until the declaration is due */
-    uint32_t range_count; /* TRAIN: number of sample ranges */
+    int seat;              /* seat of this member in the round; -1: none */
+    uint32_t commits;      /* TRAIN: number of committed rounds, for the learning rate */
+    uint32_t members;      /* TRAIN: number of members with a seat in the round */
+    uint32_t time_left_ms; /* TRAIN: time left until the declaration is due */
+    uint32_t range_count;  /* TRAIN: number of sample ranges */
     struct sample_range ranges[SWARM_SEAT_RANGES_MAX]; /* TRAIN: samples to train on */
     uint32_t addend_count; /* SUM, RECHECK: number of addends, which are ordered by seat */
     struct addend addends[SWARM_MEMBERS_MAX]; /* SUM, RECHECK: contributions to average */

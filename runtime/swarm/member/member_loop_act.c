@@ -98,7 +98,7 @@ static void post_training_job(struct member_loop *loop, const struct action *act
                              .seat = own_seat(loop),
                              .commits = action->commits,
                              .members = action->members,
-                             .deadline_ms = action->deadline_ms,
+                             .time_left_ms = action->time_left_ms,
                              .range_count = action->range_count};
     ASSERT(action->range_count <= SWARM_SEAT_RANGES_MAX);
     memcpy(job.ranges, action->ranges, action->range_count * sizeof job.ranges[0]);

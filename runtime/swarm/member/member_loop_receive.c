@@ -91,7 +91,7 @@ static void deliver_verified(struct member_loop *loop, const struct message *mes
     if (message->kind == MESSAGE_ENTRY) {
         on_entry(loop, message->entry);
     }
-    member_loop_deliver(loop, catch_up_substitute_message(&loop->catch_up, message));
+    member_loop_deliver(loop, catch_up_replace_message(&loop->catch_up, message));
 }
 
 /* A received frame with a message of the state machine, and the slice bytes that follow the

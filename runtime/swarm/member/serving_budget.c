@@ -38,8 +38,8 @@ static struct peer_usage *update_usage(struct serving_budget *budget,
     }
     if (usage->round < budget->round) {
         const uint64_t returned = (budget->round - usage->round) * slices_budget(&budget->sizes);
-        usage->result_bytes -= min_u64(returned, usage->result_bytes);
-        usage->contribution_bytes = 0;
+        usage->charged_result_bytes -= min_u64(returned, usage->charged_result_bytes);
+        usage->charged_contribution_bytes = 0;
         usage->round = budget->round;
     }
     return usage;
@@ -51,9 +51,10 @@ bool serving_budget_has(struct serving_budget *budget, const struct served_peer 
     const struct serving_sizes *sizes = &budget->sizes;
     switch (kind) {
     case SERVED_CONTRIBUTIONS:
-        return usage->contribution_bytes < slices_budget(sizes) + extra_slices_budget(sizes);
+        return usage->charged_contribution_bytes <
+               slices_budget(sizes) + extra_slices_budget(sizes);
     case SERVED_RESULTS:
-        return usage->result_bytes <
+        return usage->charged_result_bytes <
                SERVE_RESULT_ROUNDS * slices_budget(sizes) + extra_slices_budget(sizes);
     case SERVED_LEAVES:
         break;
@@ -65,9 +66,9 @@ void serving_budget_charge(struct serving_budget *budget, const struct served_pe
                            enum served_kind kind, uint64_t bytes, int64_t now_ms) {
     struct peer_usage *usage = update_usage(budget, peer);
     if (kind == SERVED_CONTRIBUTIONS) {
-        usage->contribution_bytes += bytes;
+        usage->charged_contribution_bytes += bytes;
     } else if (kind == SERVED_RESULTS) {
-        usage->result_bytes += bytes;
+        usage->charged_result_bytes += bytes;
     } else {
         token_bucket_spend(&usage->leaves, leaves_limit(&budget->sizes), (double)bytes, now_ms);
     }

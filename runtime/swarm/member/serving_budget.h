@@ -23,10 +23,9 @@ struct serving_sizes {
 /* What this member has sent to one peer. */
 struct peer_usage {
     struct identity id;
-    uint32_t round;              /* round of the last update */
-    uint64_t contribution_bytes; /* bytes of contributions sent to the peer in this round */
-    /* bytes of results sent to the peer, less the budget of each round since */
-    uint64_t result_bytes;
+    uint32_t round;                      /* round of the last update */
+    uint64_t charged_contribution_bytes; /* contributions sent to the peer in this round */
+    uint64_t charged_result_bytes;       /* results sent, less the budget of each round since */
     struct token_bucket leaves;
 };
 

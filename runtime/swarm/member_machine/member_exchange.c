@@ -213,7 +213,7 @@ void member_handle_contribution(struct member *member, const struct message *mes
         return;
     }
     ASSERT(slot < CONTRIBUTION_SLOTS_PER_MEMBER && (int)seat != member->round.seat);
-    member_mark_arrival(member, seat);
+    member_mark_answered(member, seat);
     results_add_contributions(&member->results, slice, seat_bit(seat));
     if (!has_declared_norm(member, seat, message)) {
         results_reject_contribution(&member->results, slice, seat);
@@ -313,7 +313,7 @@ void member_handle_result(struct member *member, const struct message *message,
     ASSERT(message->round == member->results.round);
     int seat = roster_find_seat(member_roster(member), &message->from);
     if (seat != NO_SEAT) {
-        member_mark_arrival(member, (uint32_t)seat);
+        member_mark_answered(member, (uint32_t)seat);
     }
     member_clear_slice_requests(member, slice);
     const struct slice_report result = {
@@ -432,8 +432,8 @@ void member_handle_abandoned_sum(struct member *member) {
     ASSERT(member->job.kind == JOB_NONE && slice < member->slice_count);
     member_clear_slice_requests(member, slice);
     if (member->results.reports[slice].has_result == 0 && member->table.version > 0) {
-        results_keep_contributions(&member->results, slice,
-                                   own_contribution_bit(member, &member->table.slices[slice]));
+        results_set_contributions(&member->results, slice,
+                                  own_contribution_bit(member, &member->table.slices[slice]));
     }
 }
 

@@ -83,7 +83,7 @@ void member_requests_free_slots(struct member *member) {
     member->requests.slot_seats = 0;
 }
 
-void member_mark_arrival(struct member *member, uint32_t seat) {
+void member_mark_answered(struct member *member, uint32_t seat) {
     ASSERT(seat < SWARM_MEMBERS_MAX);
     struct member_requests *requests = &member->requests;
     struct member_peer *peer = &requests->peers[seat];

@@ -108,7 +108,7 @@ void results_drop_contribution(struct member_results *results, uint32_t slice, u
     change_row(results, slice)->received_seats &= ~seat_bit(seat);
 }
 
-void results_keep_contributions(struct member_results *results, uint32_t slice, uint64_t seats) {
+void results_set_contributions(struct member_results *results, uint32_t slice, uint64_t seats) {
     ASSERT(results->reports[slice].has_result == 0);
     struct slice_report *report = change_row(results, slice);
     report->received_seats = seats;

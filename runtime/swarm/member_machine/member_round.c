@@ -21,7 +21,7 @@ static void start_training(struct member_round *round, uint32_t seat, struct act
     start_training->round = round->open.round;
     start_training->commits = round->open.commits;
     start_training->members = round->open.seat_count;
-    start_training->deadline_ms = round->open.deadline_ms;
+    start_training->time_left_ms = round->open.train_ms;
     start_training->range_count = own->range_count;
     start_training->ranges = own->ranges;
 }

@@ -376,7 +376,7 @@ void member_handle_rechecked(struct member *member, const struct message_refusal
  * results_reject_contribution  Record that the contribution of this seat is stored but must not
  *                              be added.
  * results_drop_contribution    Record that the contribution of this seat is no longer stored.
- * results_keep_contributions   Record that only the contributions of `seats` are stored.
+ * results_set_contributions   Record that only the contributions of `seats` are stored.
  * results_add_waiting_seat     Record that the seat waits for the result of a slice.
  * results_begin_report         Postpone the rows that report `number` has no room for, and begin
  *                              the report after it. Returns whether a row has changed since the
@@ -393,7 +393,7 @@ void results_set_result(struct member_results *results, uint32_t slice,
 void results_add_contributions(struct member_results *results, uint32_t slice, uint64_t seats);
 void results_reject_contribution(struct member_results *results, uint32_t slice, uint32_t seat);
 void results_drop_contribution(struct member_results *results, uint32_t slice, uint32_t seat);
-void results_keep_contributions(struct member_results *results, uint32_t slice, uint64_t seats);
+void results_set_contributions(struct member_results *results, uint32_t slice, uint64_t seats);
 void results_add_waiting_seat(struct member_results *results, uint32_t slice, uint32_t seat);
 uint64_t results_pop_waiting_seats(struct member_results *results, uint32_t slice);
 bool results_begin_report(struct member_results *results, uint32_t slice_count, uint64_t number,
@@ -431,7 +431,7 @@ void member_handle_abandoned_sum(struct member *member);
  *                                       unless a SUM reads them.
  * member_requests_free_slots            Free all slots; no result is missing, and no SUM reads any.
  * member_requests_patience              How long to wait for an answer, in heartbeats.
- * member_mark_arrival                   Record that a seat sent data that was requested from it.
+ * member_mark_answered                   Record that a seat sent data that was requested from it.
  * member_mark_heard                     Record that something arrived, from anyone.
  * member_requests_measure               Count the time since the last event for the seats with an
  *                                       outstanding contribution.
@@ -452,7 +452,7 @@ void member_free_slot(struct member_requests *requests, uint32_t seat, uint32_t 
 void member_clear_slice_requests(struct member *member, uint32_t slice);
 void member_requests_free_slots(struct member *member);
 uint32_t member_requests_patience(const struct member *member);
-void member_mark_arrival(struct member *member, uint32_t seat);
+void member_mark_answered(struct member *member, uint32_t seat);
 void member_mark_heard(struct member *member);
 
 #endif

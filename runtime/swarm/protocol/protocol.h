@@ -258,7 +258,7 @@ struct record_speed {
     uint32_t slow_rounds;
     uint32_t retry_rounds;
     uint32_t lost_round;
-    uint32_t failed_round;
+    uint32_t replaced_round;
 };
 
 /* All promises of the tracker. A promise is durable before a message that depends on it is sent. */
@@ -342,7 +342,7 @@ enum action_kind {
     /* Store the bytes that followed the current message: a result, sketches of `seat`, or the
      * contribution of `seat` in its slot `slot`. */
     ACTION_KEEP_BYTES, /* Member: store received bytes. */
-    /* Train on `ranges` from the outer state until `deadline_ms`, with the learning rate of
+    /* Train on `ranges` from the outer state for `time_left_ms`, with the learning rate of
      * `commits`, then encode the contribution to every slice. Finished work on these ranges is
      * reused; other work is discarded. A new TRAIN, APPLY or ADOPT cancels a running TRAIN, which
      * then causes no event. */
@@ -394,15 +394,15 @@ struct action {
     uint64_t contributors; /* SUM, RECHECK: seats whose contributions are added or compared. */
     /* KEEP_BYTES: seat of the contributor. SUM, APPLY: seat of this member. NO_SEAT (-1) if
      * none. */
-    int seat;             /* Seat of the contributor (KEEP_BYTES) or of this member; -1: none. */
-    uint32_t slot;        /* KEEP_BYTES: slot in which to store the contribution. */
-    uint64_t silent;      /* CHECK, RECHECK: seats whose sketches are missing. */
-    struct hash seed;     /* SKETCH, CHECK, RECHECK: seed of the sketches. */
-    uint32_t parts;       /* Bits of enum record_part: what ACTION_WRITE writes. */
-    uint32_t commits;     /* TRAIN: number of commits so far, for the learning rate. */
-    uint32_t members;     /* TRAIN: number of members with a seat in the round. */
-    uint32_t deadline_ms; /* TRAIN: time left until the declaration is due. */
-    const uint8_t *slots; /* [SWARM_MEMBERS_MAX]: by seat, slot of the contribution */
+    int seat;              /* Seat of the contributor (KEEP_BYTES) or of this member; -1: none. */
+    uint32_t slot;         /* KEEP_BYTES: slot in which to store the contribution. */
+    uint64_t silent;       /* CHECK, RECHECK: seats whose sketches are missing. */
+    struct hash seed;      /* SKETCH, CHECK, RECHECK: seed of the sketches. */
+    uint32_t parts;        /* Bits of enum record_part: what ACTION_WRITE writes. */
+    uint32_t commits;      /* TRAIN: number of commits so far, for the learning rate. */
+    uint32_t members;      /* TRAIN: number of members with a seat in the round. */
+    uint32_t time_left_ms; /* TRAIN: time left until the declaration is due. */
+    const uint8_t *slots;  /* [SWARM_MEMBERS_MAX]: by seat, slot of the contribution */
     struct message message;
     const struct entry *entry;
     const struct round_table *table;

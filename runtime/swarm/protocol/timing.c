@@ -14,8 +14,8 @@ static uint32_t clamp_ms(uint64_t value, uint32_t floor_ms, uint32_t ceiling_ms)
     return value < floor_ms ? floor_ms : value > ceiling_ms ? ceiling_ms : (uint32_t)value;
 }
 
-/* Returns the time after which a part of the round that usually takes time_ms is closed. */
-static uint64_t close_ms(uint32_t time_ms, double patience, uint32_t slack_ms) {
+/* Returns the time after which a part of the round ends that usually takes time_ms. */
+static uint64_t part_limit_ms(uint32_t time_ms, double patience, uint32_t slack_ms) {
     uint32_t usual_ms = time_ms < TIME_MAX_MS ? time_ms : TIME_MAX_MS;
     return (uint64_t)fmin(patience * usual_ms, TIME_MAX_MS) + slack_ms;
 }
@@ -31,13 +31,14 @@ struct swarm_timing timing_derive(const struct timing_times *times, double patie
     timing.heartbeat_ms = clamp_ms(trip, 100, 2000);
     timing.silence_ms = clamp_ms(4 * trip + 4 * (uint64_t)timing.heartbeat_ms, 500, 10000);
     const uint32_t slack_ms = timing_slack_ms(&timing, times->round_trip_ms);
-    timing.train_ms = clamp_ms(close_ms(times->train_ms, patience, slack_ms), 500, 6 * HOUR_MS);
+    timing.train_ms =
+        clamp_ms(part_limit_ms(times->train_ms, patience, slack_ms), 500, 6 * HOUR_MS);
     timing.contribution_ms =
-        clamp_ms(close_ms(times->contribution_ms, patience, slack_ms), 1000, HOUR_MS);
-    timing.exchange_ms =
-        clamp_ms(close_ms(times->result_ms, patience, slack_ms), timing.contribution_ms, HOUR_MS);
-    timing.apply_ms =
-        clamp_ms(close_ms(times->apply_ms, patience, slack_ms), 2 * timing.heartbeat_ms, HOUR_MS);
+        clamp_ms(part_limit_ms(times->contribution_ms, patience, slack_ms), 1000, HOUR_MS);
+    timing.exchange_ms = clamp_ms(part_limit_ms(times->result_ms, patience, slack_ms),
+                                  timing.contribution_ms, HOUR_MS);
+    timing.apply_ms = clamp_ms(part_limit_ms(times->apply_ms, patience, slack_ms),
+                               2 * timing.heartbeat_ms, HOUR_MS);
     timing.round_ms =
         timing.train_ms + EXCHANGES_PER_ROUND * (timing.exchange_ms + timing.apply_ms);
     ASSERT(timing.heartbeat_ms < timing.silence_ms && timing.train_ms < timing.round_ms);

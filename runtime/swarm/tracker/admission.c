@@ -46,14 +46,14 @@ static void report_disconnect(struct tracker_loop *loop, struct identity id) {
     machine_driver_step(loop, &event);
 }
 
-void guest_on_connect(struct tracker_loop *loop, const struct messenger_event *event) {
+void process_on_connect(struct tracker_loop *loop, const struct messenger_event *event) {
     struct tracker_guest *guest = guest_find_or_add(loop->guests, event->curve, tracker_now_ms());
     if (guest != NULL) {
         guest_set_ip(guest, event->address);
     }
 }
 
-void guest_on_disconnect(struct tracker_loop *loop, const uint8_t curve[static KEY_BYTES]) {
+void process_on_disconnect(struct tracker_loop *loop, const uint8_t curve[static KEY_BYTES]) {
     struct tracker_guest *guest = guest_find(loop->guests, curve);
     if (guest != NULL) {
         guest_remove(guest);
@@ -308,7 +308,7 @@ static void review_introduction(struct tracker_loop *loop, struct tracker_guest 
                !evict_guest(loop, &introduction->keys)) {
         guest_reject(loop, guest, "the swarm is full: it already has swarm.members_max members");
     } else if (row == MEMBER_NONE && is_guest_member(loop, &introduction->keys) &&
-               !serving_take_guest(&loop->serving, tracker_now_ms())) {
+               !serving_take_guest(&loop->serving_buckets, tracker_now_ms())) {
         guest_reject(loop, guest,
                      "too many new guests have joined: the swarm admits 32 an hour; keep this "
                      "process running, or ask the operator to add its key to the allow-list");

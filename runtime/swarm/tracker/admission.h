@@ -27,10 +27,10 @@ _Static_assert(GUEST_MEMBER + 1 == MESSAGE_GUEST_CLASSES,
  * tracker_loop. */
 uint32_t classify_guest(const void *context, const uint8_t curve[static KEY_BYTES]);
 
-/* guest_on_connect, guest_on_disconnect: handle the opening and closing of a process's control
+/* process_on_connect, process_on_disconnect: handle the opening and closing of a process's control
  * connection. */
-void guest_on_connect(struct tracker_loop *loop, const struct messenger_event *event);
-void guest_on_disconnect(struct tracker_loop *loop, const uint8_t curve[static KEY_BYTES]);
+void process_on_connect(struct tracker_loop *loop, const struct messenger_event *event);
+void process_on_disconnect(struct tracker_loop *loop, const uint8_t curve[static KEY_BYTES]);
 
 /* guest_on_introduction: handles a request to join: admits the process, or sends the reason why
  * not. */

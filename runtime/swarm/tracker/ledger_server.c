@@ -56,7 +56,7 @@ static bool may_send(struct tracker_loop *loop, const struct tracker_guest *gues
     }
     return usage != NULL
                ? serving_has_entries(usage, loop->driver->durable.store.entry_count, now_ms)
-               : serving_has_bytes(&loop->serving, guest->ledger_request.requester, now_ms);
+               : serving_has_bytes(&loop->serving_buckets, guest->ledger_request.requester, now_ms);
 }
 
 static void charge_answer(struct tracker_loop *loop, const struct tracker_guest *guest,
@@ -66,7 +66,7 @@ static void charge_answer(struct tracker_loop *loop, const struct tracker_guest 
         serving_charge_entries(usage, loop->driver->durable.store.entry_count, entries,
                                tracker_now_ms());
     } else {
-        serving_charge_bytes(&loop->serving, guest->ledger_request.requester, bytes,
+        serving_charge_bytes(&loop->serving_buckets, guest->ledger_request.requester, bytes,
                              tracker_now_ms());
     }
 }

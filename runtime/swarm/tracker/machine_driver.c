@@ -119,7 +119,7 @@ static void log_entry(const struct entry *entry) {
     switch (entry->kind) {
     case ENTRY_OPEN:
         log_line(LOG_INFO, "round %u opened: %u members, %u ms to train", entry->round,
-                 entry->seat_count, entry->deadline_ms);
+                 entry->seat_count, entry->train_ms);
         break;
     case ENTRY_COMMIT:
         log_line(LOG_INFO,

@@ -19,24 +19,24 @@ bool serving_take_start(struct member_usage *usage, uint64_t start_number, int64
     return may_start;
 }
 
-bool serving_take_guest(struct serving *serving, int64_t now_ms) {
-    return token_bucket_take(&serving->new_guests, SERVE_NEW_GUESTS, 1, now_ms);
+bool serving_take_guest(struct serving_buckets *buckets, int64_t now_ms) {
+    return token_bucket_take(&buckets->new_guests, SERVE_NEW_GUESTS, 1, now_ms);
 }
 
-bool serving_has_bytes(struct serving *serving, enum requester requester, int64_t now_ms) {
+bool serving_has_bytes(struct serving_buckets *buckets, enum requester requester, int64_t now_ms) {
     ASSERT(requester != REQUESTER_UNPROVEN);
     return requester == REQUESTER_STRANGER
-               ? token_bucket_has(&serving->strangers, SERVE_STRANGERS_BYTES, now_ms)
-               : token_bucket_has(&serving->listed, SERVE_LISTED_BYTES, now_ms);
+               ? token_bucket_has(&buckets->strangers, SERVE_STRANGERS_BYTES, now_ms)
+               : token_bucket_has(&buckets->listed, SERVE_LISTED_BYTES, now_ms);
 }
 
-void serving_charge_bytes(struct serving *serving, enum requester requester, size_t bytes,
+void serving_charge_bytes(struct serving_buckets *buckets, enum requester requester, size_t bytes,
                           int64_t now_ms) {
     ASSERT(requester != REQUESTER_UNPROVEN);
     if (requester == REQUESTER_STRANGER) {
-        token_bucket_spend(&serving->strangers, SERVE_STRANGERS_BYTES, (double)bytes, now_ms);
+        token_bucket_spend(&buckets->strangers, SERVE_STRANGERS_BYTES, (double)bytes, now_ms);
     } else {
-        token_bucket_spend(&serving->listed, SERVE_LISTED_BYTES, (double)bytes, now_ms);
+        token_bucket_spend(&buckets->listed, SERVE_LISTED_BYTES, (double)bytes, now_ms);
     }
 }
 

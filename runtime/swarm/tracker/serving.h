@@ -17,8 +17,8 @@ enum requester {
     REQUESTER_MEMBER, /* the connection of a member */
 };
 
-/* Bytes that all requesters of a kind have received, and guests that were admitted. */
-struct serving {
+/* Shared by all requesters of a kind: bytes that they received, and guests that were added. */
+struct serving_buckets {
     struct token_bucket strangers, listed, new_guests;
 };
 
@@ -44,13 +44,13 @@ MUST_CHECK bool serving_take_start(struct member_usage *usage, uint64_t start_nu
                                    int64_t now_ms);
 
 /* serving_take_guest: count a guest that has no row in the member table. False: it has to wait. */
-MUST_CHECK bool serving_take_guest(struct serving *serving, int64_t now_ms);
+MUST_CHECK bool serving_take_guest(struct serving_buckets *buckets, int64_t now_ms);
 
 /* serving_has_bytes: whether a requester may be sent another answer. serving_charge_bytes: charge
  * an answer of this length.
  * limits  not REQUESTER_UNPROVEN */
-bool serving_has_bytes(struct serving *serving, enum requester requester, int64_t now_ms);
-void serving_charge_bytes(struct serving *serving, enum requester requester, size_t bytes,
+bool serving_has_bytes(struct serving_buckets *buckets, enum requester requester, int64_t now_ms);
+void serving_charge_bytes(struct serving_buckets *buckets, enum requester requester, size_t bytes,
                           int64_t now_ms);
 
 /* serving_has_entries: whether a member may be sent more entries of a ledger of this length.

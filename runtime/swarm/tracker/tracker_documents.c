@@ -222,21 +222,21 @@ static void serve_document(struct tracker_loop *loop, struct tracker_guest *gues
     const struct frame header = {.kind = document == DOCUMENT_MANIFEST     ? WIRE_MANIFEST
                                          : document == DOCUMENT_CHECKPOINT ? WIRE_CHECKPOINT
                                                                            : WIRE_STATUS};
-    serving_charge_bytes(&loop->serving, requester, loop->documents->buffers[document].count,
-                         tracker_now_ms());
+    serving_charge_bytes(&loop->serving_buckets, requester,
+                         loop->documents->buffers[document].count, tracker_now_ms());
     send_document(loop, guest, document, &header);
 }
 
 void tracker_loop_send_manifest(struct tracker_loop *loop, struct tracker_guest *guest,
                                 enum requester requester) {
-    if (serving_has_bytes(&loop->serving, requester, tracker_now_ms())) {
+    if (serving_has_bytes(&loop->serving_buckets, requester, tracker_now_ms())) {
         serve_document(loop, guest, DOCUMENT_MANIFEST, requester);
     }
 }
 
 void tracker_loop_send_status(struct tracker_loop *loop, struct tracker_guest *guest,
                               enum requester requester) {
-    if (!serving_has_bytes(&loop->serving, requester, tracker_now_ms())) {
+    if (!serving_has_bytes(&loop->serving_buckets, requester, tracker_now_ms())) {
         return;
     }
     const bool has_addresses = requester != REQUESTER_STRANGER;
@@ -255,7 +255,7 @@ void tracker_loop_send_checkpoint(struct tracker_loop *loop, struct tracker_gues
                                   enum requester requester) {
     const struct ledger_checkpoint *checkpoint = &loop->driver->durable.checkpoint;
     struct document_buffer *buffer = &loop->documents->buffers[DOCUMENT_CHECKPOINT];
-    if (!serving_has_bytes(&loop->serving, requester, tracker_now_ms())) {
+    if (!serving_has_bytes(&loop->serving_buckets, requester, tracker_now_ms())) {
         return;
     }
     const struct hash key = hash_of(checkpoint->bytes, checkpoint->byte_count);

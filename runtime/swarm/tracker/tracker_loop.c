@@ -245,10 +245,10 @@ static void handle_event(struct tracker_loop *loop, const struct messenger_event
     struct tracker_guest *guest;
     switch (event->kind) {
     case MESSENGER_OPENED:
-        guest_on_connect(loop, event);
+        process_on_connect(loop, event);
         break;
     case MESSENGER_CLOSED:
-        guest_on_disconnect(loop, event->curve);
+        process_on_disconnect(loop, event->curve);
         break;
     case MESSENGER_FRAME:
         guest = guest_find_or_add(loop->guests, event->curve, tracker_now_ms());

@@ -33,12 +33,12 @@ struct tracker_loop {
     struct guest_table *guests;                  /* connected peers that are not members yet */
     struct document_table *documents;            /* encoded large messages */
     struct ledger_server *ledger_server;         /* sends ledger entries on request */
-    struct serving serving;               /* bytes that strangers and clients have received */
-    struct stranger_log stranger_log;     /* limits log lines about strangers */
-    struct attendance_watch attendance;   /* members that the next round lacks */
-    struct allow_list_watch *watch;       /* reads the allow-list again when it changes */
-    struct rollback_watch order_watch;    /* detects an order of the operator */
-    struct rollback_watch continue_watch; /* detects an order to continue */
+    struct serving_buckets serving_buckets;      /* shared by all requesters of a kind */
+    struct stranger_log stranger_log;            /* limits log lines about strangers */
+    struct attendance_watch attendance;          /* members that the next round lacks */
+    struct allow_list_watch *watch;              /* reads the allow-list again when it changes */
+    struct rollback_watch order_watch;           /* detects an order of the operator */
+    struct rollback_watch continue_watch;        /* detects an order to continue */
     uint64_t roster_serial; /* of the roster epoch that was passed to the state machine last */
     struct delegation_watch delegation; /* detects a newer delegation */
     struct wire_shape shape;            /* sizes that bound every message */

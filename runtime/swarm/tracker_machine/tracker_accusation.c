@@ -130,7 +130,7 @@ bool tracker_is_proposal_refused(const struct tracker *tracker, int64_t now_ms) 
         awaited += found == NULL && seats_contain(live, seat);
     }
     ASSERT(refusals <= voter_count);
-    bool is_late = now_ms - tracker->stage.stage_began_ms >= tracker_result_close_ms(tracker);
+    bool is_late = now_ms - tracker->stage.stage_began_ms >= tracker_result_wait_ms(tracker);
     (void)find_most_accused(tracker, &accusers);
     bool may_name_liar = accusers > 0 && accusers + awaited >= quorum && !is_late;
     return refusals > voter_count - quorum && !may_name_liar;

@@ -2,7 +2,7 @@
  * proposal once no result is missing. */
 #include "runtime/swarm/tracker_machine/tracker_accusation.h"
 
-enum { GENERAL_FACTOR = 4 }; /* times the close while most owners are as slow: no owner's fault */
+enum { GENERAL_FACTOR = 4 }; /* times the wait while most owners are as slow: no owner's fault */
 
 /* After a restart, all owners of an open exchange have the whole time again. */
 void exchange_init(struct tracker_exchange *exchange, char **memory, uint32_t slice_count,
@@ -265,8 +265,8 @@ static bool keeps_half(const struct tracker *tracker, uint32_t slice, uint64_t v
     return 2 * seats_count(left & voters) >= seats_count(first);
 }
 
-/* Checks a live owner at its closes, by its lowest slice without a sum. It stops waiting for the
- * seats that delay it, if most of the contributions have arrived. An owner that has all
+/* Checks a live owner when its waits end, by its lowest slice without a sum. It stops waiting for
+ * the seats that delay it, if most of the contributions have arrived. An owner that has all
  * contributions and no result, or that received next to nothing, is replaced, unless most owners
  * are as slow. */
 static void check_owner(struct tracker *tracker, struct recovery *recovery, uint32_t slice,
@@ -274,7 +274,7 @@ static void check_owner(struct tracker *tracker, struct recovery *recovery, uint
     struct tracker_exchange *exchange = &tracker->exchange;
     const struct slice_plan *plan = &tracker->record.table.slices[slice];
     uint32_t owner = plan->owner;
-    const int64_t close_ms = tracker_contribution_close_ms(tracker, owner);
+    const int64_t wait_ms = tracker_contribution_wait_ms(tracker, owner);
     ASSERT(seats_contain(recovery->live, owner) && !seats_contain(recovery->checked_owners, owner));
     recovery->checked_owners |= seat_bit(owner);
     int64_t passed_ms = now_ms - exchange->assigned_ms[owner];
@@ -283,17 +283,17 @@ static void check_owner(struct tracker *tracker, struct recovery *recovery, uint
     /* An owner always has its own contribution, whatever it reports. */
     uint64_t missing = plan->expected_seats & recovery->live & ~received & ~seat_bit(owner);
     if (missing == 0) {
-        if (passed_ms >= (is_general ? GENERAL_FACTOR : 1) * tracker_result_close_ms(tracker)) {
+        if (passed_ms >= (is_general ? GENERAL_FACTOR : 1) * tracker_result_wait_ms(tracker)) {
             exchange->failed_owners |= is_general ? 0 : seat_bit(owner);
             recovery->replaced_owners |= seat_bit(owner);
         }
         return;
     }
-    if (passed_ms < close_ms) {
+    if (passed_ms < wait_ms) {
         return;
     }
     uint64_t slow = missing & find_slow_contributors(tracker, owner);
-    slow = slow == 0 && passed_ms >= 2 * close_ms ? missing : slow;
+    slow = slow == 0 && passed_ms >= 2 * wait_ms ? missing : slow;
     if (slow == 0) {
         return;
     }
@@ -429,8 +429,8 @@ static void find_owners(const struct tracker *tracker, struct recovery *recovery
 static bool is_vote_late(const struct tracker *tracker, const struct recovery *recovery,
                          int64_t now_ms) {
     bool is_general = 2 * seats_count(recovery->lone_owners) > seats_count(recovery->owners);
-    int64_t close_ms = (is_general ? GENERAL_FACTOR : 1) * tracker_vote_close_ms(tracker);
-    return tracker->stage.kind == STAGE_VOTE && now_ms - tracker->stage.stage_began_ms >= close_ms;
+    int64_t wait_ms = (is_general ? GENERAL_FACTOR : 1) * tracker_vote_wait_ms(tracker);
+    return tracker->stage.kind == STAGE_VOTE && now_ms - tracker->stage.stage_began_ms >= wait_ms;
 }
 
 struct recovery_outcome { /* what a recovery pass found */

@@ -204,12 +204,12 @@ void tracker_watch_electors(struct tracker *tracker, int64_t now_ms) {
     const struct elector_count count = tracker_count_electors(tracker, voting);
     const bool is_half = leases->order.count == 0 && count.all > 0 && 2 * count.here == count.all;
     if (staying == 0 || (tracker_electors_allow(tracker, voting) && !is_half)) {
-        leases->missing_ms = 0;
-    } else if (leases->missing_ms == 0) {
-        leases->missing_ms = now_ms;
+        leases->no_majority_since_ms = 0;
+    } else if (leases->no_majority_since_ms == 0) {
+        leases->no_majority_since_ms = now_ms;
     }
-    leases->is_fork_possible =
-        leases->missing_ms != 0 && now_ms - leases->missing_ms >= FORK_POSSIBLE_MS;
+    leases->is_fork_possible = leases->no_majority_since_ms != 0 &&
+                               now_ms - leases->no_majority_since_ms >= FORK_POSSIBLE_MS;
 }
 
 bool tracker_is_fork_possible(const struct tracker *tracker, struct elector_count *count) {

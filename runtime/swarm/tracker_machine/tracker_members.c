@@ -92,7 +92,7 @@ void tracker_register_start(struct tracker *tracker, uint32_t row, const struct 
     if (!is_known) {
         tracker_clear_speed(tracker, row);
         tracker_clear_strikes(tracker, row);
-        tracker_clear_credit(tracker, row);
+        tracker_clear_recheck_credit(tracker, row);
         tracker_clear_pairs(tracker, row);
     }
     if (tracker->seats.seat_of_row[row] != NO_SEAT) {

@@ -1,14 +1,14 @@
-/* tracker_pace: the closes of the parts of a round: when the tracker stops waiting for the members
- * that have not finished a part. While no earlier round has measured how long a part takes, as in
- * the first round, its close follows from the times of the seats that have finished it in this
- * round. So neither a guess nor a seat that never finishes delays the round. */
+/* tracker_pace: the waits for the parts of a round: how long the tracker waits for members that
+ * have not finished a part. While no earlier round has measured how long a part takes, as in the
+ * first round, its wait follows from the times of the seats that have finished it in this round. So
+ * neither a guess nor a seat that never finishes delays the round. */
 #include "base/statistics.h"
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
 enum {
     /* times the median: slow members do not have a smaller share of the work yet */
     FIRST_FACTOR = 2,
-    FIRST_CLOSE_MIN_MS = 1000, /* a process that has just started may pause for this long */
+    FIRST_WAIT_MIN_MS = 1000, /* a process that has just started may pause for this long */
 };
 
 /* The times of the voters that have finished a part of the round. */
@@ -35,14 +35,14 @@ static int64_t median_ms(struct finished *finished) {
                : sorted_value_i64(finished->times_ms, (int)finished->count, (int)middle);
 }
 
-/* The close that follows from the median `time_ms`; `otherwise_ms` if time_ms is 0, not known. */
-static int64_t close_after(const struct tracker *tracker, int64_t time_ms, double factor,
-                           int64_t otherwise_ms) {
+/* The wait that follows from the median `time_ms`; `otherwise_ms` if time_ms is 0, not known. */
+static int64_t wait_from_median(const struct tracker *tracker, int64_t time_ms, double factor,
+                                int64_t otherwise_ms) {
     const struct tracker_deadlines *deadlines = &tracker->deadlines;
     int64_t slack_ms = timing_slack_ms(&deadlines->timing, deadlines->times.round_trip_ms);
-    int64_t close_ms = (int64_t)(factor * (double)time_ms) + slack_ms;
-    close_ms = close_ms > FIRST_CLOSE_MIN_MS ? close_ms : FIRST_CLOSE_MIN_MS;
-    return time_ms > 0 ? close_ms : otherwise_ms;
+    int64_t wait_ms = (int64_t)(factor * (double)time_ms) + slack_ms;
+    wait_ms = wait_ms > FIRST_WAIT_MIN_MS ? wait_ms : FIRST_WAIT_MIN_MS;
+    return time_ms > 0 ? wait_ms : otherwise_ms;
 }
 
 static double first_factor(const struct tracker *tracker) {
@@ -133,7 +133,7 @@ void tracker_observe_spread(struct tracker *tracker, uint64_t owners, int64_t no
     }
 }
 
-/* ---- closes ---- */
+/* ---- waits ---- */
 
 static bool is_assumed(const struct tracker *tracker, enum speed_kind kind) {
     return tracker->deadlines.is_assumed[kind];
@@ -149,9 +149,9 @@ static int64_t median_result_ms(const struct tracker *tracker) {
     return median_ms(&finished);
 }
 
-/* The close excludes members that are slower than half of the others. An owner that does not report
+/* The wait excludes members that are slower than half of the others. An owner that does not report
  * which contributions it lacks has as long as the other owners took for their results. */
-int64_t tracker_contribution_close_ms(const struct tracker *tracker, uint32_t owner) {
+int64_t tracker_contribution_wait_ms(const struct tracker *tracker, uint32_t owner) {
     const struct tracker_pace *pace = &tracker->pace;
     int64_t usual_ms = tracker->deadlines.timing.contribution_ms;
     if (!is_assumed(tracker, SPEED_CONTRIBUTION)) {
@@ -159,26 +159,26 @@ int64_t tracker_contribution_close_ms(const struct tracker *tracker, uint32_t ow
     }
     int64_t time_ms = seats_contain(pace->blocked_owners, owner) ? pace->busy_ms[owner] + 1
                                                                  : median_result_ms(tracker);
-    return close_after(tracker, time_ms, first_factor(tracker), usual_ms);
+    return wait_from_median(tracker, time_ms, first_factor(tracker), usual_ms);
 }
 
-/* The close of a part that owners do. If the usual time is known, the close is never before
- * `usual_ms`, and later if the owners of this round are slower: when all uplinks have become slower
- * than in the last rounds, no owner is late.
+/* The wait for a part that owners do. If the usual time is known, the wait is never shorter than
+ * `usual_ms`, and longer if the owners of this round are slower: when all uplinks have become
+ * slower than in the last rounds, no owner is late.
  * time_ms  the time in which half of the owners have finished the part; 0 while not known */
-static int64_t owner_close_ms(const struct tracker *tracker, int64_t time_ms, bool is_known,
-                              int64_t usual_ms) {
+static int64_t owner_wait_ms(const struct tracker *tracker, int64_t time_ms, bool is_known,
+                             int64_t usual_ms) {
     double factor = is_known ? tracker->settings.training.patience : first_factor(tracker);
-    int64_t close_ms = close_after(tracker, time_ms, factor, usual_ms);
-    return is_known && close_ms < usual_ms ? usual_ms : close_ms;
+    int64_t wait_ms = wait_from_median(tracker, time_ms, factor, usual_ms);
+    return is_known && wait_ms < usual_ms ? usual_ms : wait_ms;
 }
 
-int64_t tracker_result_close_ms(const struct tracker *tracker) {
-    return owner_close_ms(tracker, median_result_ms(tracker), !is_assumed(tracker, SPEED_RESULT),
-                          tracker->deadlines.timing.exchange_ms);
+int64_t tracker_result_wait_ms(const struct tracker *tracker) {
+    return owner_wait_ms(tracker, median_result_ms(tracker), !is_assumed(tracker, SPEED_RESULT),
+                         tracker->deadlines.timing.exchange_ms);
 }
 
-int64_t tracker_vote_close_ms(const struct tracker *tracker) {
+int64_t tracker_vote_wait_ms(const struct tracker *tracker) {
     const struct swarm_timing *timing = &tracker->deadlines.timing;
     bool is_known = !is_assumed(tracker, SPEED_RESULT) && !is_assumed(tracker, SPEED_APPLY);
     struct finished finished = {0};
@@ -186,11 +186,11 @@ int64_t tracker_vote_close_ms(const struct tracker *tracker) {
         int64_t time_ms = tracker->pace.spread_ms[owner];
         add_seat(&finished, time_ms > 0, time_ms);
     }
-    return owner_close_ms(tracker, median_ms(&finished), is_known,
-                          (int64_t)timing->exchange_ms + timing->apply_ms);
+    return owner_wait_ms(tracker, median_ms(&finished), is_known,
+                         (int64_t)timing->exchange_ms + timing->apply_ms);
 }
 
-int64_t tracker_apply_close_ms(const struct tracker *tracker) {
+int64_t tracker_apply_wait_ms(const struct tracker *tracker) {
     int64_t usual_ms = tracker->deadlines.timing.apply_ms;
     struct finished finished = {0};
     if (!is_assumed(tracker, SPEED_APPLY)) {
@@ -201,12 +201,12 @@ int64_t tracker_apply_close_ms(const struct tracker *tracker) {
         uint32_t time_ms = tracker_recent_time(speed, SPEED_APPLY);
         add_seat(&finished, !speed->is_applying && time_ms > 0, time_ms);
     }
-    return close_after(tracker, median_ms(&finished), first_factor(tracker), usual_ms);
+    return wait_from_median(tracker, median_ms(&finished), first_factor(tracker), usual_ms);
 }
 
-/* The close of training. Members stop by themselves at the deadline in the OPEN. */
-static int64_t train_close_ms(const struct tracker *tracker, double factor) {
-    int64_t usual_ms = tracker->record.head.deadline_ms;
+/* The wait for training. Members stop by themselves at the deadline in the OPEN. */
+static int64_t train_wait_ms(const struct tracker *tracker, double factor) {
+    int64_t usual_ms = tracker->record.head.train_ms;
     struct finished finished = {0};
     if (!is_assumed(tracker, SPEED_TRAIN)) {
         return usual_ms;
@@ -216,14 +216,14 @@ static int64_t train_close_ms(const struct tracker *tracker, double factor) {
         uint32_t time_ms = tracker_recent_time(speed, SPEED_TRAIN);
         add_seat(&finished, time_ms > 0, time_ms);
     }
-    int64_t close_ms = close_after(tracker, median_ms(&finished), factor, usual_ms);
-    return close_ms < usual_ms ? close_ms : usual_ms;
+    int64_t wait_ms = wait_from_median(tracker, median_ms(&finished), factor, usual_ms);
+    return wait_ms < usual_ms ? wait_ms : usual_ms;
 }
 
 int64_t tracker_training_end_ms(const struct tracker *tracker) {
-    return train_close_ms(tracker, tracker->settings.training.patience);
+    return train_wait_ms(tracker, tracker->settings.training.patience);
 }
 
-int64_t tracker_declaration_close_ms(const struct tracker *tracker) {
-    return train_close_ms(tracker, first_factor(tracker)) + tracker->deadlines.timing.silence_ms;
+int64_t tracker_declaration_wait_ms(const struct tracker *tracker) {
+    return train_wait_ms(tracker, first_factor(tracker)) + tracker->deadlines.timing.silence_ms;
 }

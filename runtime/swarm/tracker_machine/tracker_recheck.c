@@ -11,7 +11,7 @@ enum {
     IGNORED_MAX = 512, /* maximum of these rounds, which double each time */
 };
 
-void tracker_clear_credit(struct tracker *tracker, uint32_t row) {
+void tracker_clear_recheck_credit(struct tracker *tracker, uint32_t row) {
     struct tracker_recheck *recheck = &tracker->recheck;
     recheck->credits[row] = (struct recheck_credit){0};
     recheck->is_confirmed |= recheck->accuser_row == row + 1;

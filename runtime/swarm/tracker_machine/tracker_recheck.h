@@ -30,11 +30,11 @@ struct tracker_recheck {  /* tracker_recheck.c */
  * yet, because more votes are waited for, or because another proposal follows.
  * recheck_confirm: more than half of the roster accuses the same member.
  * tracker_end_recheck: a round has ended.
- * tracker_clear_credit: forget the credit of a row, which gets another member. */
+ * tracker_clear_recheck_credit: forget the credit of a row, which another member gets. */
 void tracker_begin_recheck(struct tracker *tracker);
 bool tracker_is_recheck_open(struct tracker *tracker, int64_t now_ms);
 void recheck_confirm(struct tracker_recheck *recheck);
 void tracker_end_recheck(struct tracker *tracker);
-void tracker_clear_credit(struct tracker *tracker, uint32_t row);
+void tracker_clear_recheck_credit(struct tracker *tracker, uint32_t row);
 
 #endif

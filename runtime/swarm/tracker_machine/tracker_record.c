@@ -122,7 +122,7 @@ struct entry *tracker_draft_entry(struct tracker *tracker, enum entry_kind kind)
     entry->result_count = 0;
     entry->results = (struct hash){{0}};
     entry->chain = (struct hash){{0}};
-    entry->deadline_ms = 0;
+    entry->train_ms = 0;
     entry->suspension = (struct entry_suspension){0};
     entry->order = (struct rollback_order){0};
     draft_documents(&tracker->writer, entry);

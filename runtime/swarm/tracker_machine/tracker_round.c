@@ -108,7 +108,7 @@ static void open_round(struct tracker *tracker, struct actions *actions) {
     struct entry *entry = tracker_draft_entry(tracker, ENTRY_OPEN);
     tracker_derive_timing(tracker);
     entry->round = tracker->record.head.round + 1;
-    entry->deadline_ms = tracker->deadlines.timing.train_ms;
+    entry->train_ms = tracker->deadlines.timing.train_ms;
     assign_seats(tracker, entry);
     ASSERT(entry->seat_count > 0);
     tracker_clear_table(tracker, entry->round);
@@ -173,7 +173,7 @@ static bool waits_for_members(struct tracker *tracker, const struct readiness *c
     struct tracker_stage *stage = &tracker->stage;
     const struct swarm_timing *timing = &tracker->deadlines.timing;
     bool is_usual =
-        count->applying > 0 && now_ms - stage->stage_began_ms < tracker_apply_close_ms(tracker);
+        count->applying > 0 && now_ms - stage->stage_began_ms < tracker_apply_wait_ms(tracker);
     int64_t capacity_ms = WAIT_EXCHANGES * (int64_t)timing->exchange_ms;
     bool is_waiting = !is_usual && count->ready > 0 && may_wait(tracker, count, capacity_ms);
     stage_fill_budget(stage, is_waiting, capacity_ms, now_ms);
@@ -233,7 +233,7 @@ static void advance_train_stage(struct tracker *tracker, int64_t now_ms, struct 
     }
     ASSERT((declared & ~live) == 0 && tracker->stage.kind == STAGE_TRAIN);
     int64_t waited_ms = now_ms - tracker->stage.round_began_ms;
-    bool is_late = waited_ms >= tracker_declaration_close_ms(tracker);
+    bool is_late = waited_ms >= tracker_declaration_wait_ms(tracker);
     uint64_t awaited = tracker_awaited_seats(tracker, live);
     if (((awaited & ~declared) == 0 || is_late) &&
         seats_count(declared & voters) >= entry_votes_needed(head)) {

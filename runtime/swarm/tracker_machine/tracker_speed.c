@@ -202,7 +202,7 @@ static uint64_t find_excused_owners(const struct tracker_exchange *exchange) {
 }
 
 /* The term without slices doubles each time that the owner was slow again, since each trial costs
- * the others a close, and is halved after many exchanges in time. */
+ * the others a wait, and is halved after many exchanges in time. */
 static void judge_owner(struct tracker_speed *speed, bool is_in_time) {
     uint32_t *term = &speed->owner_term;
     speed->owner_rounds_in_time = is_in_time ? speed->owner_rounds_in_time + 1 : 0;
@@ -309,7 +309,7 @@ void tracker_keep_speed(const struct tracker *tracker, uint32_t row, struct reco
                               .slow_rounds = speed->slow_rounds,
                               .retry_rounds = speed->retry_rounds,
                               .lost_round = speed->lost_round,
-                              .failed_round = speed->failed_round};
+                              .replaced_round = speed->replaced_round};
     for (uint32_t kind = 0; kind < SPEED_KINDS; kind++) {
         memcpy(kept->times[kind], speed->times[kind].values, sizeof kept->times[kind]);
         kept->counts |= count_in_rings(speed->times[kind].count) << COUNT_BITS * kind;
@@ -328,14 +328,14 @@ void tracker_restore_speed(struct tracker *tracker, uint32_t row, const struct r
     speed->slow_rounds = kept->slow_rounds;
     speed->retry_rounds = kept->retry_rounds;
     speed->lost_round = kept->lost_round;
-    speed->failed_round = kept->failed_round;
+    speed->replaced_round = kept->replaced_round;
     tracker_restore_round_trip(&tracker->members[row], kept->round_trip_ms);
 }
 
 /* Whether owners wait for a slow seat again, on trial, although it did not deliver a full share in
  * time: a short exchange may end before an optional contribution arrives even from a seat that is
  * as fast as the others. A seat that delivers less than half may be as slow as before, and the
- * trial would cost a close, so that it comes much later. */
+ * trial would cost a wait, so that it comes much later. */
 static bool is_retry_due(const struct tracker *tracker, const struct tracker_speed *speed,
                          const struct seat_delivery *delivery) {
     bool has_half = 2 * delivery->delivered >= tracker->settings.slice_count;
@@ -382,7 +382,7 @@ static bool is_recent(uint32_t earlier_round, uint32_t round) {
     return earlier_round > 0 && round <= earlier_round + LOSS_ROUNDS;
 }
 
-/* An owner that is replaced costs the others a close. One that failed twice in a few rounds owns
+/* An owner that is replaced costs the others a wait. One that failed twice in a few rounds owns
  * nothing for its term, and so does one that fails again after a term, unless it is suspended. */
 static void observe_failed_owners(struct tracker *tracker) {
     const struct entry *commit = &tracker->record.head;
@@ -392,13 +392,13 @@ static void observe_failed_owners(struct tracker *tracker) {
             continue;
         }
         struct tracker_speed *speed = &tracker->speeds[row];
-        if (speed->owner_term > 0 || is_recent(speed->failed_round, commit->round)) {
+        if (speed->owner_term > 0 || is_recent(speed->replaced_round, commit->round)) {
             speed->times[SPEED_OWNER] = (struct speed_history){
                 .count = JUDGED_ROUNDS, .values = {UINT32_MAX, UINT32_MAX, UINT32_MAX}};
             speed->rounds_without_slices = 0;
             judge_owner(speed, false);
         }
-        speed->failed_round = commit->round;
+        speed->replaced_round = commit->round;
     }
 }
 

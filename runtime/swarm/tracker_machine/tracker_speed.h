@@ -1,6 +1,6 @@
-/* tracker_speed: the speeds of members, the deadlines that follow from them, and the closes of an
- * open round: when the tracker stops waiting for members that have not finished a part of it.
- * Private to the tracker's files; part of tracker_state.h. */
+/* tracker_speed: the speeds of members, the deadlines that follow from them, and the waits of an
+ * open round: how long the tracker waits for members that have not finished a part of it. Private
+ * to the tracker's files; part of tracker_state.h. */
 #ifndef SKEP_SWARM_TRACKER_MACHINE_TRACKER_SPEED_H
 #define SKEP_SWARM_TRACKER_MACHINE_TRACKER_SPEED_H
 
@@ -53,7 +53,7 @@ struct tracker_speed { /* tracker_speed.c */
     uint32_t owner_term;            /* exchanges until it may own slices again, if it was slow */
     uint32_t owner_rounds_in_time;  /* exchanges in which it owned slices since it was slow */
     uint32_t lost_round;            /* last round in which it was lost in the exchange; 0: none */
-    uint32_t failed_round;          /* last round in which it was replaced as an owner; 0: none */
+    uint32_t replaced_round;        /* last round in which it was replaced as an owner; 0: none */
     uint32_t slow_rounds;           /* exchanges since the member became slow */
     uint32_t retry_rounds;          /* after this many, owners wait for the member again */
     bool is_slow;                   /* owners do not wait for the member's contributions */
@@ -119,26 +119,26 @@ uint32_t tracker_recent_time(const struct tracker_speed *speed, enum speed_kind 
 uint32_t tracker_upload_rate(const struct tracker *tracker, uint32_t row);
 bool tracker_is_optional(const struct tracker *tracker, uint32_t row, uint32_t slice);
 
-/* Closes of the open round (tracker_pace.c), in ms. A close is the time after which the tracker no
- * longer waits for members that have not finished a part. It is the deadline of the part; if no
- * earlier round has measured the part, it follows from the seats that have finished it.
+/* Waits of the open round (tracker_pace.c), in ms: how long the tracker waits for members that have
+ * not finished a part. A wait is the deadline of the part; if no earlier round has measured the
+ * part, it follows from the seats that have finished it.
  * tracker_begin_pace             The first table of the round is durable.
  * tracker_observe_receipts       A report has arrived from this row, which may own slices.
  * tracker_observe_spread         Enough other seats have all results of these owners.
  * tracker_training_end_ms        From OPEN until members that still train have to declare.
- * tracker_declaration_close_ms   From OPEN until no declaration is waited for.
- * tracker_contribution_close_ms  From its table until an owner stops waiting for contributions.
- * tracker_result_close_ms        From its table until an owner without results is replaced.
- * tracker_vote_close_ms          From PROPOSE until results that few seats have are recovered.
- * tracker_apply_close_ms         From COMMIT until the next round no longer waits for it. */
+ * tracker_declaration_wait_ms    From OPEN until no declaration is waited for.
+ * tracker_contribution_wait_ms   From its table until an owner stops waiting for contributions.
+ * tracker_result_wait_ms         From its table until an owner without results is replaced.
+ * tracker_vote_wait_ms           From PROPOSE until results that few seats have are recovered.
+ * tracker_apply_wait_ms          From COMMIT until the next round no longer waits for it. */
 void tracker_begin_pace(struct tracker *tracker);
 void tracker_observe_receipts(struct tracker *tracker, uint32_t row, int64_t now_ms);
 void tracker_observe_spread(struct tracker *tracker, uint64_t owners, int64_t now_ms);
 int64_t tracker_training_end_ms(const struct tracker *tracker);
-int64_t tracker_declaration_close_ms(const struct tracker *tracker);
-int64_t tracker_contribution_close_ms(const struct tracker *tracker, uint32_t owner);
-int64_t tracker_result_close_ms(const struct tracker *tracker);
-int64_t tracker_vote_close_ms(const struct tracker *tracker);
-int64_t tracker_apply_close_ms(const struct tracker *tracker);
+int64_t tracker_declaration_wait_ms(const struct tracker *tracker);
+int64_t tracker_contribution_wait_ms(const struct tracker *tracker, uint32_t owner);
+int64_t tracker_result_wait_ms(const struct tracker *tracker);
+int64_t tracker_vote_wait_ms(const struct tracker *tracker);
+int64_t tracker_apply_wait_ms(const struct tracker *tracker);
 
 #endif

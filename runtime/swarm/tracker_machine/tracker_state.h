@@ -169,9 +169,10 @@ struct tracker_leases {          /* tracker_leases.c */
     struct needed_votes needed;  /* votes that a commit of the newest OPEN needs */
     struct continue_order order; /* the operator's, for this start and state; count 0: none */
     uint64_t promised;           /* rows of members whose lease on the state another start has */
-    uint64_t mute;         /* rows of members that did not vote in a round that became too old */
-    int64_t missing_ms;    /* since when half of the electors or fewer can vote; 0: more can */
-    bool is_fork_possible; /* electors are missing for longer than a restart takes */
+    uint64_t mute; /* rows of members that did not vote in a round that became too old */
+    /* when the electors that can vote became too few to continue, or only half; 0: neither */
+    int64_t no_majority_since_ms;
+    bool is_fork_possible; /* this has lasted for longer than a restart takes */
 };
 
 /* By the row of the contributor and the row of the owner. */

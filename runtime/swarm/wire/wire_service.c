@@ -174,10 +174,10 @@ bool wire_add_ledger_entry(struct wire_ledger_page *page, const struct entry *en
                            uint8_t *payload, uint32_t slice_count) {
     uint8_t *records = payload + WIRE_LEDGER_FIELDS_BYTES;
     if (page->count > 0 &&
-        page->bytes + entry_record_bytes(entry, ENTRY_WITH_ROWS) > WIRE_LEDGER_RECORDS_BYTES) {
+        page->bytes + entry_record_bytes(entry, ENTRY_WITH_SLICES) > WIRE_LEDGER_RECORDS_BYTES) {
         return false;
     }
-    page->bytes += entry_write(entry, ENTRY_WITH_ROWS, records + page->bytes,
+    page->bytes += entry_write(entry, ENTRY_WITH_SLICES, records + page->bytes,
                                records_bytes_max(slice_count) - page->bytes);
     page->records = records;
     page->count++;

@@ -120,7 +120,7 @@ static void each_mistake_is_found_where_it_is_and_nowhere_else(void **state) {
             struct rig rig;
             test_with(&rig, MISTAKES[i], (enum collective_kind)kind);
             for (int row = 0; row < COMM_CHECK_COUNT; row++) {
-                const struct comm_verdict *verdict = &rig.verdicts[row][COMM_ALL];
+                const struct comm_verdict *verdict = &rig.verdicts[row][COMM_GROUP_ALL];
                 bool hit = COMM_CHECK_ROWS[row].kind == (enum collective_kind)kind;
                 assert_int_equal(verdict->wrong > 0, hit);
                 assert_int_equal(verdict->first[0] != '\0', hit);

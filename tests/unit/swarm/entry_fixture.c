@@ -137,7 +137,7 @@ void entry_fixture_next(struct entry_fixture *fixture, uint32_t index, struct en
     }
     entry->cursor.position = fixture->position + (uint64_t)entry->seat_count * SEAT_SAMPLES;
     if (entry->kind == ENTRY_OPEN) {
-        entry->deadline_ms = 5000;
+        entry->train_ms = 5000;
         entry->documents.roster = fixture->next_roster;
         memset(&fixture->next_roster, 0, sizeof fixture->next_roster);
         if (fixture->start != 0) {

@@ -33,7 +33,7 @@ void scene_begin(void) {
         scene_make_entry(&scene.fixture, i, &scene.entry);
         scene.genesis = i == 0 ? scene.entry.root : scene.genesis;
         scene.early = i == EARLY ? scene.entry : scene.early;
-        scene.count += entry_write(&scene.entry, ENTRY_WITH_ROWS, scene.records + scene.count,
+        scene.count += entry_write(&scene.entry, ENTRY_WITH_SLICES, scene.records + scene.count,
                                    sizeof scene.records - scene.count);
     }
     scene.replica.shape.slices.count = SLICES;
@@ -89,7 +89,7 @@ static size_t record_at(uint32_t number) {
     entry_fixture_init(&fixture, MEMBERS, slices, SLICES);
     for (uint32_t i = 0; i < number; i++) {
         scene_make_entry(&fixture, i, &entry);
-        at += entry_record_bytes(&entry, ENTRY_WITH_ROWS);
+        at += entry_record_bytes(&entry, ENTRY_WITH_SLICES);
     }
     return at;
 }

@@ -56,7 +56,7 @@ static void commit(uint32_t round) {
 static const struct message *delivered(void) {
     scene.message = (struct message){.kind = MESSAGE_ENTRY, .session = 9, .entry = &scene.entry};
     scene.message.root = root_after(scene.entry.round - 1);
-    return catch_up_substitute_message(&scene.catch_up, &scene.message);
+    return catch_up_replace_message(&scene.catch_up, &scene.message);
 }
 
 static const struct message *apply(uint32_t round) {

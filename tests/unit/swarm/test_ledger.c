@@ -46,12 +46,12 @@ static void records_and_lines_read_back(void **state) {
             entry.seats[1].is_guest = 1;
             entry.hash = entry_hash(&entry);
         }
-        size_t count = entry_write(&entry, ENTRY_WITH_ROWS, record, sizeof record);
-        assert_int_equal(count, entry_record_bytes(&entry, ENTRY_WITH_ROWS));
+        size_t count = entry_write(&entry, ENTRY_WITH_SLICES, record, sizeof record);
+        assert_int_equal(count, entry_record_bytes(&entry, ENTRY_WITH_SLICES));
         assert_null(entry_read(record, count, read_slices, 5, &read));
         assert_same();
         struct text text = text_over(line, sizeof line);
-        ledger_line_write(&entry, ENTRY_WITH_ROWS, &text);
+        ledger_line_write(&entry, ENTRY_WITH_SLICES, &text);
         assert_false(text.truncated);
         assert_int_equal(read_line(line, text.length), OK);
         assert_same();
@@ -82,14 +82,14 @@ static void the_longest_entry_has_room(void **state) {
     entry.signature_count = SWARM_MEMBERS_MAX;
     entry.hash = entry_hash(&entry);
     assert_null(entry_error(&entry));
-    size_t count = entry_write(&entry, ENTRY_WITH_ROWS, record, ENTRY_RECORD_BYTES_MAX);
+    size_t count = entry_write(&entry, ENTRY_WITH_SLICES, record, ENTRY_RECORD_BYTES_MAX);
     /* A commit has no roster epoch and no leases, which the longest OPEN has. */
     const size_t most = ENTRY_RECORD_BYTES_MAX - ENTRY_ROSTER_BYTES_MAX - ENTRY_LEASES_BYTES_MAX;
     assert_true(count <= most && count > most - 3100);
     assert_null(entry_read(record, count, read_slices, SWARM_SLICES_MAX, &read));
     assert_same();
     struct text text = text_over(line, LEDGER_LINE_MAX);
-    ledger_line_write(&entry, ENTRY_WITH_ROWS, &text);
+    ledger_line_write(&entry, ENTRY_WITH_SLICES, &text);
     assert_false(text.truncated);
     assert_int_equal(read_line(line, text.length), OK);
     assert_same();
@@ -102,7 +102,7 @@ static void a_record_that_is_cut_longer_or_changed_is_refused(void **state) {
     static uint8_t record[SMALL_RECORD_MAX];
     entry_fixture_init(&fixture, 3, slices, 2);
     entry_fixture_next(&fixture, 2, &entry);
-    size_t count = entry_write(&entry, ENTRY_WITH_ROWS, record, sizeof record);
+    size_t count = entry_write(&entry, ENTRY_WITH_SLICES, record, sizeof record);
     for (size_t cut = 0; cut < count; cut++) {
         assert_non_null(entry_read(record, cut, read_slices, SWARM_SLICES_MAX, &read));
     }
@@ -148,7 +148,7 @@ static void mutated_lines_and_records_are_refused_or_entries(void **state) {
     for (uint32_t index = 0; index < 3; index++) {
         entry_fixture_next(&fixture, index, &entry);
         struct text text = text_over((char *)whole, sizeof whole);
-        ledger_line_write(&entry, ENTRY_WITH_ROWS, &text);
+        ledger_line_write(&entry, ENTRY_WITH_SLICES, &text);
         for (uint64_t turn = 0; turn < MUTATIONS / 3; turn++) {
             memcpy(bytes, whole, text.length);
             size_t count = mutate(bytes, text.length, index, turn);
@@ -156,7 +156,7 @@ static void mutated_lines_and_records_are_refused_or_entries(void **state) {
                 assert_null(entry_error(&read));
             }
         }
-        size_t length = entry_write(&entry, ENTRY_WITH_ROWS, whole, sizeof whole);
+        size_t length = entry_write(&entry, ENTRY_WITH_SLICES, whole, sizeof whole);
         for (uint64_t turn = 0; turn < MUTATIONS / 3; turn++) {
             memcpy(bytes, whole, length);
             size_t count = mutate(bytes, length, index, turn);
@@ -219,7 +219,7 @@ static void a_chain_counts_its_commits(void **state) {
 static void suspend_first_member(uint32_t chain_commits, uint32_t reason, uint32_t rounds) {
     entry.kind = ENTRY_SUSPEND;
     entry.cursor.position = fixture.position;
-    entry.deadline_ms = 0;
+    entry.train_ms = 0;
     entry.slice_count = 0;
     entry.result_count = 0;
     entry.results = (struct hash){{0}};
@@ -277,11 +277,12 @@ static void a_false_statement_is_repeated_with_its_signature(void **state) {
             strstr(ledger_append(&next, &entry), "without a valid signature of the suspended"));
         suspend_for_statement(reason, 0);
         entry.slices = NULL;
-        assert_null(entry_read(record, entry_write(&entry, ENTRY_WITH_ROWS, record, sizeof record),
+        assert_null(entry_read(record,
+                               entry_write(&entry, ENTRY_WITH_SLICES, record, sizeof record),
                                read_slices, 2, &read));
         assert_same();
         struct text text = text_over(line, sizeof line);
-        ledger_line_write(&entry, ENTRY_WITH_ROWS, &text);
+        ledger_line_write(&entry, ENTRY_WITH_SLICES, &text);
         assert_non_null(strstr(line, ledger_suspension_name(reason)));
         assert_int_equal(read_line(line, text.length), OK);
         assert_same();
@@ -324,11 +325,11 @@ static void a_suspension_is_between_rounds_and_changes_nothing_else(void **state
     entry.root.bytes[0] ^= 1;
     suspend_first_member(1, SUSPENSION_RESULTS, 8);
     entry.slices = NULL;
-    assert_null(entry_read(record, entry_write(&entry, ENTRY_WITH_ROWS, record, sizeof record),
+    assert_null(entry_read(record, entry_write(&entry, ENTRY_WITH_SLICES, record, sizeof record),
                            read_slices, 2, &read));
     assert_same();
     struct text text = text_over(line, sizeof line);
-    ledger_line_write(&entry, ENTRY_WITH_ROWS, &text);
+    ledger_line_write(&entry, ENTRY_WITH_SLICES, &text);
     assert_non_null(strstr(line, "\"reason\": \"results\""));
     assert_int_equal(read_line(line, text.length), OK);
     assert_same();
@@ -366,7 +367,7 @@ static void a_line_of_protocol_1_is_rejected(void **state) {
     entry_fixture_init(&fixture, 3, slices, 5);
     entry_fixture_next(&fixture, 0, &entry);
     struct text text = text_over(line, sizeof line);
-    ledger_line_write(&entry, ENTRY_WITH_ROWS, &text);
+    ledger_line_write(&entry, ENTRY_WITH_SLICES, &text);
     char *field = strstr(line, FIELD);
     assert_non_null(field);
     memmove(field, field + strlen(FIELD), strlen(field + strlen(FIELD)) + 1);
@@ -376,7 +377,7 @@ static void a_line_of_protocol_1_is_rejected(void **state) {
     assert_string_equal(fault.subject, "ledger:1");
     assert_non_null(strstr(fault.reason, "uses protocol 1; Skep 0.1.0 was the"));
     text = text_over(line, sizeof line);
-    ledger_line_write(&entry, ENTRY_WITH_ROWS, &text);
+    ledger_line_write(&entry, ENTRY_WITH_SLICES, &text);
     strstr(line, FIELD)[12] = '3';
     assert_int_equal(read_line(line, strlen(line)), STATUS_INPUT);
 }
@@ -387,7 +388,7 @@ static size_t round_bytes(uint32_t members, uint32_t slice_count) {
     entry_fixture_init(&fixture, members, slices, slice_count);
     for (uint32_t index = 0; index < 3; index++) {
         entry_fixture_next(&fixture, index, &entry);
-        bytes += index > 0 ? entry_record_bytes(&entry, ENTRY_WITHOUT_ROWS) : 0;
+        bytes += index > 0 ? entry_record_bytes(&entry, ENTRY_WITHOUT_SLICES) : 0;
     }
     return bytes;
 }

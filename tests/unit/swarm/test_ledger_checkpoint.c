@@ -299,7 +299,7 @@ static void write_file(void) {
     struct text text = text_over(memory, sizeof memory);
     ledger_checkpoint_line_write(&chain, bytes, &text);
     text_add(&text, "\n");
-    ledger_line_write(&commit, ENTRY_WITHOUT_ROWS, &text);
+    ledger_line_write(&commit, ENTRY_WITHOUT_SLICES, &text);
     text_add(&text, "\n");
     FILE *file = fopen(path, "w");
     assert_non_null(file);

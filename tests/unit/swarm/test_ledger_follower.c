@@ -41,7 +41,7 @@ static void an_outdated_entry_is_not_another_history(void **state) {
 static void an_entry_that_is_missing_from_the_ledger_is_rejected(void **state) {
     (void)state;
     scene_begin();
-    scene.early.deadline_ms += 1;
+    scene.early.train_ms += 1;
     entry_fixture_sign(&scene.fixture, &scene.early);
     receive(&scene.early);
     assert_true(scene.follower.is_rejected);

@@ -250,7 +250,7 @@ static void electors_stay_after_an_abort(void **state) {
     const struct electors electors = chain.electors;
     entry.kind = ENTRY_ABORT;
     entry.prev = entry.hash;
-    entry.deadline_ms = 0;
+    entry.train_ms = 0;
     cursor_return_unused(&entry.cursor, &entry, 0);
     entry_fixture_sign(&fixture, &entry);
     assert_null(ledger_append(&chain, &entry));
@@ -269,12 +269,12 @@ static void leases_are_read_as_they_were_written(void **state) {
             entry_fixture_lease(&fixture, 20, &entry);
         }
         entry_fixture_sign(&fixture, &entry);
-        const size_t count = entry_write(&entry, ENTRY_WITH_ROWS, record, sizeof record);
+        const size_t count = entry_write(&entry, ENTRY_WITH_SLICES, record, sizeof record);
         assert_null(entry_read(record, count, read_slices, SLICES, &read));
         assert_memory_equal(&read.leases, &entry.leases, sizeof read.leases);
         struct text text = text_over(line, sizeof line);
         struct fault fault;
-        ledger_line_write(&entry, ENTRY_WITH_ROWS, &text);
+        ledger_line_write(&entry, ENTRY_WITH_SLICES, &text);
         assert_false(text.truncated);
         assert_int_equal(
             ledger_line_read(line, text.length, "a", read_slices, SLICES, &read, &fault), OK);

@@ -40,7 +40,7 @@ static void write_store(void) {
         assert_int_equal(ledger_store_append(&store, &entry, &fault), OK);
         genesis_root = i == 0 ? entry.root : genesis_root;
         hashes[i] = entry.hash;
-        const size_t bytes = entry_record_bytes(&entry, ENTRY_WITH_ROWS);
+        const size_t bytes = entry_record_bytes(&entry, ENTRY_WITH_SLICES);
         longest = bytes > longest ? bytes : longest;
     }
     ledger_store_close(&store);

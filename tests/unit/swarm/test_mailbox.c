@@ -32,7 +32,7 @@ static void part(struct meeting *meeting) {
 
 static void give(struct meeting *meeting, enum action_kind kind, uint32_t round) {
     mailbox_post_job(&meeting->mailbox,
-                     &(struct member_job){.kind = kind, .round = round, .deadline_ms = 1000});
+                     &(struct member_job){.kind = kind, .round = round, .time_left_ms = 1000});
 }
 
 static void the_newest_training_is_given_once(void **state) {
@@ -45,7 +45,7 @@ static void the_newest_training_is_given_once(void **state) {
     give(meeting, ACTION_TRAIN, 2);
     assert_true(mailbox_wait_job(&meeting->mailbox, 0, &work));
     assert_int_equal(work.round, 2);
-    assert_in_range(work.deadline_ms, 900, 1000);
+    assert_in_range(work.time_left_ms, 900, 1000);
     assert_false(mailbox_is_stale(&meeting->mailbox, ACTION_TRAIN));
     assert_true(mailbox_is_busy(&meeting->mailbox));
     assert_false(mailbox_wait_job(&meeting->mailbox, 0, &work));

@@ -14,17 +14,17 @@ enum { SECONDS = 600, STRANGERS = 96, MANIFEST_BYTES = 20000 };
 
 static void strangers_together_get_one_mbit_a_second(void **state) {
     (void)state;
-    struct serving serving = {.strangers = {.missing_tokens = 0}};
+    struct serving_buckets buckets = {.strangers = {.missing_tokens = 0}};
     uint64_t bytes = 0, listed_bytes = 0;
     for (int64_t ms = 0; ms < SECONDS * 1000; ms += 1000) {
         for (int i = 0; i < STRANGERS; i++) {
-            if (serving_has_bytes(&serving, REQUESTER_STRANGER, ms)) {
-                serving_charge_bytes(&serving, REQUESTER_STRANGER, MANIFEST_BYTES, ms);
+            if (serving_has_bytes(&buckets, REQUESTER_STRANGER, ms)) {
+                serving_charge_bytes(&buckets, REQUESTER_STRANGER, MANIFEST_BYTES, ms);
                 bytes += MANIFEST_BYTES;
             }
         }
-        if (serving_has_bytes(&serving, REQUESTER_LISTED, ms)) {
-            serving_charge_bytes(&serving, REQUESTER_LISTED, MANIFEST_BYTES, ms);
+        if (serving_has_bytes(&buckets, REQUESTER_LISTED, ms)) {
+            serving_charge_bytes(&buckets, REQUESTER_LISTED, MANIFEST_BYTES, ms);
             listed_bytes += MANIFEST_BYTES;
         }
     }
@@ -34,10 +34,10 @@ static void strangers_together_get_one_mbit_a_second(void **state) {
 
 static void a_long_answer_is_followed_by_a_pause(void **state) {
     (void)state;
-    struct serving serving = {.strangers = {.missing_tokens = 0}};
-    serving_charge_bytes(&serving, REQUESTER_STRANGER, 1 << 20, 0);
-    assert_false(serving_has_bytes(&serving, REQUESTER_STRANGER, 6000));
-    assert_true(serving_has_bytes(&serving, REQUESTER_STRANGER, 7000));
+    struct serving_buckets buckets = {.strangers = {.missing_tokens = 0}};
+    serving_charge_bytes(&buckets, REQUESTER_STRANGER, 1 << 20, 0);
+    assert_false(serving_has_bytes(&buckets, REQUESTER_STRANGER, 6000));
+    assert_true(serving_has_bytes(&buckets, REQUESTER_STRANGER, 7000));
 }
 
 static void a_connection_asks_once_a_second(void **state) {
@@ -55,13 +55,13 @@ static void a_connection_asks_once_a_second(void **state) {
 /* An identity costs nothing to make, so all of them have one limit. */
 static void new_guests_are_limited(void **state) {
     (void)state;
-    struct serving serving = {.new_guests = {.missing_tokens = 0}};
+    struct serving_buckets buckets = {.new_guests = {.missing_tokens = 0}};
     uint32_t at_once = 0, in_a_day = 0;
     for (int i = 0; i < 10000; i++) {
-        at_once += serving_take_guest(&serving, 0);
+        at_once += serving_take_guest(&buckets, 0);
     }
     for (int64_t ms = 0; ms < 86400000; ms += 500) {
-        in_a_day += serving_take_guest(&serving, ms);
+        in_a_day += serving_take_guest(&buckets, ms);
     }
     assert_int_equal(at_once, 64);
     assert_in_range(in_a_day, 32 * 24 - 1, 32 * 24 + 1);

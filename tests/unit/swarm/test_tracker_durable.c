@@ -111,7 +111,7 @@ static void begin_entry(struct tracker_record *record, enum entry_kind kind) {
     head->commits = record->commit.commits + (kind == ENTRY_COMMIT ? 1U : 0U);
     head->root = record->commit.root;
     head->manifest = (struct hash){{0}};
-    head->deadline_ms = 0;
+    head->train_ms = 0;
     head->signature_count = 0;
     head->slice_count = 0;
     head->result_count = 0;
@@ -123,7 +123,7 @@ static void open_round(struct tracker_record *record) {
     begin_entry(record, ENTRY_OPEN);
     struct entry *head = &record->head;
     head->round++;
-    head->deadline_ms = 500;
+    head->train_ms = 500;
     head->seat_count = record->member_count;
     for (uint32_t seat = 0; seat < head->seat_count; seat++) {
         head->seats[seat] = (struct entry_seat){.id = record->members[seat].id,

@@ -40,7 +40,7 @@ static int make_folder(void **state) {
     text = text_over(bytes, sizeof bytes);
     for (uint32_t i = 0; i < ENTRIES; i++) {
         entry_fixture_next(&fixture, i, &entry);
-        ledger_line_write(&entry, ENTRY_WITH_ROWS, &text);
+        ledger_line_write(&entry, ENTRY_WITH_SLICES, &text);
         text_add(&text, "\n");
     }
     assert_false(text.truncated);
@@ -152,7 +152,7 @@ static void a_copy_that_begins_with_a_checkpoint_is_refused(void **state) {
         }
         entry_fixture_next(&fixture, i, &entry);
         if (i >= CHECKPOINT_AT) {
-            ledger_line_write(&entry, ENTRY_WITH_ROWS, &text);
+            ledger_line_write(&entry, ENTRY_WITH_SLICES, &text);
             text_add(&text, "\n");
         }
     }

@@ -29,7 +29,7 @@ static void deadlines_follow_what_is_observed_and_not_what_is_claimed(void **sta
     enum { SLACK = 100 + 2 * 60 };
     assert_int_equal(tracker_usual_times(scene.tracker)->train_ms, TRAIN_BEATS * 100);
     assert_int_equal(timing->train_ms, 2 * TRAIN_BEATS * 100 + SLACK);
-    assert_int_equal(scene.head.deadline_ms, timing->train_ms);
+    assert_int_equal(scene.head.train_ms, timing->train_ms);
     assert_int_equal(timing->contribution_ms, 2 * AWAITED_MS + SLACK);
     assert_int_equal(timing->heartbeat_ms, 100);
     for (uint32_t m = 0; m < MEMBERS; m++) {
@@ -102,7 +102,7 @@ static void a_step_that_is_longer_than_the_training_of_others_is_not_awaited(voi
     for (int i = 0; i < 5; i++) {
         play_train();
         assert_int_equal(play.samples[SLOW], 1);
-        assert_true(scene.head.deadline_ms > 100 * STEP_BEATS);
+        assert_true(scene.head.train_ms > 100 * STEP_BEATS);
         assert_in_range(play.trained_beats, TRAIN_BEATS, TRAIN_BEATS + 1);
         play_exchange();
         assert_int_equal(scene.head.kind, ENTRY_COMMIT);

@@ -190,7 +190,7 @@ static void an_entry_is_signed_whole(void **state) {
         assert_true(verified());
         const size_t base_bytes = sizeof BASE + 2 + HASH_BYTES;
         const size_t end = count - (message.entry->kind == ENTRY_COMMIT ? base_bytes : 0);
-        const size_t record = end - (entry_record_bytes(message.entry, ENTRY_WITH_ROWS) - 1);
+        const size_t record = end - (entry_record_bytes(message.entry, ENTRY_WITH_SLICES) - 1);
         assert_memory_equal(bytes + record + 1, "entry", 5);
         for (size_t bit = 8 * record; bit < 8 * end; bit++) {
             bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);

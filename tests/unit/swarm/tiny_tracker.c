@@ -97,10 +97,11 @@ static void say_ledger(struct tiny_tracker *tracker, const uint8_t *curve, uint6
     const size_t room = FRAME_PAYLOAD_MAX - WIRE_LEDGER_FIELDS_BYTES;
     for (uint64_t i = first; i < tracker->entry_count; i++) {
         const struct entry *entry = &tracker->entries[i];
-        if (entry_record_bytes(entry, ENTRY_WITH_ROWS) > room - page.bytes) {
+        if (entry_record_bytes(entry, ENTRY_WITH_SLICES) > room - page.bytes) {
             break;
         }
-        page.bytes += entry_write(entry, ENTRY_WITH_ROWS, records + page.bytes, room - page.bytes);
+        page.bytes +=
+            entry_write(entry, ENTRY_WITH_SLICES, records + page.bytes, room - page.bytes);
         page.count++;
     }
     if (atomic_load(&tracker->lie) == TINY_OTHER_HISTORY && page.bytes > 200) {

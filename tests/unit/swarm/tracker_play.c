@@ -50,7 +50,7 @@ void play_train(void) {
         play.samples[m] = play_samples_of(m);
     }
     uint32_t declared = 0;
-    uint32_t last_beat = scene.head.deadline_ms / 100 - 1;
+    uint32_t last_beat = scene.head.train_ms / 100 - 1;
     for (uint32_t beat = 0; beat < 1000 && scene.table_version == 0; beat++) {
         if (beat > 0 && beat == play.restart_beat) {
             scene_restart();

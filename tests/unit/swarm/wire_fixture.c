@@ -73,7 +73,7 @@ static void make_entry(struct wire_fixture *fixture, enum wire_fill fill) {
     }
     if (kind == ENTRY_ABORT || kind == ENTRY_ROLLBACK || kind == ENTRY_SUSPEND) {
         entry->kind = (enum entry_kind)kind;
-        entry->deadline_ms = 0;
+        entry->train_ms = 0;
     }
     if (kind == ENTRY_COMMIT && fixture->message.kind == MESSAGE_ENTRY) {
         fixture->message.root = draw_hash(fixture);

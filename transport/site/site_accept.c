@@ -1,4 +1,4 @@
-/* site_gather: rank 0 accepts the connections of all other ranks. A new connection is pending until
+/* site_accept: rank 0 accepts the connections of all other ranks. A new connection is pending until
  * it has sent its hello. */
 #include "transport/site/site_state.h"
 
@@ -28,7 +28,7 @@ struct pending_connection {
     struct site_hello hello;
 };
 
-struct gathering {
+struct acceptor {
     struct site *site;
     int listener;     /* listening socket of rank 0 */
     uint64_t *nonces; /* [peers], nonce of the process connected as that rank */
@@ -66,59 +66,59 @@ static void write_peer_address(int fd, char name[static 80]) {
 
 /* Only the first dropped connection and then every hundredth is logged, so that a port scanner does
  * not fill the log. */
-static void log_dropped(struct gathering *gathering, int fd, const char *why) {
+static void log_dropped(struct acceptor *acceptor, int fd, const char *why) {
     char address[80];
-    gathering->drop_count++;
-    if (gathering->drop_count != 1 && gathering->drop_count % DROPS_PER_LOG_LINE != 0) {
+    acceptor->drop_count++;
+    if (acceptor->drop_count != 1 && acceptor->drop_count % DROPS_PER_LOG_LINE != 0) {
         return;
     }
     write_peer_address(fd, address);
-    if (gathering->drop_count == 1) {
+    if (acceptor->drop_count == 1) {
         log_line(LOG_WARNING, "rank 0: dropped a connection from %s: %s", address, why);
     } else {
         log_line(LOG_WARNING, "rank 0: dropped %lld connections so far, the last from %s: %s",
-                 (long long)gathering->drop_count, address, why);
+                 (long long)acceptor->drop_count, address, why);
     }
 }
 
-static void drop_pending(struct gathering *gathering, int index, const char *why) {
-    struct pending_connection *pending = &gathering->pending[index];
+static void drop_pending(struct acceptor *acceptor, int index, const char *why) {
+    struct pending_connection *pending = &acceptor->pending[index];
     if (why != NULL) {
-        log_dropped(gathering, pending->fd, why);
+        log_dropped(acceptor, pending->fd, why);
         site_close(&pending->fd);
     }
-    gathering->pending_count--;
+    acceptor->pending_count--;
     memmove(pending, pending + 1,
-            (size_t)(gathering->pending_count - index) * sizeof gathering->pending[0]);
+            (size_t)(acceptor->pending_count - index) * sizeof acceptor->pending[0]);
 }
 
-static void accept_connection(struct gathering *gathering) {
-    int fd = accept4(gathering->listener, NULL, NULL, SOCK_CLOEXEC);
+static void accept_connection(struct acceptor *acceptor) {
+    int fd = accept4(acceptor->listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0) {
         /* Any other error means that the connection was closed before it was accepted. */
         bool is_exhausted =
             errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
-        gathering->accept_errno = is_exhausted ? errno : 0;
+        acceptor->accept_errno = is_exhausted ? errno : 0;
         return;
     }
     socket_disable_delay(fd);
-    if (gathering->pending_count == PENDING_MAX) {
-        drop_pending(gathering, 0, "too many connections without a hello");
+    if (acceptor->pending_count == PENDING_MAX) {
+        drop_pending(acceptor, 0, "too many connections without a hello");
     }
-    struct pending_connection *pending = &gathering->pending[gathering->pending_count++];
+    struct pending_connection *pending = &acceptor->pending[acceptor->pending_count++];
     *pending = (struct pending_connection){.fd = fd, .accepted_ns = clock_monotonic_ns()};
 }
 
-static void reject_rank(struct gathering *gathering, int index, const char *reason) {
-    struct pending_connection *pending = &gathering->pending[index];
-    struct site_join_answer answer = make_answer(gathering->site, SITE_JOIN_REJECTED);
+static void reject_rank(struct acceptor *acceptor, int index, const char *reason) {
+    struct pending_connection *pending = &acceptor->pending[index];
+    struct site_join_answer answer = make_answer(acceptor->site, SITE_JOIN_REJECTED);
     struct text text = text_over(answer.text, sizeof answer.text);
     text_add(&text, "%s", reason);
-    text = text_over(gathering->last_rejection, sizeof gathering->last_rejection);
+    text = text_over(acceptor->last_rejection, sizeof acceptor->last_rejection);
     text_add(&text, "%s", reason);
     (void)site_send(pending->fd, &answer, sizeof answer, MSG_DONTWAIT);
     (void)shutdown(pending->fd, SHUT_WR);
-    drop_pending(gathering, index, reason);
+    drop_pending(acceptor, index, reason);
 }
 
 /* Whether the hello does not come from a rank of this run. Adds the reason. */
@@ -154,13 +154,13 @@ static bool is_mismatched(const struct site *site, const struct site_hello *hell
 
 /* Whether a different process is connected as this rank, or the first connection of this process is
  * missing. Adds the reason. */
-static bool is_rank_taken(const struct gathering *gathering, const struct site_hello *hello,
+static bool is_rank_taken(const struct acceptor *acceptor, const struct site_hello *hello,
                           struct text *reason) {
-    const struct site *site = gathering->site;
+    const struct site *site = acceptor->site;
     const struct site_process *holder = &site->process;
     if (hello->rank > 0) {
         const struct site_peer *peer = &site->peers[hello->rank - 1];
-        bool same = peer->exchange_fd >= 0 && gathering->nonces[hello->rank - 1] == hello->nonce;
+        bool same = peer->exchange_fd >= 0 && acceptor->nonces[hello->rank - 1] == hello->nonce;
         if (same || (peer->exchange_fd < 0 && hello->link == SITE_LINK_EXCHANGE)) {
             return false;
         }
@@ -176,27 +176,27 @@ static bool is_rank_taken(const struct gathering *gathering, const struct site_h
     return true;
 }
 
-static void admit_rank(struct gathering *gathering, int index) {
-    const struct pending_connection *pending = &gathering->pending[index];
+static void admit_rank(struct acceptor *acceptor, int index) {
+    const struct pending_connection *pending = &acceptor->pending[index];
     int slot = pending->hello.rank - 1;
-    struct site_peer *peer = &gathering->site->peers[slot];
+    struct site_peer *peer = &acceptor->site->peers[slot];
     if (pending->hello.link == SITE_LINK_EXCHANGE) {
-        struct site_join_answer answer = make_answer(gathering->site, SITE_JOIN_ACCEPTED);
+        struct site_join_answer answer = make_answer(acceptor->site, SITE_JOIN_ACCEPTED);
         site_close(&peer->exchange_fd);
         site_close(&peer->health_fd);
         peer->exchange_fd = pending->fd;
         peer->process = pending->hello.process;
-        gathering->nonces[slot] = pending->hello.nonce;
+        acceptor->nonces[slot] = pending->hello.nonce;
         (void)site_send(pending->fd, &answer, sizeof answer, MSG_DONTWAIT);
     } else {
         site_close(&peer->health_fd);
         peer->health_fd = pending->fd;
     }
-    drop_pending(gathering, index, NULL);
+    drop_pending(acceptor, index, NULL);
 }
 
-static void receive_hello(struct gathering *gathering, int index) {
-    struct pending_connection *pending = &gathering->pending[index];
+static void receive_hello(struct acceptor *acceptor, int index) {
+    struct pending_connection *pending = &acceptor->pending[index];
     struct site_hello *hello = &pending->hello;
     char reason[400];
     struct text text = text_over(reason, sizeof reason);
@@ -207,16 +207,15 @@ static void receive_hello(struct gathering *gathering, int index) {
     }
     pending->received_bytes += got > 0 ? (size_t)got : 0;
     if (pending->received_bytes >= sizeof hello->magic && hello->magic != SITE_MAGIC) {
-        drop_pending(gathering, index, "it is not a rank of a site");
+        drop_pending(acceptor, index, "it is not a rank of a site");
     } else if (got <= 0) {
-        drop_pending(gathering, index, "it disconnected before its hello was complete");
+        drop_pending(acceptor, index, "it disconnected before its hello was complete");
     } else if (pending->received_bytes == sizeof *hello) {
         site_clean_text(hello->process.host_name, sizeof hello->process.host_name);
-        if (is_mismatched(gathering->site, hello, &text) ||
-            is_rank_taken(gathering, hello, &text)) {
-            reject_rank(gathering, index, reason);
+        if (is_mismatched(acceptor->site, hello, &text) || is_rank_taken(acceptor, hello, &text)) {
+            reject_rank(acceptor, index, reason);
         } else {
-            admit_rank(gathering, index);
+            admit_rank(acceptor, index);
         }
     }
 }
@@ -232,12 +231,12 @@ static void check_disconnected(struct site_peer *peer, const struct pollfd polls
     }
 }
 
-static void poll_connections(struct gathering *gathering, int64_t deadline_ns) {
-    const struct site *site = gathering->site;
-    struct pollfd *at = gathering->polls;
-    *at++ = (struct pollfd){.fd = gathering->listener, .events = POLLIN};
-    for (int i = 0; i < gathering->pending_count; i++) {
-        *at++ = (struct pollfd){.fd = gathering->pending[i].fd, .events = POLLIN};
+static void poll_connections(struct acceptor *acceptor, int64_t deadline_ns) {
+    const struct site *site = acceptor->site;
+    struct pollfd *at = acceptor->polls;
+    *at++ = (struct pollfd){.fd = acceptor->listener, .events = POLLIN};
+    for (int i = 0; i < acceptor->pending_count; i++) {
+        *at++ = (struct pollfd){.fd = acceptor->pending[i].fd, .events = POLLIN};
     }
     for (int i = 0; i < site->peer_count; i++) {
         *at++ = (struct pollfd){.fd = site->peers[i].exchange_fd, .events = POLLIN};
@@ -245,28 +244,28 @@ static void poll_connections(struct gathering *gathering, int64_t deadline_ns) {
     }
     int64_t left_ms = (deadline_ns - clock_monotonic_ns()) / NS_PER_MS + 1;
     int wait_ms = left_ms < 0 ? 0 : left_ms > PENDING_MS ? PENDING_MS : (int)left_ms;
-    if (poll(gathering->polls, (nfds_t)(at - gathering->polls), wait_ms) < 0 && errno == EINVAL) {
+    if (poll(acceptor->polls, (nfds_t)(at - acceptor->polls), wait_ms) < 0 && errno == EINVAL) {
         /* there are more poll entries than the process may open files */
-        gathering->accept_errno = EMFILE;
+        acceptor->accept_errno = EMFILE;
     }
 }
 
 /* Disconnected ranks are handled first, so that a rank that reconnects is not rejected. */
-static void handle_connections(struct gathering *gathering) {
-    int pending = gathering->pending_count;
-    for (int i = 0; i < gathering->site->peer_count; i++) {
-        check_disconnected(&gathering->site->peers[i], &gathering->polls[1 + pending + 2 * i]);
+static void handle_connections(struct acceptor *acceptor) {
+    int pending = acceptor->pending_count;
+    for (int i = 0; i < acceptor->site->peer_count; i++) {
+        check_disconnected(&acceptor->site->peers[i], &acceptor->polls[1 + pending + 2 * i]);
     }
     for (int i = pending - 1; i >= 0; i--) {
-        int64_t age_ns = clock_monotonic_ns() - gathering->pending[i].accepted_ns;
-        if (gathering->polls[1 + i].revents != 0) {
-            receive_hello(gathering, i);
+        int64_t age_ns = clock_monotonic_ns() - acceptor->pending[i].accepted_ns;
+        if (acceptor->polls[1 + i].revents != 0) {
+            receive_hello(acceptor, i);
         } else if (age_ns > PENDING_MS * NS_PER_MS) {
-            drop_pending(gathering, i, "it sent no complete hello in time");
+            drop_pending(acceptor, i, "it sent no complete hello in time");
         }
     }
-    if (gathering->polls[0].revents != 0) {
-        accept_connection(gathering);
+    if (acceptor->polls[0].revents != 0) {
+        accept_connection(acceptor);
     }
 }
 
@@ -302,22 +301,22 @@ static void notify_waiting_ranks(struct site *site, const char *reason) {
 }
 
 /* Fail because not all ranks connected in time, or no more connections can be accepted. */
-static enum status fail_gathering(const struct gathering *gathering, int join_timeout_ms,
-                                  struct fault *fault) {
-    struct site *site = gathering->site;
+static enum status abandon_join(const struct acceptor *acceptor, int join_timeout_ms,
+                                struct fault *fault) {
+    struct site *site = acceptor->site;
     char names[200];
     struct text text = text_over(names, sizeof names);
     int absent = list_absent_ranks(site, &text);
-    if (gathering->accept_errno != 0) {
+    if (acceptor->accept_errno != 0) {
         (void)fault_set(fault, STATUS_FAILED, "rank 0", "raise the limit of open files (ulimit -n)",
                         "cannot accept the connections of %d ranks: %s", site->launch.world,
-                        strerror(gathering->accept_errno));
+                        strerror(acceptor->accept_errno));
     } else {
         (void)fault_set(
             fault, STATUS_FAILED, "site", "start all ranks within a minute of each other",
             "%s %s of %d did not connect within %.3g s%s%s", absent == 1 ? "rank" : "ranks", names,
             site->launch.world, join_timeout_ms / 1000.0,
-            gathering->last_rejection[0] != '\0' ? "; rejected: " : "", gathering->last_rejection);
+            acceptor->last_rejection[0] != '\0' ? "; rejected: " : "", acceptor->last_rejection);
     }
     notify_waiting_ranks(site, fault->reason);
     return STATUS_FAILED;
@@ -331,35 +330,35 @@ static void welcome_ranks(struct site *site) {
     }
 }
 
-enum status site_gather(struct site *site, struct region *region, struct fault *fault) {
-    struct gathering *gathering = region_alloc(region, 1, sizeof *gathering);
+enum status site_accept_ranks(struct site *site, struct region *region, struct fault *fault) {
+    struct acceptor *acceptor = region_alloc(region, 1, sizeof *acceptor);
     int join_timeout_ms =
         site->launch.join_timeout_ms > 0 ? site->launch.join_timeout_ms : SITE_JOIN_S * 1000;
     int64_t deadline_ns = clock_monotonic_ns() + join_timeout_ms * NS_PER_MS;
     char names[200];
-    gathering->site = site;
-    gathering->nonces = region_alloc(region, (size_t)site->peer_count, sizeof *gathering->nonces);
-    gathering->polls = region_alloc(region, (size_t)(1 + PENDING_MAX + 2 * site->peer_count),
-                                    sizeof *gathering->polls);
-    enum status status = socket_listen(&site->launch, &gathering->listener, fault);
+    acceptor->site = site;
+    acceptor->nonces = region_alloc(region, (size_t)site->peer_count, sizeof *acceptor->nonces);
+    acceptor->polls = region_alloc(region, (size_t)(1 + PENDING_MAX + 2 * site->peer_count),
+                                   sizeof *acceptor->polls);
+    enum status status = socket_listen(&site->launch, &acceptor->listener, fault);
     if (status != OK) {
         return status;
     }
     bool complete = false;
-    while (!complete && gathering->accept_errno == 0 && clock_monotonic_ns() < deadline_ns) {
-        poll_connections(gathering, deadline_ns);
-        handle_connections(gathering);
+    while (!complete && acceptor->accept_errno == 0 && clock_monotonic_ns() < deadline_ns) {
+        poll_connections(acceptor, deadline_ns);
+        handle_connections(acceptor);
         struct text text = text_over(names, sizeof names);
         complete = list_absent_ranks(site, &text) == 0;
     }
     if (complete) {
         welcome_ranks(site);
     } else {
-        status = fail_gathering(gathering, join_timeout_ms, fault);
+        status = abandon_join(acceptor, join_timeout_ms, fault);
     }
-    for (int i = gathering->pending_count - 1; i >= 0; i--) {
-        site_close(&gathering->pending[i].fd);
+    for (int i = acceptor->pending_count - 1; i >= 0; i--) {
+        site_close(&acceptor->pending[i].fd);
     }
-    site_close(&gathering->listener);
+    site_close(&acceptor->listener);
     return status;
 }
