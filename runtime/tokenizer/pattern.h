@@ -12,14 +12,18 @@ MUST_CHECK enum status pattern_make(const char *regex, const struct unicode *uni
                                     const char *subject, struct region *region,
                                     const struct pattern **pattern, struct fault *fault);
 
+/* pattern_finish: free the machine code of a pattern, which is in no region. */
+void pattern_finish(const struct pattern *pattern);
+
 /* A text under a pattern. Zeroed: never used. */
 struct matcher {
     const struct pattern *pattern;
     const char *text;
+    size_t bytes;
     struct scratch symbols; /* uint8_t: one for each character */
     size_t symbol_count;
-    size_t at_byte, at_symbol;   /* the same position in the text and in the symbols */
-    struct matcher_state *state; /* of PCRE2 */
+    size_t at_byte, at_symbol; /* the same position in the text and in the symbols */
+    struct pcre2_real_match_data_8 *match_data;
 };
 
 /* matcher_open: begin with a text; matcher_find: the next match at or after `at`, or {bytes,

@@ -1,7 +1,16 @@
 #include "runtime/tokenizer/added.h"
 #include "runtime/tokenizer/parts.h"
+#include "runtime/tokenizer/pattern.h"
 
 #include <string.h>
+
+void tokenizer_finish(const struct tokenizer *tokenizer) {
+    for (size_t i = 0; i < tokenizer->split_count; i++) {
+        if (tokenizer->split[i].kind == SPLIT_PATTERN) {
+            pattern_finish(tokenizer->split[i].regex);
+        }
+    }
+}
 
 const struct tokenizer_info *tokenizer_info(const struct tokenizer *tokenizer) {
     return &tokenizer->info;

@@ -72,6 +72,11 @@ struct tokenizer_info {
 MUST_CHECK enum status tokenizer_load(const char *folder, struct region *region,
                                       const struct tokenizer **tokenizer, struct fault *fault);
 
+/* tokenizer_finish: free the machine code of a tokenizer's patterns, the only part that is not in
+ * its region. Its encoders must not be used after this. A tokenizer that lives as long as the
+ * process needs no call. */
+void tokenizer_finish(const struct tokenizer *tokenizer);
+
 /* tokenizer_exists: true if the folder has a tokenizer.json. */
 bool tokenizer_exists(const char *folder);
 

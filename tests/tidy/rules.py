@@ -113,6 +113,7 @@ FOREIGN_HEADERS = {
     "libfyaml.h": ("base/yaml.c", "base/yaml_read.c"),
     "sodium.h": ("base/hash.c", "transport/identity/keys.c", "tests/contract/curve_peer.c"),
     "sqlite3.h": ("runtime/swarm/ledger/ledger_store.c",),
+    "pcre2.h": ("runtime/tokenizer/pattern.c",),
     "msgpack/pack.h": ("runtime/swarm/packer/packer.c",),
     "msgpack/unpack.h": ("runtime/swarm/packer/packer_tokens.c",),
     "msgpack/unpack_define.h": ("runtime/swarm/packer/packer_tokens.c",),

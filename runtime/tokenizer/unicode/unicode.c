@@ -54,9 +54,8 @@ static uint32_t next_number(struct varints *table) {
     return number;
 }
 
-/* Divides `values` into blocks, and stores equal ones once. */
-static const uint8_t *share_blocks(const uint8_t *values, struct region *region,
-                                   uint16_t blocks[static BLOCK_COUNT]) {
+const uint8_t *unicode_share_blocks(const uint8_t *values, struct region *region,
+                                    uint16_t blocks[static BLOCK_COUNT]) {
     struct region temporary = {0};
     uint8_t *unique = region_alloc(&temporary, UNICODE_END, 1);
     size_t count = 0;
@@ -117,7 +116,7 @@ static void unpack_classes(struct unicode *unicode, struct region *region,
         memset(unicode->kinds + 8 * i, kinds_of(CATEGORIES[i]), 8);
     }
     unicode->kinds[UNICODE_CONTROL_SPACE] = KIND_SPACE;
-    unicode->classes = share_blocks(values, region, unicode->class_blocks);
+    unicode->classes = unicode_share_blocks(values, region, unicode->class_blocks);
     for (uint32_t point = 0; point < 128; point++) {
         unicode->ascii_kinds[point] = unicode->kinds[values[point]];
     }
@@ -220,7 +219,7 @@ static void unpack_forms(struct unicode *unicode, struct region *region, struct 
             mark_unstable(forms, point);
         }
     }
-    unicode->forms = share_blocks(forms, region, unicode->form_blocks);
+    unicode->forms = unicode_share_blocks(forms, region, unicode->form_blocks);
 }
 
 const struct unicode *unicode_make(struct region *region) {

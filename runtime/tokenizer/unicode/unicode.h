@@ -60,6 +60,13 @@ struct unicode {
  * memory  in `region` */
 const struct unicode *unicode_make(struct region *region);
 
+/* unicode_share_blocks: divide the values of all code points into blocks, and store equal ones
+ * once.
+ * blocks   set to the number of the block that holds each one
+ * returns  the blocks, in `region` */
+const uint8_t *unicode_share_blocks(const uint8_t *values, struct region *region,
+                                    uint16_t blocks[static UNICODE_END >> UNICODE_BLOCK_BITS]);
+
 /* unicode_class_is: true if characters of the class are in the general category `name`, such as
  * "Lu", or in one of a letter, such as "L". */
 bool unicode_class_is(uint8_t class_number, const char *name);

@@ -1,0 +1,49 @@
+/* pattern_parse: a pattern as sets of characters and the syntax between them. */
+#ifndef SKEP_TOKENIZER_PATTERN_PARSE_H
+#define SKEP_TOKENIZER_PATTERN_PARSE_H
+
+#include "base/fault.h"
+#include "base/region.h"
+#include "runtime/tokenizer/unicode/unicode.h"
+
+enum {
+    PATTERN_BYTES_MAX = 4096, /* the longest published has 600 */
+    PATTERN_SETS_MAX = 64,    /* one bit of a mask for each */
+    PATTERN_ITEMS_MAX = 2048,
+    PATTERN_RANGES_MAX = 512,
+    PATTERN_DEPTH_MAX = 32, /* groups in groups */
+    PATTERN_SYNTAX_BYTES = 16,
+};
+
+struct pattern_range {
+    uint32_t low, high; /* code points, both included */
+};
+
+/* A set of characters: those of some classes and ranges, or all others. */
+struct pattern_set {
+    bool classes[UNICODE_CLASSES];
+    int first_range, range_count; /* in the draft's `ranges` */
+    bool is_negated;
+};
+
+/* A part of the pattern: a set, or syntax that is copied. */
+struct pattern_item {
+    int set; /* -1: syntax */
+    char syntax[PATTERN_SYNTAX_BYTES];
+};
+
+struct pattern_draft {
+    struct pattern_set sets[PATTERN_SETS_MAX];
+    struct pattern_range ranges[PATTERN_RANGES_MAX];
+    struct pattern_item items[PATTERN_ITEMS_MAX];
+    int set_count, range_count, item_count;
+};
+
+/* pattern_parse: read a pattern. It supports the syntax that means the same to Oniguruma, which
+ * the reference uses, and to PCRE2; sets and \b are resolved here.
+ * errors  STATUS_INPUT at `subject` with the construct */
+MUST_CHECK enum status pattern_parse(const char *regex, const struct unicode *unicode,
+                                     const char *subject, struct pattern_draft *draft,
+                                     struct fault *fault);
+
+#endif
