@@ -3,7 +3,8 @@
 # shellcheck shell=bash
 
 readonly PACKAGES=(gcc libc6-dev meson ninja-build pkg-config python3 libcmocka-dev libsodium-dev
-    libfyaml-dev libjansson-dev libsqlite3-dev libzmq3-dev libmsgpack-dev libpcre2-dev)
+    libfyaml-dev libjansson-dev libsqlite3-dev libzmq3-dev libmsgpack-dev libpcre2-dev
+    zlib1g-dev libzstd-dev)
 
 missing_packages() {
     local package

@@ -19,7 +19,7 @@ enum {
     POSITIONALS_MAX = 2,     /* maximum number of arguments that are not options */
     OVERRIDES_MAX = 256,     /* maximum number of key=value arguments of a command */
     OVERRIDES_ADDED_MAX = 4, /* maximum number of key=value overrides that a command adds */
-    OPTIONS_MAX = 12,        /* maximum number of options of a command */
+    OPTIONS_MAX = 24,        /* maximum number of options of a command */
 };
 
 /* How the value of an option is read, and the type of its field in the command's request. */
@@ -63,6 +63,8 @@ struct invocation {
     void *request; /* the command's struct request, filled from its options */
     const char *positionals[POSITIONALS_MAX]; /* arguments that are not options */
     int positional_count;
+    const char **inputs; /* [input_count] all of them, if the command takes inputs */
+    int input_count;
     const char *overrides[OVERRIDES_MAX + OVERRIDES_ADDED_MAX]; /* key=value arguments */
     int override_count;
     struct region region;    /* memory that is released after the command */
@@ -83,6 +85,7 @@ struct command {
     size_t request_bytes;                 /* size of the command's struct request */
     int positional_count, optional_count; /* numbers of required and of optional arguments */
     bool takes_overrides;                 /* whether it accepts key=value arguments */
+    bool takes_inputs;                    /* whether it accepts any number of files instead */
     bool runs_long;                       /* its log lines begin with the time */
     /* Does the work. After an error, invocation->fault describes it. */
     enum status (*run)(struct invocation *invocation);
@@ -102,7 +105,7 @@ struct command {
 MUST_CHECK enum status command_read_arguments(const struct command *command,
                                               struct invocation *invocation);
 
-extern const struct command COMMAND_COMM, COMMAND_DOCTOR, COMMAND_DUMP, COMMAND_EVAL,
+extern const struct command COMMAND_COMM, COMMAND_DATA, COMMAND_DOCTOR, COMMAND_DUMP, COMMAND_EVAL,
     COMMAND_GENERATE, COMMAND_INSPECT, COMMAND_JOIN, COMMAND_KEYS, COMMAND_LEDGER, COMMAND_MESH,
     COMMAND_PACK, COMMAND_PLAN, COMMAND_PROBE, COMMAND_ROSTER, COMMAND_SNAPSHOT, COMMAND_STATUS,
     COMMAND_TRACK, COMMAND_TRAIN, COMMAND_VERSION;

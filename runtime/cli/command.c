@@ -71,6 +71,10 @@ static enum status read_option(const struct command *command, struct invocation 
 
 static enum status read_positional(const struct command *command, struct invocation *invocation,
                                    const char *word) {
+    if (command->takes_inputs) {
+        invocation->inputs[invocation->input_count++] = word;
+        return OK;
+    }
     if (invocation->positional_count < command->positional_count + command->optional_count) {
         invocation->positionals[invocation->positional_count++] = word;
         return OK;
@@ -176,6 +180,8 @@ enum status command_read_arguments(const struct command *command, struct invocat
     const int options_end = command_find_options_end(command, invocation->argc, argv);
     ASSERT(command->option_count <= OPTIONS_MAX &&
            command->positional_count + command->optional_count <= POSITIONALS_MAX);
+    invocation->inputs =
+        region_alloc(&invocation->region, (size_t)invocation->argc, sizeof *invocation->inputs);
     for (int i = 1; i < invocation->argc; i++) {
         if (i < options_end && argv[i][0] == '-' && argv[i][1] != '\0') {
             TRY(read_option(command, invocation, &i, values));

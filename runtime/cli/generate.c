@@ -30,14 +30,14 @@ static enum status add_token(struct request *request, int64_t token, struct faul
     return OK;
 }
 
-/* Reads token ids separated by commas or spaces, such as "12,5 99". */
+/* Reads token ids separated by commas or spaces, such as "12,5 99" or "[12, 5, 99]". */
 static enum status read_ids(struct request *request, struct fault *fault) {
     const char *at = request->prompt;
-    at += strspn(at, ", ");
+    at += strspn(at, "[, ");
     while (*at != '\0') {
         char number[32];
         int64_t id;
-        size_t width = strcspn(at, ", ");
+        size_t width = strcspn(at, ", ]");
         snprintf(number, sizeof number, "%.*s", (int)(width < 31 ? width : 31), at);
         if (!text_parse_i64(number, &id) || id < 0 || id > INT32_MAX) {
             return fault_set(fault, STATUS_USAGE, "--prompt",
@@ -46,7 +46,7 @@ static enum status read_ids(struct request *request, struct fault *fault) {
         }
         TRY(add_token(request, id, fault));
         at += width;
-        at += strspn(at, ", ");
+        at += strspn(at, ", ]");
     }
     return OK;
 }
@@ -58,7 +58,7 @@ static enum status reject_text_prompt(const struct settings *settings, struct fa
         return OK;
     }
     return fault_set(fault, STATUS_USAGE, "--prompt",
-                     "tokenise it with tokenize.py --encode and pass it with --ids, or set "
+                     "encode it with `skep data --ids` and pass it with --ids, or set "
                      "data.format to bytes",
                      "is text, but this model's tokens are not bytes");
 }

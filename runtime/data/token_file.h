@@ -3,6 +3,7 @@
 #define SKEP_DATA_TOKEN_FILE_H
 
 #include "base/fault.h"
+#include "runtime/corpus/shard_header.h"
 
 #include <stdint.h>
 
@@ -16,11 +17,13 @@ struct token_file {
     int64_t bytes;       /* Size of the whole file. */
     int64_t data_offset; /* Number of bytes before the first token. */
     int64_t token_count; /* at least 1 */
+    /* What llm.c's header states; without one, has_origin is false and there is no document
+     * token. */
+    struct shard_header header;
 };
 
 /* token_file_open: open `path` and determine its format from llm.c's magic number (20240520:
- * uint16,
- * 20240801: uint32), else from the suffix .u16, .u32, .bytes or .txt, else from `format` ("u16",
+ * uint16, 20240801: uint32), else from the suffix .u16, .u32, .bytes or .txt, else from `format` ("u16",
  * "u32", "bytes" or NULL). Numbers are little-endian.
  * memory  refers to `path` until token_file_close
  * errors  STATUS_INPUT when the file is missing or empty, ends with a partial token, has a header
@@ -45,7 +48,6 @@ MUST_CHECK enum status token_file_read(const struct token_file *file, int64_t fi
                                        void *raw, struct fault *fault);
 
 /* token_at: decode token `index` of the bytes that token_file_read wrote. The result is below
-
  * 2^32. */
 int64_t token_at(const void *raw, int64_t index, int width);
 

@@ -26,6 +26,8 @@ static const struct {
     {"libfyaml", LIBFYAML_VERSION, "fy_library_version", CALL_TEXT},
     {"sqlite3", SQLITE3_VERSION, "sqlite3_libversion", CALL_TEXT},
     {"msgpack-c", MSGPACK_VERSION_TEXT, "msgpack_version", CALL_TEXT},
+    {"zlib", ZLIB_VERSION_TEXT, "zlibVersion", CALL_TEXT},
+    {"libzstd", LIBZSTD_VERSION, "ZSTD_versionString", CALL_TEXT},
 };
 _Static_assert(ARRAY_COUNT(LIBRARIES) == VERSION_LIBRARIES, "one row for each library");
 

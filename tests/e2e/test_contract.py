@@ -10,8 +10,8 @@ import unittest
 
 from small_run import SANITIZED, SKEP, RunTest, main, skep
 
-COMMANDS = ["inspect", "plan", "mesh", "comm", "pack", "train", "eval", "generate", "dump",
-            "join", "keys", "ledger", "probe", "roster", "snapshot", "status", "track",
+COMMANDS = ["inspect", "plan", "mesh", "comm", "pack", "data", "train", "eval", "generate",
+            "dump", "join", "keys", "ledger", "probe", "roster", "snapshot", "status", "track",
             "doctor", "version"]
 
 
@@ -82,7 +82,7 @@ class Contract(RunTest):
         self.assertIn(found["instruction_set"], found["instruction_sets"])
         for library in found["libraries"]:
             self.assertIn(library["used"], ("", library["built"]), "built and run here")
-        self.assertEqual(len(found["libraries"]), 6)
+        self.assertEqual(len(found["libraries"]), 8)
         text = skep("version").stdout
         for word in (found["version"], found["commit"], found["compiler"], "libzmq"):
             self.assertIn(word, text)

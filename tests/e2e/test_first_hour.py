@@ -42,7 +42,7 @@ class TextForATokeniser(Rows):
                     {**LLAMA, "vocab_size": 256}, "tokenizer.model"))]
         for title, folder in rows:
             with self.subTest(title):
-                words = ("book.txt: is text", "tokenize", "data.format")
+                words = ("book.txt: is text", "skep data", "data.format")
                 self.refused(folder, ["train", "run.yaml"], *words)
                 self.refused(folder, ["eval", "model", "--data", "book.txt", "init=random",
                                       "batch.sequence=16"], *words)
@@ -50,29 +50,12 @@ class TextForATokeniser(Rows):
 
     def test_other_forms_of_text_are_named(self):
         folder = self.folder()
-        for name, words in (("a.jsonl", ["JSON lines, not tokens", "tokenize.py"]),
-                            ("a.parquet", ["Parquet, not tokens", ".jsonl", "tokenize.py"]),
+        for name, words in (("a.jsonl", ["JSON lines, not tokens", "skep data"]),
+                            ("a.parquet", ["Parquet, not tokens", ".jsonl", "skep data"]),
                             ("a.txt.gz", ["compressed, not tokens", "decompress"])):
             with self.subTest(name):
                 (folder.path / name).write_bytes(TEXT)
                 self.refused(folder, ["train", "run.yaml", f"data.train={name}"], name, *words)
-
-    def test_the_script_that_is_named_exists(self):
-        folder = self.folder()
-        (folder.path / "a.jsonl").write_bytes(TEXT)
-        message = folder.train("data.train=a.jsonl").stderr
-        script = re.search(r"tokenise it with (\S+)", message)[1]
-        self.assertTrue(pathlib.Path(script).read_text().startswith('"""Convert text'), script)
-        # an installation, with the program in another place of the same form
-        program = folder.path / "usr" / "bin" / "skep"
-        installed = folder.path / "usr" / "share" / "skep" / "tokenize.py"
-        program.parent.mkdir(parents=True)
-        installed.parent.mkdir(parents=True)
-        shutil.copy(folder.command()[0], program)
-        shutil.copy(script, installed)
-        result = subprocess.run([program, "train", "run.yaml", "data.train=a.jsonl"],
-                                cwd=folder.path, capture_output=True, text=True, check=False)
-        self.assertIn(f"tokenise it with {installed}\n", result.stderr)
 
     def test_a_tracker_makes_no_swarm_of_such_text(self):
         folder = self.folder_with_text({**LLAMA, "vocab_size": 512})

@@ -36,7 +36,7 @@ class Data(RunTest):
         (folder.path / "book.txt").write_text("It is a truth. " * 1000)
         result = folder.run("plan", "run.yaml")
         self.assertRegex(result.stdout, r"\ndata     CANNOT TRAIN: book.txt: is text, but this "
-                                        r"model's tokens are not bytes; .*tools/tokenize.py")
+                                        r"model's tokens are not bytes; .*skep data")
 
     def test_a_tracker_names_the_key_and_the_line_of_missing_data(self):
         folder = self.folder(swarm__name="heather")

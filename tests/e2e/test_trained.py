@@ -50,7 +50,7 @@ class Trained(RunTest):
         result = folder.run(*prompt, "It is")
         self.assert_exit(result, 2)
         self.assertEqual(result.stdout, "")
-        for word in ("skep: --prompt: is text", "not bytes", "tokenize.py", "--ids", "data.format"):
+        for word in ("skep: --prompt: is text", "not bytes", "skep data", "--ids", "data.format"):
             self.assertIn(word, result.stderr)
         self.assert_exit(folder.run(*prompt, "1,2", "--ids"), 0)
         self.assert_exit(folder.run(*prompt, "It is", "data.format=bytes"), 0)

@@ -43,6 +43,8 @@ EXITS = [
     ("mesh shard=4 --table 3,2,1,0", 0), ("mesh shard=4 --per-node 3", 0),
     ("pack problem.csv", 0), ("pack problem.csv --capacity 100", 3), ("pack none.csv", 2),
     ("pack problem.csv --capacity 164", 0), ("pack run.yaml", 2), ("pack problem.csv --json", 0),
+    ("data", 2), ("data text.txt", 2), ("data text.txt -o out", 2), ("data --ids text.txt", 2),
+    ("data text.txt --model none -o out", 2), ("data text.txt --model model -o out", 2),
     ("eval run/model --data valid.u16 batch.sequence=16", 0), ("eval run/model", 2),
     ("eval none --data valid.u16", 2), ("eval run/model --data none.u16", 2),
     ("generate run/model --prompt 1,2,3 --ids --tokens 4", 0), ("generate run/model", 2),

@@ -20,7 +20,7 @@ import unittest
 ROOT = pathlib.Path(__file__).parents[2]
 SKIPPED = 77  # as Meson reads it
 ARCHIVE_BYTES_MAX = 6 << 20
-PROGRAM_BYTES_MAX = 3 << 19
+PROGRAM_BYTES_MAX = 2 << 20
 FLOORS = {"GLIBC": (2, 35), "GLIBCXX": (3, 4, 30)}
 UBUNTU = "http://archive.ubuntu.com/ubuntu"
 CAN_BOOTSTRAP = os.geteuid() == 0 and shutil.which("mmdebstrap")

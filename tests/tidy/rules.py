@@ -64,11 +64,13 @@ MAY_INCLUDE = {
         "kernels/cuda/launch", "transport/site", "transport/collectives", "runtime/schedule"),
     "runtime/tokenizer/unicode": ("base",),
     "runtime/tokenizer": ("base", "runtime/checkpoint", "runtime/tokenizer/unicode"),
+    "runtime/corpus": (
+        "base", "targets/os", "transport/site", "runtime/model", "runtime/tokenizer"),
     "runtime/settings": (
         "base", "runtime/model", "runtime/shard", "runtime/schedule", "runtime/checkpoint"),
     "runtime/data": (
         "base", "transport/site", "runtime/checkpoint", "runtime/swarm/ledger",
-        "runtime/settings"),
+        "runtime/tokenizer", "runtime/corpus", "runtime/settings"),
     "runtime/session": (
         "base", "targets/os", "targets/ports", "targets/probe", "transport/site",
         "transport/collectives", "runtime/model", "runtime/model/families", "runtime/shard",
@@ -97,8 +99,9 @@ MAY_INCLUDE = {
         "base", "arena/formats", "runtime/model", "runtime/shard", "runtime/checkpoint",
         "runtime/session", "runtime/swarm_setup", "runtime/diagnose"),
     "runtime/cli": (
-        "base", "arena", "arena/formats", "targets", "targets/probe", "transport/identity",
-        "transport/site", "runtime/model/families", "runtime/checkpoint", "runtime/swarm/ledger",
+        "base", "arena", "arena/formats", "targets", "targets/os", "targets/probe",
+        "transport/identity", "transport/site", "runtime/tokenizer", "runtime/corpus",
+        "runtime/model/families", "runtime/checkpoint", "runtime/swarm/ledger",
         "runtime/swarm/delegation", "runtime/swarm/client", "runtime/swarm/tracker",
         "runtime/program", "runtime/settings",
         "runtime/swarm_setup", "runtime/session", "runtime/train", "runtime/inner_training",
@@ -121,6 +124,8 @@ FOREIGN_HEADERS = {
     "msgpack.h": ("tests/unit/swarm",),
     "cmocka.h": ("tests",),
     "assert.h": (),
+    "zlib.h": ("runtime/corpus/byte_stream.c",),
+    "zstd.h": ("runtime/corpus/byte_stream.c",),
     "zmq.h": ("transport/messages", "tests/contract/test_messages_hostile.c"),
     "nccl.h": ("transport/collectives", "tests/contract/test_nccl_header.c"),
     "cuda_runtime.h": ("targets/ports", "kernels/cuda"),
@@ -280,6 +285,7 @@ PLAIN_FOLDERS = (
     "kernels",
     "runtime/checkpoint",
     "runtime/cli",
+    "runtime/corpus",
     "runtime/data",
     "runtime/diagnose",
     "runtime/inner_training",

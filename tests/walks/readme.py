@@ -1,22 +1,23 @@
-"""The commands of README.md, by section, as a reader would type them."""
+"""The commands of README.md by section, and of other pages, as a reader would type them."""
 import pathlib
 import re
 
-README = pathlib.Path(__file__).parents[2] / "README.md"
+ROOT = pathlib.Path(__file__).parents[2]
 
 
-def blocks(section):
-    """The text of each ```sh block below this heading, in their order."""
-    text = README.read_text()
+def blocks(section, page="README.md"):
+    """The text of each ```sh block below this heading, in their order; None: of the whole page."""
+    text = (ROOT / page).read_text()
     flags = re.DOTALL | re.MULTILINE
-    found = re.search(rf"^## {re.escape(section)}\n(.*?)(?=^## |\Z)", text, flags)
-    return re.findall(r"^```sh\n(.*?)^```$", found[1], flags)
+    if section is not None:
+        text = re.search(rf"^## {re.escape(section)}\n(.*?)(?=^## |\Z)", text, flags)[1]
+    return re.findall(r"^```sh\n(.*?)^```$", text, flags)
 
 
-def commands(section):
+def commands(section, page="README.md"):
     """The commands of a section, one a list entry: a line, or several with a here-document."""
     found, end = [], None
-    for line in "".join(blocks(section)).splitlines():
+    for line in "".join(blocks(section, page)).splitlines():
         if end:
             found[-1] += line + "\n"
             if line == end:

@@ -115,7 +115,7 @@ static void headers_that_do_not_match_the_file_are_refused(void **state) {
     refused("long.bin", NULL, "states 100 tokens");
     tokens.version = 2;
     scratch_write_tokens("version.bin", &tokens);
-    refused("version.bin", NULL, "has version 2");
+    refused("version.bin", NULL, "version is not 1");
     tokens.version = 1;
     tokens.magic = 20240522; /* llm.c's multiple-choice files hold no text */
     scratch_write_tokens("magic.bin", &tokens);

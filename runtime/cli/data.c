@@ -1,0 +1,269 @@
+/* data: `skep data IN... --model M -o DIR` makes token files from text. With --ids or --decode it
+ * prints ids or text instead (data_ids.c). */
+#include "base/log.h"
+#include "base/text.h"
+#include "runtime/cli/cli.h"
+#include "runtime/cli/data_ids.h"
+#include "runtime/cli/reports/reports.h"
+#include "runtime/corpus/corpus.h"
+#include "runtime/corpus/tokenizer_folder.h"
+#include "targets/os/machine.h"
+#include "transport/site/stop.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct request { /* options of `skep data` */
+    const char *model, *folder, *field, *document_token, *validation;
+    const char *ids_path, *decode_path; /* files for --ids and --decode; NULL: not requested */
+    int64_t threads, shard_tokens;
+    bool is_strict, is_literal, is_special, json;
+};
+
+/* ---- options ---- */
+
+static enum status check_options(const struct request *request, const struct invocation *invocation,
+                                 struct fault *fault) {
+    const bool prints = request->ids_path != NULL || request->decode_path != NULL;
+    if (request->model == NULL) {
+        return fault_set(fault, STATUS_USAGE, "data", "add --model FOLDER",
+                         "the model whose tokenizer makes the tokens is missing");
+    }
+    if (prints && (invocation->input_count > 0 || request->folder != NULL)) {
+        return fault_set(fault, STATUS_USAGE, "data", "leave out IN and -o",
+                         "--ids and --decode print what they read");
+    }
+    if (request->ids_path != NULL && request->decode_path != NULL) {
+        return fault_set(fault, STATUS_USAGE, "data", "give one of them",
+                         "--ids and --decode contradict each other");
+    }
+    if (!prints && invocation->input_count == 0) {
+        return fault_set(fault, STATUS_USAGE, "data", "name text files, folders, or - for a pipe",
+                         "the input is missing");
+    }
+    return prints || request->folder != NULL
+               ? OK
+               : fault_set(fault, STATUS_USAGE, "data", "add -o DIR",
+                           "the folder of the token files is missing");
+}
+
+/* Reads a share such as "1%" or "0.5 %", in millionths. */
+static enum status read_share(const char *value, uint64_t *share_ppm, struct fault *fault) {
+    char number[32];
+    double percent = 0;
+    const size_t length = value == NULL ? 0 : strcspn(value, " %");
+    *share_ppm = 0;
+    if (value == NULL) {
+        return OK;
+    }
+    snprintf(number, sizeof number, "%.*s", (int)(length < 31 ? length : 31), value);
+    const bool is_percent = strcmp(value + length, "%") == 0 || strcmp(value + length, " %") == 0;
+    if (!is_percent || !text_parse_f64(number, &percent) || !(percent >= 0.001 && percent <= 50)) {
+        return fault_set(fault, STATUS_USAGE, "--validation", "write a share such as 1%",
+                         "\"%s\" is not from 0.001%% to 50%%", value);
+    }
+    *share_ppm = (uint64_t)(percent * 1e4 + 0.5);
+    return OK;
+}
+
+static enum status choose_document_token(const struct tokenizer *tokenizer, const char *text,
+                                         int32_t *token, struct fault *fault) {
+    if (text != NULL && strcmp(text, "none") == 0) {
+        *token = TOKENIZER_NO_ID;
+        return OK;
+    }
+    *token = text == NULL ? tokenizer_info(tokenizer)->document_id
+                          : tokenizer_token_id(tokenizer, text, strlen(text));
+    if (*token != TOKENIZER_NO_ID) {
+        return OK;
+    }
+    return text == NULL
+               ? fault_set(fault, STATUS_INPUT, "tokenizer", "add --document-token TOKEN, or none",
+                           "names no token that ends a document")
+               : fault_set(fault, STATUS_USAGE, "--document-token",
+                           "write the text of a token, such as <|endoftext|>, or none",
+                           "the tokenizer has no token \"%.100s\"", text);
+}
+
+static int thread_count(const struct request *request) {
+    struct machine machine;
+    if (request->threads > 0) {
+        return (int)request->threads;
+    }
+    machine_read("", &machine);
+    return machine.cpu_count < THREADS_MAX ? machine.cpu_count : THREADS_MAX;
+}
+
+/* ---- report ---- */
+
+static void print_part(const char *name, const struct corpus_part_report *part) {
+    char tokens[32], documents[32], bytes[24];
+    if (part->tokens == 0) {
+        return;
+    }
+    printf("%-12s%s tokens in %lld file%s, %s document%s, %s of text, %.2f bytes a token\n", name,
+           text_format_grouped(part->tokens, tokens), (long long)part->shards,
+           part->shards == 1 ? "" : "s", text_format_grouped(part->documents, documents),
+           part->documents == 1 ? "" : "s", text_format_bytes(part->text_bytes, bytes),
+           (double)part->text_bytes / (double)part->tokens);
+}
+
+static void print_report(const struct corpus_options *options, const struct corpus_report *report) {
+    char count[32];
+    const char *folder = options->folder;
+    print_part("train", &report->train);
+    print_part("validation", &report->validation);
+    if (report->replacements > 0) {
+        printf("replaced    %s ill-formed UTF-8 sequences by U+FFFD",
+               text_format_grouped(report->replacements, count));
+        if (report->replaced_path != NULL) {
+            printf("; the first in %s at byte %llu", report->replaced_path,
+                   (unsigned long long)report->replaced_offset);
+        }
+        printf("\n");
+    }
+    if (report->skipped_count > 0) {
+        printf("skipped     %d file%s that %s neither text nor JSON lines, such as %s\n",
+               report->skipped_count, report->skipped_count == 1 ? "" : "s",
+               report->skipped_count == 1 ? "is" : "are", report->skipped_path);
+    }
+    if (report->empty_documents > 0) {
+        printf("left out    %s empty document%s\n",
+               text_format_grouped(report->empty_documents, count),
+               report->empty_documents == 1 ? "" : "s");
+    }
+    printf("run file    data: {train: %s/train_*.bin", folder);
+    printf(report->validation.tokens > 0 ? ", validation: %s/validation_*.bin}\n" : "}\n", folder);
+}
+
+static void add_part(struct json_writer *json, const char *name,
+                     const struct corpus_part_report *part) {
+    json_begin_object(json, name);
+    json_add_i64(json, "files", part->shards);
+    json_add_u64(json, "tokens", part->tokens);
+    json_add_u64(json, "documents", part->documents);
+    json_add_u64(json, "text_bytes", part->text_bytes);
+    json_end(json);
+}
+
+static void print_json(const struct corpus_options *options, const struct corpus_report *report) {
+    const struct tokenizer_info *info = tokenizer_info(options->tokenizer);
+    struct json_stdout out;
+    struct json_writer *json = json_stdout_begin(&out, JSON_ONE_LINE);
+    json_add_text(json, "folder", options->folder);
+    json_add_hex(json, "tokenizer", info->hash.bytes, HASH_BYTES);
+    json_add_i64(json, "document_token", options->document_token);
+    add_part(json, "train", &report->train);
+    add_part(json, "validation", &report->validation);
+    json_add_u64(json, "replaced_sequences", report->replacements);
+    json_add_u64(json, "empty_documents", report->empty_documents);
+    json_add_i64(json, "skipped_files", report->skipped_count);
+    json_stdout_end(&out);
+}
+
+/* ---- the command ---- */
+
+static enum status write_corpus(struct invocation *invocation, const struct tokenizer *tokenizer) {
+    const struct request *request = invocation->request;
+    struct fault *fault = &invocation->fault;
+    struct corpus_report report;
+    struct corpus_options options = {
+        .paths = invocation->inputs,
+        .path_count = invocation->input_count,
+        .folder = request->folder,
+        .tokenizer = tokenizer,
+        .field = request->field != NULL ? request->field : CORPUS_FIELD,
+        .is_stdin_json = request->field != NULL,
+        .is_strict = request->is_strict,
+        .is_literal = request->is_literal,
+        .shard_tokens = request->shard_tokens > 0 ? request->shard_tokens : CORPUS_SHARD_TOKENS,
+        .threads = thread_count(request)};
+    TRY(read_share(request->validation, &options.validation_ppm, fault));
+    TRY(choose_document_token(tokenizer, request->document_token, &options.document_token, fault));
+    watch_stop_signals();
+    TRY(corpus_write(&options, &invocation->region, &report, fault));
+    (request->json ? print_json : print_report)(&options, &report);
+    return OK;
+}
+
+static enum status run_data(struct invocation *invocation) {
+    const struct request *request = invocation->request;
+    struct fault *fault = &invocation->fault;
+    const struct tokenizer *tokenizer;
+    char folder[PATH_BYTES];
+    TRY(check_options(request, invocation, fault));
+    TRY(tokenizer_folder_find(request->model, folder, fault));
+    TRY(tokenizer_load(folder, &invocation->region, &tokenizer, fault));
+    if (request->ids_path != NULL) {
+        const struct tokenizer_options options = {.adds_special_tokens = request->is_special,
+                                                  .is_literal = request->is_literal};
+        return data_print_ids(tokenizer, request->ids_path, &options, fault);
+    }
+    if (request->decode_path != NULL) {
+        return data_print_text(tokenizer, request->decode_path, !request->is_special, fault);
+    }
+    const enum status status = write_corpus(invocation, tokenizer);
+    if (status == STATUS_STOPPED) {
+        log_line(LOG_INFO, "stopped; the same command continues");
+    }
+    return status;
+}
+
+static const struct option OPTIONS[] = {
+    {OPTION("--model", TEXT, model), .value_name = "MODEL",
+     .help = "model whose tokenizer makes the tokens: a folder, or org/name from the Hub cache; "
+             "required",
+     .example = "book.txt --model my-model -o tokens"},
+    {OPTION("-o", TEXT, folder), .value_name = "DIR",
+     .help = "folder for the token files, which must not exist yet",
+     .example = "book.txt --model my-model -o tokens"},
+    {OPTION("--validation", TEXT, validation), .value_name = "P%",
+     .help = "share of the documents to keep for validation, which a hash of their number chooses",
+     .example = "books --model my-model -o tokens --validation 1%"},
+    {OPTION("--field", TEXT, field), .value_name = "NAME",
+     .help = "field of JSON lines that contains the text; default: text; with it, standard input "
+             "contains JSON lines",
+     .example = "posts.jsonl --model my-model -o tokens --field body"},
+    {OPTION("--document-token", TEXT, document_token), .value_name = "TOKEN",
+     .help = "token that follows each document, or none; default: the tokenizer's end of text",
+     .example = "books --model my-model -o tokens --document-token none"},
+    {OPTION("--strict", FLAG, is_strict),
+     .help = "reject a file that is not UTF-8; otherwise U+FFFD replaces what is ill-formed",
+     .example = "books --model my-model -o tokens --strict"},
+    {OPTION("--literal", FLAG, is_literal),
+     .help = "encode the texts of special tokens, such as <|endoftext|>, as any other text",
+     .example = "books --model my-model -o tokens --literal"},
+    {OPTION("--shard-tokens", INTEGER, shard_tokens), .minimum = 1, .maximum = SHARD_TOKENS_MAX,
+     .value_name = "N", .help = "tokens in a full token file; default: 100 million",
+     .example = "books --model my-model -o tokens --shard-tokens 10000000"},
+    {OPTION("--threads", INTEGER, threads), .minimum = 0, .maximum = THREADS_MAX, .value_name = "N",
+     .help = "number of threads; default: one for each CPU",
+     .example = "books --model my-model -o tokens --threads 4"},
+    {OPTION("--ids", TEXT, ids_path), .value_name = "FILE",
+     .help = "print the ids of each line of FILE as one JSON array, and write no files",
+     .example = "--ids prompts.txt --model my-model"},
+    {OPTION("--decode", TEXT, decode_path), .value_name = "FILE",
+     .help = "print the text of the ids in each line of FILE, and write no files",
+     .example = "--decode ids.txt --model my-model"},
+    {OPTION("--special", FLAG, is_special),
+     .help = "with --ids, add the special tokens that the model expects; with --decode, print them",
+     .example = "--ids prompts.txt --model my-model --special"},
+    {OPTION("--json", FLAG, json), .help = "print one JSON document instead of text",
+     .example = "book.txt --model my-model -o tokens --json"},
+};
+
+const struct command COMMAND_DATA = {
+    .name = "data",
+    .arguments = "IN...",
+    .summary = "make token files from text with a model's tokenizer",
+    .details =
+        "IN is a text file, which is one document; a .jsonl file, each line of which is one "
+        "document; either of them compressed as .gz or .zst; a folder of such files; or - for "
+        "standard input. An interrupted command continues when it is given again. DIR appears only "
+        "when all token files are complete.",
+    .example = "book.txt --model my-model -o tokens --validation 5%",
+    .takes_inputs = true,
+    .runs_long = true,
+    REQUEST_OPTIONS,
+    .run = run_data,
+};

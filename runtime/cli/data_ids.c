@@ -1,0 +1,185 @@
+#include "runtime/cli/data_ids.h"
+
+#include "base/text.h"
+#include "runtime/corpus/input_window.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The lines of a file. */
+struct lines {
+    struct input_window window;
+    const char *text; /* the current line, of `length` bytes without its line end */
+    size_t length;
+    uint64_t number; /* of the current line, from 1 */
+};
+
+/* Advances to the next line. *found is false at the end of the file. */
+static enum status next_line(struct lines *lines, bool *found, struct fault *fault) {
+    struct input_window *window = &lines->window;
+    const char *line_end = NULL;
+    size_t searched = 0;
+    while (line_end == NULL) {
+        const char *text = window->text + window->begin;
+        const size_t length = window->end - window->begin;
+        line_end = memchr(text + searched, '\n', length - searched);
+        if (line_end == NULL && window->is_at_end) {
+            line_end = text + length;
+        } else if (line_end == NULL) {
+            searched = length;
+            TRY(input_window_fill(window, fault));
+        }
+    }
+    lines->text = window->text + window->begin;
+    lines->length = (size_t)(line_end - lines->text);
+    *found = lines->length > 0 || window->begin < window->end;
+    window->begin += lines->length;
+    window->begin += window->begin < window->end;
+    lines->number++;
+    return OK;
+}
+
+/* What is done with each line. */
+struct line_task {
+    enum status (*run)(struct line_task *task, const struct lines *lines, struct fault *fault);
+    struct tokenizer_encoder *encoder;
+    const struct tokenizer_options *options;
+    const struct tokenizer *tokenizer;
+    struct tokenizer_decoder *decoder; /* for texts of at most `ids_max` ids */
+    struct region decoder_region;
+    size_t ids_max;
+    bool skips_special;
+};
+
+static enum status run_lines(const char *path, struct line_task *task, struct fault *fault) {
+    struct region region = {0};
+    struct lines *lines = region_alloc(&region, 1, sizeof *lines);
+    bool found = true;
+    enum status status = input_window_init(&lines->window, false, fault);
+    if (status == OK) {
+        status = input_window_open(&lines->window, path, fault);
+    }
+    while (status == OK && found) { /* each turn reads one line */
+        status = next_line(lines, &found, fault);
+        if (status == OK && found) {
+            status = task->run(task, lines, fault);
+        }
+    }
+    input_window_finish(&lines->window);
+    region_finish(&region);
+    return status;
+}
+
+/* ---- ids ---- */
+
+static enum status print_ids(struct line_task *task, const struct lines *lines,
+                             struct fault *fault) {
+    struct token_list list;
+    TRY(tokenizer_encode(task->encoder, lines->text, lines->length, task->options, &list, fault));
+    putchar('[');
+    for (size_t i = 0; i < list.count; i++) {
+        printf("%s%d", i > 0 ? ", " : "", list.ids[i]);
+    }
+    puts("]");
+    return OK;
+}
+
+enum status data_print_ids(const struct tokenizer *tokenizer, const char *path,
+                           const struct tokenizer_options *options, struct fault *fault) {
+    struct region region = {0};
+    struct line_task task = {.run = print_ids,
+                             .encoder = tokenizer_encoder_make(tokenizer, &region),
+                             .options = options};
+    const enum status status = run_lines(path, &task, fault);
+    region_finish(&region);
+    return status;
+}
+
+/* ---- text ---- */
+
+static enum status invalid_ids_fault(const struct lines *lines, struct fault *fault) {
+    char place[sizeof fault->subject];
+    struct text text = text_over(place, sizeof place);
+    text_add(&text, "%.280s:%llu", lines->window.stream.path, (unsigned long long)lines->number);
+    return fault_set(fault, STATUS_INPUT, place, "write ids as in [464, 318]",
+                     "is not a list of token ids");
+}
+
+/* Skips blanks, then `byte` if it is next. */
+static bool skip_byte(const char **at, const char *end, char byte) {
+    while (*at < end && (**at == ' ' || **at == '\t' || **at == '\r')) {
+        (*at)++;
+    }
+    const bool found = *at < end && **at == byte;
+    *at += found;
+    return found;
+}
+
+/* Reads the id at *at; -1: there is none. */
+static int64_t read_id(const char **at, const char *end) {
+    const char *begin = *at;
+    int64_t id = 0;
+    while (*at < end && **at >= '0' && **at <= '9' && id <= INT32_MAX) {
+        id = id * 10 + (**at - '0');
+        (*at)++;
+    }
+    return *at > begin && id <= INT32_MAX ? id : -1;
+}
+
+static void write_text(struct token_text text) {
+    (void)fwrite(text.bytes, 1, text.count, stdout);
+}
+
+/* A line of n bytes has at most n / 2 ids. */
+static void reserve_decoder(struct line_task *task, size_t ids) {
+    if (task->decoder == NULL || ids > task->ids_max) {
+        region_finish(&task->decoder_region);
+        task->ids_max = ids * 2;
+        task->decoder =
+            tokenizer_decoder_make(task->tokenizer, task->ids_max, &task->decoder_region);
+    }
+}
+
+/* Prints the text of the ids from *at on, up to `last`: a closing bracket, or NUL for the end of the
+ * line. */
+static bool print_text_of_ids(struct line_task *task, const char **at, const char *end,
+                              char last) {
+    bool has_comma = false;
+    bool is_at_last = skip_byte(at, end, last) || (last == '\0' && *at == end);
+    while (!is_at_last) { /* each turn reads an id */
+        const int64_t id = read_id(at, end);
+        if (id < 0) {
+            return false;
+        }
+        write_text(tokenizer_decode_next(task->decoder, (int32_t)id));
+        has_comma = skip_byte(at, end, ',');
+        is_at_last = skip_byte(at, end, last) || (last == '\0' && *at == end);
+    }
+    return !has_comma;
+}
+
+static enum status print_text(struct line_task *task, const struct lines *lines,
+                              struct fault *fault) {
+    const char *at = lines->text;
+    const char *end = lines->text + lines->length;
+    reserve_decoder(task, lines->length + 1);
+    tokenizer_decode_begin(task->decoder, task->skips_special);
+    const char last = skip_byte(&at, end, '[') ? ']' : '\0';
+    const bool is_valid = print_text_of_ids(task, &at, end, last);
+    (void)skip_byte(&at, end, '\0'); /* only the blanks */
+    if (!is_valid || at != end) {
+        return invalid_ids_fault(lines, fault);
+    }
+    write_text(tokenizer_decode_end(task->decoder));
+    putchar('\n');
+    return OK;
+}
+
+enum status data_print_text(const struct tokenizer *tokenizer, const char *path, bool skips_special,
+                            struct fault *fault) {
+    struct line_task task = {
+        .run = print_text, .tokenizer = tokenizer, .skips_special = skips_special};
+    const enum status status = run_lines(path, &task, fault);
+    region_finish(&task.decoder_region);
+    return status;
+}

@@ -1,0 +1,22 @@
+/* data_ids: `skep data --ids` and `skep data --decode`, which print what they read, line by line.
+ * "-" is standard input. */
+#ifndef SKEP_CLI_DATA_IDS_H
+#define SKEP_CLI_DATA_IDS_H
+
+#include "base/fault.h"
+#include "runtime/tokenizer/tokenizer.h"
+
+#include <stdbool.h>
+
+/* data_print_ids: print one JSON array of ids for each line of the file, without its line end.
+ * errors  STATUS_INPUT when the file cannot be read; those of tokenizer_encode */
+MUST_CHECK enum status data_print_ids(const struct tokenizer *tokenizer, const char *path,
+                                      const struct tokenizer_options *options, struct fault *fault);
+
+/* data_print_text: print the text of the ids in each line of the file, and a line end. A line is a
+ * JSON array, or ids that commas or blanks divide.
+ * errors  STATUS_INPUT with file and line when it is neither */
+MUST_CHECK enum status data_print_text(const struct tokenizer *tokenizer, const char *path,
+                                       bool skips_special, struct fault *fault);
+
+#endif

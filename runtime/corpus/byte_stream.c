@@ -1,0 +1,223 @@
+/* byte_stream: the only user of zlib and libzstd. A compressed file may consist of several members
+ * or frames, one after the other. */
+#include "runtime/corpus/byte_stream.h"
+
+#include "base/bytes.h"
+#include "base/file.h"
+#include "base/region.h"
+#include "transport/site/stop.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+enum {
+    GZIP_ONLY = 16 + 15, /* inflateInit2: a header of gzip, windows of up to 32 KiB */
+    MAGIC_BYTES = 4,
+    POLL_MS = 100 /* between checks for a request to stop */
+};
+
+static const char DAMAGED[] = "download or compress the file again";
+
+/* zlib's state, in memory of its own region. */
+struct gzip_decoder {
+    struct region region;
+    z_stream z;
+};
+
+/* Waits until a pipe or a terminal has bytes, or has ended: read would not return after a signal. */
+static enum status wait_for_input(const struct byte_stream *stream, struct fault *fault) {
+    struct pollfd waited = {.fd = stream->fd, .events = POLLIN};
+    while (poll(&waited, 1, POLL_MS) <= 0) {
+        if (stop_requested()) {
+            return fault_set(fault, STATUS_STOPPED, stream->path, NULL, "stopped by request");
+        }
+    }
+    return OK;
+}
+
+/* Reads more bytes of the file behind those that are unread, until `least` are there or the file
+ * ends. */
+static enum status fill_input(struct byte_stream *stream, size_t least, struct fault *fault) {
+    if (stream->begin > 0) {
+        memmove(stream->input, stream->input + stream->begin, stream->end - stream->begin);
+        stream->end -= stream->begin;
+        stream->begin = 0;
+    }
+    while (stream->end < least && !stream->is_at_end) {
+        TRY(wait_for_input(stream, fault));
+        ssize_t count =
+            read(stream->fd, stream->input + stream->end, sizeof stream->input - stream->end);
+        if (count < 0 && errno == EINTR) {
+            continue;
+        }
+        if (count < 0) {
+            return fault_set_errno(fault, STATUS_FAILED, stream->path, "cannot read", errno);
+        }
+        stream->is_at_end = count == 0;
+        stream->end += (size_t)count;
+        stream->file_bytes += (uint64_t)count;
+    }
+    return OK;
+}
+
+static enum status start_gzip(struct byte_stream *stream, struct fault *fault) {
+    struct region region = {0};
+    struct gzip_decoder *decoder = region_alloc(&region, 1, sizeof *decoder);
+    decoder->region = region;
+    if (inflateInit2(&decoder->z, GZIP_ONLY) != Z_OK) {
+        region_finish(&region);
+        return fault_set(fault, STATUS_FAILED, stream->path, NULL, "zlib cannot start");
+    }
+    stream->decoder = decoder;
+    return OK;
+}
+
+static enum status start_zstd(struct byte_stream *stream, struct fault *fault) {
+    stream->decoder = ZSTD_createDStream();
+    if (stream->decoder == NULL || ZSTD_isError(ZSTD_initDStream(stream->decoder))) {
+        return fault_set(fault, STATUS_FAILED, stream->path, NULL, "libzstd cannot start");
+    }
+    return OK;
+}
+
+static enum status detect_compression(struct byte_stream *stream, struct fault *fault) {
+    static const unsigned char GZIP[] = {0x1f, 0x8b};
+    static const unsigned char ZSTD[] = {0x28, 0xb5, 0x2f, 0xfd};
+    TRY(fill_input(stream, MAGIC_BYTES, fault));
+    stream->is_between_frames = true;
+    if (stream->end >= sizeof GZIP && memcmp(stream->input, GZIP, sizeof GZIP) == 0) {
+        stream->compression = COMPRESSION_GZIP;
+        return start_gzip(stream, fault);
+    }
+    if (stream->end >= sizeof ZSTD && memcmp(stream->input, ZSTD, sizeof ZSTD) == 0) {
+        stream->compression = COMPRESSION_ZSTD;
+        return start_zstd(stream, fault);
+    }
+    return OK;
+}
+
+enum status byte_stream_open(const char *path, struct byte_stream *stream, struct fault *fault) {
+    int64_t ignored;
+    *stream = (struct byte_stream){.path = path, .fd = -1};
+    if (strcmp(path, "-") == 0) {
+        stream->path = "standard input";
+        stream->fd = STDIN_FILENO;
+    } else {
+        TRY(file_open_read(path, &stream->fd, &ignored, fault));
+    }
+    enum status status = detect_compression(stream, fault);
+    if (status != OK) {
+        byte_stream_close(stream);
+    }
+    return status;
+}
+
+static enum status damaged_fault(const struct byte_stream *stream, const char *reason,
+                                 struct fault *fault) {
+    return fault_set(fault, STATUS_INPUT, stream->path, DAMAGED,
+                     "compressed data are damaged before byte %llu of the file: %s",
+                     (unsigned long long)(stream->file_bytes - (stream->end - stream->begin)),
+                     reason);
+}
+
+/* Decompresses what is in `input`; *count may be 0 although the file has not ended. */
+static enum status inflate_some(struct byte_stream *stream, void *out, size_t capacity,
+                                size_t *count, struct fault *fault) {
+    z_stream *z = &((struct gzip_decoder *)stream->decoder)->z;
+    if (stream->is_between_frames && stream->begin < stream->end) {
+        inflateReset(z);
+        stream->is_between_frames = false;
+    }
+    z->next_in = stream->input + stream->begin;
+    z->avail_in = (uInt)(stream->end - stream->begin);
+    z->next_out = out;
+    z->avail_out = (uInt)min_u64(capacity, UINT32_MAX);
+    const uInt before = z->avail_out;
+    const int result = inflate(z, Z_NO_FLUSH);
+    stream->begin = stream->end - z->avail_in;
+    *count = before - z->avail_out;
+    stream->is_between_frames = stream->is_between_frames || result == Z_STREAM_END;
+    if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
+        return damaged_fault(stream, z->msg != NULL ? z->msg : zError(result), fault);
+    }
+    return OK;
+}
+
+static enum status decompress_zstd(struct byte_stream *stream, void *out, size_t capacity,
+                                   size_t *count, struct fault *fault) {
+    ZSTD_inBuffer in = {stream->input + stream->begin, stream->end - stream->begin, 0};
+    ZSTD_outBuffer to = {out, capacity, 0};
+    const size_t result = ZSTD_decompressStream(stream->decoder, &to, &in);
+    if (ZSTD_isError(result)) {
+        return damaged_fault(stream, ZSTD_getErrorName(result), fault);
+    }
+    stream->begin += in.pos;
+    stream->is_between_frames = result == 0;
+    *count = to.pos;
+    return OK;
+}
+
+static enum status copy_plain(struct byte_stream *stream, void *out, size_t capacity,
+                              size_t *count) {
+    *count = min_u64(capacity, stream->end - stream->begin);
+    memcpy(out, stream->input + stream->begin, *count);
+    stream->begin += *count;
+    return OK;
+}
+
+/* Decompresses into `out` what the bytes of `input` give. */
+static enum status decode_some(struct byte_stream *stream, void *out, size_t capacity,
+                               size_t *count, struct fault *fault) {
+    switch (stream->compression) {
+    case COMPRESSION_GZIP:
+        return inflate_some(stream, out, capacity, count, fault);
+    case COMPRESSION_ZSTD:
+        return decompress_zstd(stream, out, capacity, count, fault);
+    case COMPRESSION_NONE:
+        break;
+    }
+    return copy_plain(stream, out, capacity, count);
+}
+
+enum status byte_stream_read(struct byte_stream *stream, void *out, size_t capacity, size_t *count,
+                             struct fault *fault) {
+    ASSERT(capacity > 0);
+    *count = 0;
+    /* Each turn reads some input or writes some output, or reaches the end. */
+    while (*count == 0) {
+        if (stream->begin == stream->end) {
+            TRY(fill_input(stream, 1, fault));
+        }
+        const bool has_no_input = stream->begin == stream->end;
+        if (has_no_input && stream->is_between_frames) {
+            return OK;
+        }
+        TRY(decode_some(stream, out, capacity, count, fault));
+        if (has_no_input && *count == 0) {
+            return fault_set(fault, STATUS_INPUT, stream->path, DAMAGED,
+                             "compressed data end too early, after %llu bytes of the file",
+                             (unsigned long long)stream->file_bytes);
+        }
+    }
+    return OK;
+}
+
+void byte_stream_close(struct byte_stream *stream) {
+    if (stream->compression == COMPRESSION_GZIP && stream->decoder != NULL) {
+        struct gzip_decoder *decoder = stream->decoder;
+        struct region region = decoder->region;
+        inflateEnd(&decoder->z);
+        region_finish(&region);
+    } else if (stream->compression == COMPRESSION_ZSTD && stream->decoder != NULL) {
+        ZSTD_freeDStream(stream->decoder);
+    }
+    stream->decoder = NULL;
+    if (stream->fd > STDIN_FILENO) {
+        close(stream->fd);
+    }
+    stream->fd = -1;
+}

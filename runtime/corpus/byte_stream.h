@@ -1,0 +1,45 @@
+/* byte_stream: reads the bytes of a file or of standard input, decompressed if they are compressed
+ * with gzip or Zstandard. The first bytes decide, not the name. */
+#ifndef SKEP_CORPUS_BYTE_STREAM_H
+#define SKEP_CORPUS_BYTE_STREAM_H
+
+#include "base/fault.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { BYTE_STREAM_INPUT = 1 << 16 }; /* bytes read from the file at a time */
+
+enum compression { COMPRESSION_NONE, COMPRESSION_GZIP, COMPRESSION_ZSTD };
+
+struct byte_stream {
+    const char *path; /* the caller's string; "-": standard input */
+    int fd;           /* -1: closed */
+    enum compression compression;
+    void *decoder;          /* state of zlib or of libzstd; NULL: none */
+    bool is_at_end;         /* all bytes of the file have been read into `input` */
+    bool is_between_frames; /* a compressed file may end here: no frame is open */
+    size_t begin, end;      /* range of unread bytes in `input` */
+    uint64_t file_bytes;    /* bytes read from the file so far */
+    unsigned char input[BYTE_STREAM_INPUT];
+};
+
+/* byte_stream_open: open `path`, or standard input for "-", and determine its compression.
+ * memory  refers to `path` until byte_stream_close; the libraries allocate
+ * errors  STATUS_INPUT when the file cannot be opened or is not a regular file; STATUS_FAILED when
+ *         it cannot be read */
+MUST_CHECK enum status byte_stream_open(const char *path, struct byte_stream *stream,
+                                        struct fault *fault);
+
+/* byte_stream_read: read at most `capacity` bytes into `out`. *count is 0 only at the end.
+ * limits  capacity > 0
+ * errors  STATUS_INPUT when compressed data are truncated or damaged, or need a window of more than
+ *         128 MiB; STATUS_FAILED when the file cannot be read; STATUS_STOPPED after a request to
+ *         stop, while it waits for a pipe */
+MUST_CHECK enum status byte_stream_read(struct byte_stream *stream, void *out, size_t capacity,
+                                        size_t *count, struct fault *fault);
+
+void byte_stream_close(struct byte_stream *stream);
+
+#endif

@@ -1,0 +1,273 @@
+/* corpus: prepares a run over a corpus and ends it. */
+#include "runtime/corpus/corpus.h"
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "runtime/corpus/corpus_run.h"
+#include "runtime/corpus/corpus_summary.h"
+#include "runtime/corpus/validation_split.h"
+#include "targets/os/mapping.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+    BATCHES_PER_THREAD = 8, /* of a group; fewer idle longer at its end, more take more memory */
+    GROUP_BATCHES_MAX = 64, /* unless there are more threads */
+    FEW_FILES = 100,        /* below, a share for validation is one of sections of text files */
+};
+
+/* ---- preparing ---- */
+
+static size_t cut_text(const void *tokenizer, const char *text, size_t length, size_t limit) {
+    return tokenizer_split_position(tokenizer, text, length, limit);
+}
+
+/* What decides the content of the files; the text itself is compared by its own hash. */
+static struct hash hash_key(const struct corpus_options *options, const struct input_list *inputs) {
+    const struct tokenizer_info *info = tokenizer_info(options->tokenizer);
+    const int64_t words[] = {TOKENIZER_ALGORITHM,    options->document_token,
+                             options->is_stdin_json, options->is_strict,
+                             options->is_literal,    (int64_t)options->validation_ppm,
+                             options->shard_tokens,  BATCH_BYTES,
+                             inputs->count};
+    struct hash_state state;
+    hash_begin(&state);
+    hash_add(&state, info->hash.bytes, HASH_BYTES);
+    hash_add(&state, words, sizeof words);
+    hash_add(&state, options->field, strlen(options->field) + 1);
+    for (int i = 0; i < inputs->count; i++) {
+        hash_add(&state, inputs->inputs[i].path, strlen(inputs->inputs[i].path) + 1);
+        hash_add(&state, &inputs->inputs[i].bytes, sizeof inputs->inputs[i].bytes);
+    }
+    return hash_end(&state);
+}
+
+/* Few text files would leave hardly a choice of documents for validation. */
+static bool divides_files(const struct corpus_options *options, const struct input_list *inputs) {
+    return options->validation_ppm > 0 && inputs->count < FEW_FILES;
+}
+
+static enum status make_batch(struct corpus_run *run, struct encoded_batch *encoded,
+                              struct fault *fault) {
+    void *memory;
+    const int error =
+        mapping_map(-1, BATCH_IDS_MAX * sizeof *encoded->ids, PROT_READ | PROT_WRITE, &memory);
+    if (error != 0) {
+        return fault_set_errno(fault, STATUS_FIT, "host memory", "cannot map", error);
+    }
+    encoded->ids = memory;
+    encoded->piece_ids = region_alloc(run->region, BATCH_PIECES_MAX, sizeof *encoded->piece_ids);
+    return batch_init(&encoded->batch, run->region, fault);
+}
+
+static enum status make_groups(struct corpus_run *run, struct fault *fault) {
+    const int threads = run->options->threads;
+    run->group_size =
+        (int)max_i64(threads, min_i64((int64_t)threads * BATCHES_PER_THREAD, GROUP_BATCHES_MAX));
+    for (int i = 0; i < 2; i++) {
+        struct group *group = &run->groups[i];
+        group->batches = region_alloc(run->region, (size_t)run->group_size, sizeof *group->batches);
+        for (int b = 0; b < run->group_size; b++) {
+            TRY(make_batch(run, &group->batches[b], fault));
+        }
+    }
+    return OK;
+}
+
+static void make_encoders(struct corpus_run *run) {
+    const size_t threads = (size_t)run->options->threads;
+    run->encoders = region_alloc(run->region, threads, sizeof *run->encoders);
+    run->encoder_regions = region_alloc(run->region, threads, sizeof *run->encoder_regions);
+    for (size_t i = 0; i < threads; i++) {
+        run->encoders[i] =
+            tokenizer_encoder_make(run->options->tokenizer, &run->encoder_regions[i]);
+    }
+}
+
+static void init_writers(struct corpus_run *run) {
+    const struct tokenizer_info *info = tokenizer_info(run->options->tokenizer);
+    const struct shard_header header = {.width = info->id_count <= UINT16_MAX + 1 ? 2 : 4,
+                                        .has_origin = true,
+                                        .tokenizer_hash = info->hash,
+                                        .tokenizer_version = TOKENIZER_ALGORITHM,
+                                        .document_token = run->options->document_token};
+    for (int part = 0; part < CORPUS_PARTS; part++) {
+        shard_writer_init(&run->writers[part], run->folder->unfinished,
+                          corpus_part_name((enum corpus_part)part), &header,
+                          run->options->shard_tokens);
+    }
+}
+
+/* Continues what an interrupted call has written, if it was the same call. */
+static void find_progress(struct corpus_run *run, bool resumes) {
+    struct corpus_progress found;
+    run->progress.key = hash_key(run->options, run->inputs);
+    if (resumes && corpus_progress_read(run->folder->unfinished, &found) &&
+        hash_equal(&found.key, &run->progress.key) && found.batches > 0) {
+        run->resumed = found;
+        log_line(LOG_INFO, "continuing an interrupted call: %llu tokens are in %s",
+                 (unsigned long long)(found.parts[0].total.tokens + found.parts[1].total.tokens),
+                 run->folder->unfinished);
+    } else {
+        corpus_folder_clear(run->folder);
+    }
+}
+
+static enum status prepare(struct corpus_run *run, struct fault *fault) {
+    const struct corpus_options *options = run->options;
+    const struct reader_options reading = {.inputs = run->inputs,
+                                           .field = options->field,
+                                           .is_strict = options->is_strict,
+                                           .validation_ppm = options->validation_ppm,
+                                           .has_sections = divides_files(options, run->inputs),
+                                           .cut = cut_text,
+                                           .cut_context = options->tokenizer};
+    make_encoders(run);
+    init_writers(run);
+    TRY(make_groups(run, fault));
+    return document_reader_init(&reading, &run->reader, fault);
+}
+
+static void release(struct corpus_run *run) {
+    for (int part = 0; part < CORPUS_PARTS; part++) {
+        shard_writer_close(&run->writers[part]);
+    }
+    for (int i = 0; i < 2 * run->group_size; i++) {
+        struct group *group = &run->groups[i / run->group_size];
+        struct encoded_batch *encoded =
+            group->batches == NULL ? NULL : &group->batches[i % run->group_size];
+        if (encoded != NULL && encoded->ids != NULL) {
+            munmap(encoded->ids, BATCH_IDS_MAX * sizeof *encoded->ids);
+            batch_finish(&encoded->batch);
+        }
+    }
+    document_reader_finish(&run->reader);
+    for (int i = 0; run->encoder_regions != NULL && i < run->options->threads; i++) {
+        region_finish(&run->encoder_regions[i]);
+    }
+}
+
+/* ---- the end ---- */
+
+static enum status check_parts(const struct corpus_run *run, struct fault *fault) {
+    const uint64_t ppm = run->options->validation_ppm;
+    if (run->writers[CORPUS_TRAIN].position.total.tokens == 0) {
+        return fault_set(fault, STATUS_INPUT, run->inputs->inputs[0].path, "name files with text",
+                         "no text to train on");
+    }
+    if (ppm > 0 && run->writers[CORPUS_VALIDATION].position.total.tokens == 0) {
+        char remedy[NAME_BYTES];
+        snprintf(remedy, sizeof remedy, "raise it, or use text of at least %llu documents",
+                 (unsigned long long)validation_split_first(ppm));
+        return fault_set(fault, STATUS_INPUT, "--validation", remedy,
+                         "%llu documents are too few to keep %.4g %% of them",
+                         (unsigned long long)run->reader.unit, (double)ppm / 1e4);
+    }
+    return OK;
+}
+
+static struct corpus_part_report report_part(const struct shard_writer *writer) {
+    return (struct corpus_part_report){.shards = writer->position.shard,
+                                       .tokens = writer->position.total.tokens,
+                                       .documents = writer->position.total.documents,
+                                       .text_bytes = writer->position.total.text_bytes};
+}
+
+static void fill_report(const struct corpus_run *run, struct corpus_report *report) {
+    const struct document_reader *reader = &run->reader;
+    *report = (struct corpus_report){.train = report_part(&run->writers[CORPUS_TRAIN]),
+                                     .validation = report_part(&run->writers[CORPUS_VALIDATION]),
+                                     .input_count = run->inputs->count,
+                                     .skipped_count = run->inputs->skipped_count,
+                                     .skipped_path = run->inputs->skipped_path,
+                                     .empty_documents = reader->empty_documents,
+                                     .replacements =
+                                         reader->window.replaced.count + reader->lone_surrogates,
+                                     .replaced_path = reader->window.replaced.path,
+                                     .replaced_offset = reader->window.replaced.offset};
+}
+
+static enum status complete(struct corpus_run *run, struct corpus_report *report,
+                            struct fault *fault) {
+    TRY(check_parts(run, fault));
+    for (int part = 0; part < CORPUS_PARTS; part++) {
+        TRY(shard_writer_end(&run->writers[part], fault));
+    }
+    fill_report(run, report);
+    TRY(corpus_summary_write(run->folder->unfinished, run->options, report, fault));
+    return corpus_folder_publish(run->folder, fault);
+}
+
+/* Encodes all inputs. Nothing is complete if run->has_changed afterwards. */
+static enum status run_once(struct corpus_run *run, bool resumes, struct corpus_report *report,
+                            struct fault *fault) {
+    find_progress(run, resumes);
+    TRY(prepare(run, fault));
+    TRY(pool_init(&run->pool, run->options->threads, fault));
+    run->progress_ns = clock_monotonic_ns();
+    activity_begin("tokenising", run->inputs->bytes_total);
+    enum status status = corpus_encode(run, fault);
+    activity_end(status != OK);
+    pool_finish(&run->pool);
+    if (status == OK && !run->has_changed) {
+        status = complete(run, report, fault);
+    }
+    return status;
+}
+
+/* *starts_over: whether progress of an interrupted call is ignored; set if it must be ignored,
+ * because the inputs have changed since. */
+static enum status run_in_folder(const struct corpus_options *options,
+                                 const struct input_list *inputs, struct corpus_folder *folder,
+                                 bool *starts_over, struct corpus_report *report,
+                                 struct fault *fault) {
+    struct region scratch = {0};
+    struct corpus_run *run = region_alloc(&scratch, 1, sizeof *run);
+    run->options = options;
+    run->inputs = inputs;
+    run->folder = folder;
+    run->region = &scratch;
+    run->writers[CORPUS_TRAIN].fd = run->writers[CORPUS_VALIDATION].fd = -1;
+    const enum status status = run_once(run, !*starts_over, report, fault);
+    *starts_over = status == OK && run->has_changed;
+    release(run);
+    region_finish(&scratch);
+    return status;
+}
+
+static enum status write_to_folder(const struct corpus_options *options,
+                                   const struct input_list *inputs, struct corpus_folder *folder,
+                                   struct corpus_report *report, struct fault *fault) {
+    bool starts_over = false;
+    TRY(run_in_folder(options, inputs, folder, &starts_over, report, fault));
+    if (!starts_over) {
+        return OK;
+    }
+    corpus_folder_clear(folder);
+    if (inputs->has_stdin) {
+        return fault_set(fault, STATUS_INPUT, "standard input", "run the command again",
+                         "differs from the text of the interrupted call, which is now discarded");
+    }
+    log_line(LOG_WARNING, "the inputs have changed since the interrupted call; starting over");
+    return run_in_folder(options, inputs, folder, &starts_over, report, fault);
+}
+
+enum status corpus_write(const struct corpus_options *options, struct region *region,
+                         struct corpus_report *report, struct fault *fault) {
+    struct region scratch = {0};
+    struct corpus_folder *folder = region_alloc(&scratch, 1, sizeof *folder);
+    struct input_list inputs;
+    const enum input_kind stdin_kind = options->is_stdin_json ? INPUT_JSON_LINES : INPUT_TEXT;
+    ASSERT(options->threads > 0 && options->threads <= THREADS_MAX);
+    TRY(input_list_expand(options->paths, options->path_count, stdin_kind, region, &inputs, fault));
+    enum status status = corpus_folder_open(options->folder, folder, fault);
+    if (status == OK) {
+        status = write_to_folder(options, &inputs, folder, report, fault);
+    }
+    corpus_folder_close(folder);
+    region_finish(&scratch);
+    return status;
+}

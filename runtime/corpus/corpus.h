@@ -1,0 +1,69 @@
+/* corpus: from text to token files. It reads text files, JSON lines, gzip and Zstandard, folders
+ * and standard input; repairs what is not UTF-8; divides the text into documents; encodes them with
+ * a model's tokenizer on several threads; and writes the ids to token files of llm.c's format.
+ *
+ *     inputs -> input_window -> document_reader -> batches -> tokenizer -> shard_writer -> FOLDER
+ *               repaired text   documents, parts   threads    ids          train_000000.bin ...
+ *
+ * The files do not depend on the number of threads. They are written to FOLDER.new, which becomes
+ * FOLDER when all of them are complete. An interrupted call leaves FOLDER.new, and the same call
+ * continues it: it reads the text again up to that point, but encodes only what follows.
+ *
+ * public   input_window.h shard_header.h tokenizer_folder.h */
+#ifndef SKEP_CORPUS_CORPUS_H
+#define SKEP_CORPUS_CORPUS_H
+
+#include "base/fault.h"
+#include "base/hash.h"
+#include "base/region.h"
+#include "runtime/corpus/shard_header.h"
+#include "runtime/tokenizer/tokenizer.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { CORPUS_SHARD_TOKENS = 100000000 }; /* tokens of a full file, as in llm.c's data */
+
+#define CORPUS_FIELD "text" /* the field of JSON lines, unless another one is named */
+
+struct corpus_options {
+    const char *const *paths; /* files, folders, "-" for standard input */
+    int path_count;
+    const char *folder; /* of the token files; must not exist, or be empty */
+    const struct tokenizer *tokenizer;
+    int32_t document_token;  /* id that follows each document; TOKENIZER_NO_ID: none */
+    const char *field;       /* field of a JSON line that contains the text */
+    bool is_stdin_json;      /* standard input contains JSON lines, not text */
+    bool is_strict;          /* ill-formed UTF-8 is an error */
+    bool is_literal;         /* texts of special tokens are encoded as any other text */
+    uint64_t validation_ppm; /* share of documents kept for validation, in millionths */
+    int64_t shard_tokens;    /* tokens of a full file */
+    int threads;             /* number of threads that encode */
+};
+
+struct corpus_part_report {
+    int64_t shards;
+    uint64_t tokens, documents, text_bytes;
+};
+
+struct corpus_report {
+    struct corpus_part_report train, validation;
+    int input_count;
+    int skipped_count;        /* files in folders that are neither text nor JSON lines */
+    const char *skipped_path; /* the first of them */
+    uint64_t empty_documents;
+    uint64_t replacements;     /* ill-formed sequences and lone surrogates, now U+FFFD */
+    const char *replaced_path; /* first file with ill-formed UTF-8; NULL: none */
+    uint64_t replaced_offset;  /* offset of its first ill-formed sequence */
+};
+
+/* corpus_write: encode the inputs and write the token files. Progress is logged.
+ * memory  paths of the report in `region`; the rest is released
+ * errors  STATUS_INPUT: inputs that cannot be read, with file and place; a folder that is not
+ *         empty, or is in use by another process; no document for a part. STATUS_FIT when the disk
+ *         is full. STATUS_STOPPED after a signal: the same call continues. The folder does not
+ *         exist then, and *report is unchanged */
+MUST_CHECK enum status corpus_write(const struct corpus_options *options, struct region *region,
+                                    struct corpus_report *report, struct fault *fault);
+
+#endif

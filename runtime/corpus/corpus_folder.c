@@ -1,0 +1,130 @@
+#include "runtime/corpus/corpus_folder.h"
+
+#include "base/file.h"
+#include "runtime/corpus/corpus_progress.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char LOCK_NAME[] = "lock";
+static const char SUFFIX[] = ".new";
+
+static void lock_path(const struct corpus_folder *folder, char *out, size_t capacity) {
+    path_join(folder->unfinished, LOCK_NAME, out, capacity);
+}
+
+/* The path without '/' at its end. */
+static enum status set_paths(struct corpus_folder *folder, const char *path, struct fault *fault) {
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') {
+        length--;
+    }
+    if (length == 0 || length + NAME_BYTES >= PATH_BYTES) {
+        return fault_set(fault, STATUS_INPUT, "-o", NULL, "the path has %zu characters", length);
+    }
+    snprintf(folder->final, sizeof folder->final, "%.*s", (int)length, path);
+    snprintf(folder->unfinished, sizeof folder->unfinished, "%.*s%s", (int)length, path, SUFFIX);
+    return OK;
+}
+
+static bool is_dot(const char *name) {
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+static bool is_empty_folder(const char *path) {
+    DIR *listing = opendir(path);
+    bool is_empty = listing != NULL;
+    if (listing == NULL) {
+        return false;
+    }
+    const struct dirent *entry = readdir(listing);
+    while (entry != NULL && is_empty) {
+        is_empty = is_dot(entry->d_name);
+        entry = readdir(listing);
+    }
+    closedir(listing);
+    return is_empty;
+}
+
+static enum status check_final(const struct corpus_folder *folder, struct fault *fault) {
+    if (!file_exists(folder->final) || is_empty_folder(folder->final)) {
+        return OK;
+    }
+    return fault_set(fault, STATUS_INPUT, folder->final, "remove it, or name another folder",
+                     "exists already%s", file_is_folder(folder->final) ? " and is not empty" : "");
+}
+
+enum status corpus_folder_open(const char *path, struct corpus_folder *folder,
+                               struct fault *fault) {
+    char lock[2 * PATH_BYTES];
+    char holder[FILE_HOLDER_BYTES];
+    folder->lock_fd = -1;
+    TRY(set_paths(folder, path, fault));
+    TRY(check_final(folder, fault));
+    TRY(file_make_folders(folder->unfinished, fault));
+    lock_path(folder, lock, sizeof lock);
+    TRY(file_lock(lock, &folder->lock_fd, holder, fault));
+    if (folder->lock_fd < 0) {
+        return fault_set(fault, STATUS_INPUT, folder->unfinished, "wait for it, or stop it",
+                         "another process is writing this folder, process %s", holder);
+    }
+    return OK;
+}
+
+/* Whether a file is one that this program writes. */
+static bool is_ours(const char *name) {
+    const size_t length = strlen(name);
+    const bool is_shard = length > 4 && strcmp(name + length - 4, ".bin") == 0;
+    return is_shard || strcmp(name, "data.json") == 0 || strcmp(name, "data.json.new") == 0 ||
+           strcmp(name, "progress.json") == 0 || strcmp(name, "progress.json.new") == 0;
+}
+
+void corpus_folder_clear(const struct corpus_folder *folder) {
+    DIR *listing = opendir(folder->unfinished);
+    if (listing == NULL) {
+        return;
+    }
+    const struct dirent *entry = readdir(listing);
+    while (entry != NULL) {
+        if (is_ours(entry->d_name)) {
+            (void)unlinkat(dirfd(listing), entry->d_name, 0);
+        }
+        entry = readdir(listing);
+    }
+    closedir(listing);
+}
+
+static void unlock(struct corpus_folder *folder) {
+    char lock[2 * PATH_BYTES];
+    lock_path(folder, lock, sizeof lock);
+    unlink(lock);
+    close(folder->lock_fd);
+    folder->lock_fd = -1;
+}
+
+enum status corpus_folder_publish(struct corpus_folder *folder, struct fault *fault) {
+    char parent[PATH_BYTES];
+    corpus_progress_remove(folder->unfinished);
+    unlock(folder);
+    TRY(file_sync_folder(folder->unfinished, fault));
+    if (rename(folder->unfinished, folder->final) != 0) {
+        return fault_set_errno(fault, STATUS_FAILED, folder->final, "cannot rename to it", errno);
+    }
+    file_parent_folder(folder->final, parent, sizeof parent);
+    return file_sync_folder(parent, fault);
+}
+
+void corpus_folder_close(struct corpus_folder *folder) {
+    struct corpus_progress progress;
+    if (folder->lock_fd < 0) {
+        return;
+    }
+    if (!corpus_progress_read(folder->unfinished, &progress)) {
+        corpus_folder_clear(folder);
+    }
+    unlock(folder);
+    (void)rmdir(folder->unfinished); /* fails, as it should, unless the folder is empty */
+}

@@ -1,0 +1,30 @@
+/* corpus_folder: the folder of the token files, which appears only when it is complete. */
+#ifndef SKEP_CORPUS_CORPUS_FOLDER_H
+#define SKEP_CORPUS_CORPUS_FOLDER_H
+
+#include "base/fault.h"
+#include "base/limits.h"
+
+struct corpus_folder {
+    char final[PATH_BYTES];      /* the folder that the user named */
+    char unfinished[PATH_BYTES]; /* its name with ".new", until all files are complete */
+    int lock_fd;                 /* of a lock file in it; -1: none */
+};
+
+/* corpus_folder_open: check that `path` does not exist, or is an empty folder; make the unfinished
+ * folder if it does not exist; and lock it.
+ * errors  STATUS_INPUT when there is something at `path`, or another process writes it */
+MUST_CHECK enum status corpus_folder_open(const char *path, struct corpus_folder *folder,
+                                          struct fault *fault);
+
+/* corpus_folder_clear: remove the files that an earlier call left in the unfinished folder. */
+void corpus_folder_clear(const struct corpus_folder *folder);
+
+/* corpus_folder_publish: give the unfinished folder its name, and make that durable. */
+MUST_CHECK enum status corpus_folder_publish(struct corpus_folder *folder, struct fault *fault);
+
+/* corpus_folder_close: release the lock. The unfinished folder is removed unless it contains the
+ * progress from which a later call can continue. */
+void corpus_folder_close(struct corpus_folder *folder);
+
+#endif

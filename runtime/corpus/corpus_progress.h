@@ -1,0 +1,34 @@
+/* corpus_progress: the file from which an interrupted call of corpus_write continues. */
+#ifndef SKEP_CORPUS_CORPUS_PROGRESS_H
+#define SKEP_CORPUS_CORPUS_PROGRESS_H
+
+#include "base/hash.h"
+#include "runtime/corpus/shard_writer.h"
+
+enum corpus_part { CORPUS_TRAIN, CORPUS_VALIDATION, CORPUS_PARTS };
+
+/* How much of a corpus is durable in the unfinished folder. */
+struct corpus_progress {
+    struct hash key;       /* hash of tokenizer, options and inputs */
+    uint64_t batches;      /* batches of the reader whose tokens are in the files */
+    struct hash text_hash; /* chained hash of the text of these batches */
+    struct shard_position parts[CORPUS_PARTS];
+};
+
+/* corpus_progress_write: replace the file in `folder` atomically.
+ * errors  those of file_replace */
+MUST_CHECK enum status corpus_progress_write(const char *folder,
+                                             const struct corpus_progress *progress,
+                                             struct fault *fault);
+
+/* corpus_progress_read: read the file in `folder`.
+ * returns  false when there is none, or it is not valid; *progress is then unchanged */
+bool corpus_progress_read(const char *folder, struct corpus_progress *progress);
+
+/* corpus_progress_remove: remove the file, when the corpus is complete. */
+void corpus_progress_remove(const char *folder);
+
+/* corpus_part_name: "train" or "validation". */
+const char *corpus_part_name(enum corpus_part part);
+
+#endif

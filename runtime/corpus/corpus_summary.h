@@ -1,0 +1,14 @@
+/* corpus_summary: data.json, which describes the token files of a folder. */
+#ifndef SKEP_CORPUS_CORPUS_SUMMARY_H
+#define SKEP_CORPUS_CORPUS_SUMMARY_H
+
+#include "runtime/corpus/corpus.h"
+
+/* corpus_summary_write: write data.json to `folder` (docs/FORMATS.md).
+ * errors  those of file_write_new */
+MUST_CHECK enum status corpus_summary_write(const char *folder,
+                                            const struct corpus_options *options,
+                                            const struct corpus_report *report,
+                                            struct fault *fault);
+
+#endif

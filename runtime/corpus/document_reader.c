@@ -1,0 +1,320 @@
+/* document_reader: finds the documents of text files and JSON lines, and divides them into
+ * batches. */
+#include "runtime/corpus/document_reader.h"
+
+#include "base/bytes.h"
+#include "base/text.h"
+#include "runtime/corpus/json_field.h"
+#include "runtime/corpus/validation_split.h"
+#include "targets/os/mapping.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum status batch_init(struct batch *batch, struct region *region, struct fault *fault) {
+    void *memory;
+    const int error = mapping_map(-1, PIECE_BYTES_MAX, PROT_READ | PROT_WRITE, &memory);
+    if (error != 0) {
+        return fault_set_errno(fault, STATUS_FIT, "host memory", "cannot map", error);
+    }
+    *batch = (struct batch){
+        .text = memory, .pieces = region_alloc(region, BATCH_PIECES_MAX, sizeof *batch->pieces)};
+    return OK;
+}
+
+void batch_finish(struct batch *batch) {
+    if (batch->text != NULL) {
+        munmap(batch->text, PIECE_BYTES_MAX);
+        batch->text = NULL;
+    }
+}
+
+enum status document_reader_init(const struct reader_options *options,
+                                 struct document_reader *reader, struct fault *fault) {
+    *reader = (struct document_reader){.options = *options};
+    return input_window_init(&reader->window, options->is_strict, fault);
+}
+
+void document_reader_finish(struct document_reader *reader) {
+    input_window_finish(&reader->window);
+}
+
+/* ---- finding documents ---- */
+
+static const struct input *current_input(const struct document_reader *reader) {
+    return &reader->options.inputs->inputs[reader->next_input - 1];
+}
+
+static size_t unread_bytes(const struct document_reader *reader) {
+    return reader->window.end - reader->window.begin;
+}
+
+static char *unread_text(const struct document_reader *reader) {
+    return reader->window.text + reader->window.begin;
+}
+
+static void begin_document(struct document_reader *reader) {
+    reader->is_in_document = true;
+    reader->has_started = false;
+    reader->is_validation = validation_split_has(reader->unit, reader->options.validation_ppm);
+    reader->knows_end = false;
+    reader->document_bytes = 0;
+    reader->bytes_after_document = 0;
+}
+
+/* Assigns the unread text to sections until one ends whose successor has another use: there the
+ * document ends too. */
+static void find_document_end(struct document_reader *reader) {
+    const char *text = unread_text(reader);
+    const size_t length = unread_bytes(reader);
+    while (!reader->knows_end && reader->document_bytes < length) {
+        /* where the section may end, counted from the unread text */
+        const size_t missing = reader->section_bytes >= SECTION_BYTES - 1
+                                   ? 0
+                                   : SECTION_BYTES - 1 - reader->section_bytes;
+        const size_t from = min_u64(reader->document_bytes + missing, length);
+        const char *line_end = memchr(text + from, '\n', length - from);
+        const size_t end = line_end == NULL ? length : (size_t)(line_end + 1 - text);
+        reader->section_bytes += end - reader->document_bytes;
+        reader->document_bytes = end;
+        if (line_end == NULL) {
+            return;
+        }
+        reader->section_bytes = 0;
+        reader->unit++;
+        reader->knows_end = validation_split_has(reader->unit, reader->options.validation_ppm) !=
+                            reader->is_validation;
+    }
+}
+
+/* Reads more of a text file, and updates what is known of the document in it. */
+static enum status extend_text(struct document_reader *reader, struct fault *fault) {
+    TRY(input_window_fill(&reader->window, fault));
+    if (reader->options.has_sections) {
+        find_document_end(reader);
+    } else {
+        reader->document_bytes = unread_bytes(reader);
+    }
+    if (reader->window.is_at_end && reader->document_bytes == unread_bytes(reader)) {
+        reader->knows_end = true;
+    }
+    return OK;
+}
+
+static enum status set_line_fault(const struct document_reader *reader,
+                                  enum json_field_status status, const struct json_field *field,
+                                  struct fault *fault) {
+    char place[sizeof fault->subject];
+    const char *name = reader->options.field;
+    struct text text = text_over(place, sizeof place);
+    text_add(&text, "%.280s:%llu", reader->window.stream.path, (unsigned long long)reader->line);
+    if (status == JSON_FIELD_INVALID) {
+        text_add(&text, ":%zu", field->column + 1);
+        return fault_set(fault, STATUS_INPUT, place, "each line must be one JSON object",
+                         "not valid JSON: %s", field->reason);
+    }
+    if (status == JSON_FIELD_MISSING) {
+        return fault_set(fault, STATUS_INPUT, place, "name the field of the text with --field",
+                         "the object has no field \"%.100s\"", name);
+    }
+    return fault_set(fault, STATUS_INPUT, place, "name the field of the text with --field",
+                     "the field \"%.100s\" is not a string", name);
+}
+
+static bool is_blank(const char *line, size_t length) {
+    return strspn(line, " \t\r") >= length;
+}
+
+/* Makes the text in a line of JSON the document. The line is the first `length` unread bytes. */
+static enum status read_line(struct document_reader *reader, size_t length, bool has_line_end,
+                             struct fault *fault) {
+    char *line = unread_text(reader);
+    struct json_field field;
+    line[length] = '\0'; /* in place of the line end, or behind the window's text */
+    reader->line++;
+    if (is_blank(line, length)) {
+        reader->window.begin += length + has_line_end;
+        return OK;
+    }
+    const enum json_field_status status =
+        json_field_find(line, length, reader->options.field, &field);
+    if (status != JSON_FIELD_FOUND) {
+        return set_line_fault(reader, status, &field, fault);
+    }
+    if (field.replacements > 0 && reader->options.is_strict) {
+        field.reason = "half of a surrogate pair";
+        return set_line_fault(reader, JSON_FIELD_INVALID, &field, fault);
+    }
+    reader->lone_surrogates += field.replacements;
+    begin_document(reader);
+    const size_t before = (size_t)(field.text - line);
+    reader->window.begin += before;
+    reader->document_bytes = field.length;
+    reader->bytes_after_document = length + has_line_end - before - field.length;
+    reader->knows_end = true;
+    return OK;
+}
+
+/* Finds the next document in JSON lines. At the end of the input none is found. */
+static enum status find_line(struct document_reader *reader, struct fault *fault) {
+    size_t searched = 0;
+    while (!reader->is_in_document) {
+        const char *text = unread_text(reader);
+        const size_t length = unread_bytes(reader);
+        const char *line_end = memchr(text + searched, '\n', length - searched);
+        if (line_end != NULL) {
+            TRY(read_line(reader, (size_t)(line_end - text), true, fault));
+            searched = 0;
+        } else if (reader->window.is_at_end) {
+            return length > 0 ? read_line(reader, length, false, fault) : OK;
+        } else {
+            searched = length;
+            TRY(input_window_fill(&reader->window, fault));
+        }
+    }
+    return OK;
+}
+
+static enum status open_next_input(struct document_reader *reader, struct fault *fault) {
+    const struct input *input = &reader->options.inputs->inputs[reader->next_input];
+    TRY(input_window_open(&reader->window, input->path, fault));
+    reader->next_input++;
+    reader->line = 0;
+    reader->section_bytes = 0;
+    if (input->kind == INPUT_TEXT) {
+        begin_document(reader);
+        return extend_text(reader, fault);
+    }
+    return OK;
+}
+
+/* Begins a document with the sections behind the last one, which have the other use. */
+static void begin_following_sections(struct document_reader *reader) {
+    begin_document(reader);
+    find_document_end(reader);
+    if (reader->window.is_at_end && reader->document_bytes == unread_bytes(reader)) {
+        reader->knows_end = true;
+    }
+}
+
+/* Finds the next document, in the current input or a later one. *found is false at the end of the
+ * corpus. */
+static enum status find_document(struct document_reader *reader, bool *found, struct fault *fault) {
+    const int input_count = reader->options.inputs->count;
+    while (!reader->is_in_document) {
+        struct input_window *window = &reader->window;
+        if (!window->is_open && reader->next_input == input_count) {
+            *found = false;
+            return OK;
+        }
+        if (!window->is_open) {
+            TRY(open_next_input(reader, fault));
+        } else if (current_input(reader)->kind == INPUT_JSON_LINES) {
+            TRY(find_line(reader, fault));
+        } else if (unread_bytes(reader) > 0) {
+            begin_following_sections(reader);
+        } else if (!window->is_at_end) {
+            TRY(input_window_fill(window, fault));
+        }
+        if (!reader->is_in_document && window->is_at_end && unread_bytes(reader) == 0) {
+            input_window_close(window);
+        }
+    }
+    *found = true;
+    return OK;
+}
+
+/* ---- filling batches ---- */
+
+static void end_document(struct document_reader *reader) {
+    reader->window.begin += reader->bytes_after_document;
+    reader->is_in_document = false;
+    const bool is_at_section = current_input(reader)->kind == INPUT_TEXT &&
+                               reader->options.has_sections && reader->section_bytes == 0 &&
+                               reader->has_started;
+    reader->unit += !is_at_section; /* find_document_end has counted the section */
+}
+
+static void add_piece(struct document_reader *reader, struct batch *batch, size_t length,
+                      bool ends_document) {
+    memcpy(batch->text + batch->length, unread_text(reader), length);
+    batch->pieces[batch->piece_count++] = (struct piece){.begin = batch->length,
+                                                         .length = length,
+                                                         .starts_document = !reader->has_started,
+                                                         .ends_document = ends_document,
+                                                         .is_validation = reader->is_validation};
+    batch->length += length;
+    reader->window.begin += length;
+    reader->document_bytes -= length;
+    reader->has_started = true;
+    if (ends_document) {
+        end_document(reader);
+    }
+}
+
+static enum status no_cut_fault(const struct document_reader *reader, struct fault *fault) {
+    char place[sizeof fault->subject];
+    struct text text = text_over(place, sizeof place);
+    text_add(&text, "%.280s", reader->window.stream.path);
+    if (reader->line > 0) {
+        text_add(&text, ":%llu", (unsigned long long)reader->line);
+    }
+    return fault_set(fault, STATUS_INPUT, place,
+                     "remove this part of the text, or divide it with spaces or line ends",
+                     "more than %d MiB of text that the tokenizer cannot divide",
+                     PIECE_BYTES_MAX >> 20);
+}
+
+/* Puts a part of a document that is longer than a batch into the batch, which is empty. */
+static enum status add_part(struct document_reader *reader, struct batch *batch,
+                            struct fault *fault) {
+    size_t limit = BATCH_BYTES;
+    size_t cut = 0;
+    while (cut == 0 && limit <= PIECE_BYTES_MAX) {
+        while (!reader->knows_end && reader->document_bytes <= limit + CUT_LOOKAHEAD_BYTES) {
+            TRY(extend_text(reader, fault));
+        }
+        if (reader->knows_end && reader->document_bytes <= limit) {
+            add_piece(reader, batch, reader->document_bytes, true);
+            return OK;
+        }
+        cut = reader->options.cut(reader->options.cut_context, unread_text(reader),
+                                  reader->document_bytes, limit);
+        ASSERT(cut <= limit);
+        limit *= 2;
+    }
+    if (cut == 0) {
+        return no_cut_fault(reader, fault);
+    }
+    add_piece(reader, batch, cut, false);
+    return OK;
+}
+
+enum status document_reader_next(struct document_reader *reader, struct batch *batch,
+                                 struct fault *fault) {
+    bool found = true;
+    batch->length = 0;
+    batch->piece_count = 0;
+    while (batch->piece_count < BATCH_PIECES_MAX) {
+        TRY(find_document(reader, &found, fault));
+        if (!found) {
+            return OK;
+        }
+        while (!reader->knows_end && reader->document_bytes <= BATCH_BYTES) {
+            TRY(extend_text(reader, fault));
+        }
+        const bool fits = reader->knows_end && reader->document_bytes <= BATCH_BYTES;
+        if (fits && !reader->has_started && reader->document_bytes == 0) {
+            reader->empty_documents++;
+            end_document(reader);
+        } else if (fits && batch->length + reader->document_bytes <= BATCH_BYTES) {
+            add_piece(reader, batch, reader->document_bytes, true);
+        } else if (batch->piece_count > 0) {
+            return OK;
+        } else {
+            return add_part(reader, batch, fault);
+        }
+    }
+    return OK;
+}

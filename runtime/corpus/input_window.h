@@ -1,0 +1,58 @@
+/* input_window: the text of one input at a time, as well-formed UTF-8, in a window that moves from
+ * its start to its end. */
+#ifndef SKEP_CORPUS_INPUT_WINDOW_H
+#define SKEP_CORPUS_INPUT_WINDOW_H
+
+#include "base/fault.h"
+#include "runtime/corpus/byte_stream.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { WINDOW_TEXT_MAX = 1 << 26 /* maximum text between begin and end */ };
+
+/* Ill-formed sequences that were replaced, over all inputs. */
+struct replaced_bytes {
+    uint64_t count;
+    const char *path; /* the first input that has one; NULL: none */
+    uint64_t offset;  /* its first one: offset in the input, decompressed */
+};
+
+struct input_window {
+    struct byte_stream stream; /* of the open input */
+    bool is_open;
+    bool is_at_end;         /* the window contains the end of the input */
+    bool is_strict;         /* ill-formed UTF-8 is an error */
+    uint64_t earlier_bytes; /* bytes of the files of earlier inputs */
+    char *raw;              /* [RAW_BYTES] bytes of the input that are not in the window yet */
+    size_t raw_count;
+    uint64_t raw_offset; /* offset of raw[0] in the input */
+    char *text;          /* the window; text[end] can be written */
+    size_t begin, end;   /* range of the text that the caller has not consumed */
+    struct replaced_bytes replaced;
+};
+
+/* input_window_init: map the memory; pages are used as they are needed.
+ * errors  STATUS_FIT */
+MUST_CHECK enum status input_window_init(struct input_window *window, bool is_strict,
+                                         struct fault *fault);
+
+/* input_window_open: begin with the text of `path` ("-": standard input).
+ * errors  those of byte_stream_open */
+MUST_CHECK enum status input_window_open(struct input_window *window, const char *path,
+                                         struct fault *fault);
+
+/* input_window_fill: append more text, at least one byte unless the input ends, which sets
+ * is_at_end. The unread text may move inside the memory: offsets from `begin` stay valid.
+ * errors  STATUS_INPUT when the text would exceed WINDOW_TEXT_MAX, or is ill-formed and is_strict;
+ *         those of byte_stream_read */
+MUST_CHECK enum status input_window_fill(struct input_window *window, struct fault *fault);
+
+/* input_window_file_bytes: bytes of all files that have been read. */
+uint64_t input_window_file_bytes(const struct input_window *window);
+
+void input_window_close(struct input_window *window);
+void input_window_finish(struct input_window *window);
+
+#endif

@@ -1,0 +1,165 @@
+#include "runtime/corpus/shard_writer.h"
+
+#include "base/bytes.h"
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void shard_writer_init(struct shard_writer *writer, const char *folder, const char *name,
+                       const struct shard_header *header, int64_t shard_tokens) {
+    ASSERT(shard_tokens > 0 && shard_tokens <= SHARD_TOKENS_MAX);
+    *writer = (struct shard_writer){
+        .folder = folder, .name = name, .header = *header, .shard_tokens = shard_tokens, .fd = -1};
+}
+
+static void set_path(struct shard_writer *writer) {
+    char name[NAME_BYTES];
+    snprintf(name, sizeof name, "%s_%06lld.bin", writer->name, (long long)writer->position.shard);
+    path_join(writer->folder, name, writer->path, sizeof writer->path);
+}
+
+/* The offset in the file at which the buffer begins. */
+static int64_t file_offset(const struct shard_writer *writer) {
+    return SHARD_HEADER_BYTES +
+           (int64_t)(writer->position.in_shard.tokens * (uint64_t)writer->header.width) -
+           (int64_t)writer->buffered_bytes;
+}
+
+/* Tokens are written behind a header of zeros, which no reader accepts. */
+static enum status open_shard(struct shard_writer *writer, struct fault *fault) {
+    static const uint8_t NO_HEADER[SHARD_HEADER_BYTES];
+    if (writer->position.shard == SHARDS_MAX) {
+        return fault_set(fault, STATUS_INPUT, writer->folder, "raise --shard-tokens",
+                         "needs more than %d files", SHARDS_MAX);
+    }
+    set_path(writer);
+    TRY(file_open_write(writer->path, &writer->fd, fault));
+    return file_write_at(writer->fd, writer->path, NO_HEADER, sizeof NO_HEADER, 0, fault);
+}
+
+static enum status flush_buffer(struct shard_writer *writer, struct fault *fault) {
+    if (writer->buffered_bytes > 0) {
+        TRY(file_write_at(writer->fd, writer->path, writer->buffer, writer->buffered_bytes,
+                          file_offset(writer), fault));
+        writer->buffered_bytes = 0;
+    }
+    return OK;
+}
+
+/* Writes the header last: until then the file is not a token file. */
+static enum status complete_shard(struct shard_writer *writer, struct fault *fault) {
+    uint8_t bytes[SHARD_HEADER_BYTES];
+    struct shard_header header = writer->header;
+    TRY(flush_buffer(writer, fault));
+    TRY(file_sync(writer->fd, writer->path, fault));
+    header.token_count = (int64_t)writer->position.in_shard.tokens;
+    header.document_count = writer->position.in_shard.documents;
+    header.text_bytes = writer->position.in_shard.text_bytes;
+    shard_header_write(&header, bytes);
+    TRY(file_write_at(writer->fd, writer->path, bytes, sizeof bytes, 0, fault));
+    const int fd = writer->fd;
+    writer->fd = -1;
+    TRY(file_close_synced(fd, writer->path, fault));
+    writer->position.shard++;
+    writer->position.in_shard = (struct shard_counts){0};
+    return OK;
+}
+
+/* Appends tokens, fewer than the buffer has room for. */
+static void encode_tokens(struct shard_writer *writer, const int32_t *ids, size_t count) {
+    uint8_t *to = writer->buffer + writer->buffered_bytes;
+    if (writer->header.width == 2) {
+        for (size_t i = 0; i < count; i++) {
+            to[2 * i] = (uint8_t)(ids[i] & 0xff);
+            to[2 * i + 1] = (uint8_t)(ids[i] >> 8 & 0xff);
+        }
+    } else {
+        for (size_t i = 0; i < count; i++) {
+            for (int byte = 0; byte < 4; byte++) {
+                to[4 * i + (size_t)byte] = (uint8_t)(ids[i] >> 8 * byte & 0xff);
+            }
+        }
+    }
+    writer->buffered_bytes += count * (size_t)writer->header.width;
+    writer->position.in_shard.tokens += count;
+    writer->position.total.tokens += count;
+}
+
+static void count_source(struct shard_writer *writer, uint64_t text_bytes, bool ends_document) {
+    struct shard_position *position = &writer->position;
+    position->in_shard.text_bytes += text_bytes;
+    position->total.text_bytes += text_bytes;
+    position->in_shard.documents += ends_document;
+    position->total.documents += ends_document;
+}
+
+enum status shard_writer_add(struct shard_writer *writer, const int32_t *ids, size_t count,
+                             const struct shard_source *source, struct fault *fault) {
+    size_t done = 0;
+    while (done < count) {
+        if (writer->fd < 0) {
+            TRY(open_shard(writer, fault));
+        }
+        const uint64_t room_in_shard =
+            (uint64_t)writer->shard_tokens - writer->position.in_shard.tokens;
+        const size_t room =
+            (SHARD_BUFFER_BYTES - writer->buffered_bytes) / (size_t)writer->header.width;
+        const size_t some = min_u64(min_u64(room, room_in_shard), count - done);
+        const uint64_t bytes =
+            source->text_bytes * (done + some) / count - source->text_bytes * done / count;
+        encode_tokens(writer, ids + done, some);
+        done += some;
+        count_source(writer, bytes, source->ends_document && done == count);
+        if (writer->position.in_shard.tokens == (uint64_t)writer->shard_tokens) {
+            TRY(complete_shard(writer, fault));
+        } else if (writer->buffered_bytes == SHARD_BUFFER_BYTES) {
+            TRY(flush_buffer(writer, fault));
+        }
+    }
+    return OK;
+}
+
+enum status shard_writer_sync(struct shard_writer *writer, struct fault *fault) {
+    if (writer->fd < 0) {
+        return OK;
+    }
+    TRY(flush_buffer(writer, fault));
+    return file_sync(writer->fd, writer->path, fault);
+}
+
+enum status shard_writer_resume(struct shard_writer *writer, const struct shard_position *position,
+                                struct fault *fault) {
+    static const uint8_t NO_HEADER[SHARD_HEADER_BYTES];
+    int64_t bytes;
+    writer->position = *position;
+    if (position->in_shard.tokens == 0) {
+        return OK; /* the file is created with its first token */
+    }
+    set_path(writer);
+    TRY(file_open_append(writer->path, &writer->fd, &bytes, fault));
+    const int64_t expected = file_offset(writer);
+    if (bytes < expected) {
+        return fault_set(fault, STATUS_INPUT, writer->path, "remove the folder and start again",
+                         "has %lld bytes; the interrupted call had written %lld", (long long)bytes,
+                         (long long)expected);
+    }
+    if (ftruncate(writer->fd, expected) != 0) {
+        return fault_set_errno(fault, STATUS_FAILED, writer->path, "cannot truncate", errno);
+    }
+    return file_write_at(writer->fd, writer->path, NO_HEADER, sizeof NO_HEADER, 0, fault);
+}
+
+enum status shard_writer_end(struct shard_writer *writer, struct fault *fault) {
+    return writer->fd >= 0 ? complete_shard(writer, fault) : OK;
+}
+
+void shard_writer_close(struct shard_writer *writer) {
+    if (writer->fd >= 0) {
+        close(writer->fd);
+        writer->fd = -1;
+    }
+}

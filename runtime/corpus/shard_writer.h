@@ -1,0 +1,75 @@
+/* shard_writer: writes the tokens of one part of a corpus, such as "train", to token files of a
+ * fixed number of tokens: train_000000.bin and so on. A file has no valid header until it is
+ * complete. */
+#ifndef SKEP_CORPUS_SHARD_WRITER_H
+#define SKEP_CORPUS_SHARD_WRITER_H
+
+#include "base/fault.h"
+#include "base/limits.h"
+#include "runtime/corpus/shard_header.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SHARD_BUFFER_BYTES = 1 << 16, SHARDS_MAX = 1000000 };
+
+/* Counts of tokens, and of the documents and the text that they are from. */
+struct shard_counts {
+    uint64_t tokens, documents, text_bytes;
+};
+
+/* A position to which the files can be truncated, to continue there. */
+struct shard_position {
+    int64_t shard;                /* number of the current file */
+    struct shard_counts in_shard; /* what is in it */
+    struct shard_counts total;    /* what is in all files */
+};
+
+struct shard_writer {
+    const char *folder, *name;  /* the caller's strings */
+    struct shard_header header; /* the header of each file, but for its counts */
+    int64_t shard_tokens;       /* tokens of a full file */
+    struct shard_position position;
+    int fd; /* -1: no file is open */
+    char path[PATH_BYTES];
+    size_t buffered_bytes; /* bytes of `buffer` that are not in the file yet */
+    uint8_t buffer[SHARD_BUFFER_BYTES];
+};
+
+/* shard_writer_init: no file is open yet.
+ * header  width, and what is known of the tokens' origin
+ * limits  0 < shard_tokens <= SHARD_TOKENS_MAX */
+void shard_writer_init(struct shard_writer *writer, const char *folder, const char *name,
+                       const struct shard_header *header, int64_t shard_tokens);
+
+/* shard_writer_resume: continue at a position that shard_writer_sync has made durable. Later files
+ * will be overwritten.
+ * errors  STATUS_INPUT when a file is missing or too short; those of base/file.h */
+MUST_CHECK enum status shard_writer_resume(struct shard_writer *writer,
+                                           const struct shard_position *position,
+                                           struct fault *fault);
+
+/* What the tokens of one call of shard_writer_add are from. */
+struct shard_source {
+    uint64_t text_bytes;
+    bool ends_document;
+};
+
+/* shard_writer_add: append tokens, in as many files as they need. The bytes of a text that is
+ * divided between files are divided like its tokens.
+ * limits  ids fit into the width; count and text_bytes < 2^31
+ * errors  STATUS_FIT when the disk is full; STATUS_INPUT for more than SHARDS_MAX files */
+MUST_CHECK enum status shard_writer_add(struct shard_writer *writer, const int32_t *ids,
+                                        size_t count, const struct shard_source *source,
+                                        struct fault *fault);
+
+/* shard_writer_sync: make everything durable, so that writer->position can be resumed. */
+MUST_CHECK enum status shard_writer_sync(struct shard_writer *writer, struct fault *fault);
+
+/* shard_writer_end: complete the last file. */
+MUST_CHECK enum status shard_writer_end(struct shard_writer *writer, struct fault *fault);
+
+/* shard_writer_close: close the open file, if any, as it is. */
+void shard_writer_close(struct shard_writer *writer);
+
+#endif

@@ -1,0 +1,14 @@
+/* tokenizer_folder: the folder of a model's tokenizer. */
+#ifndef SKEP_CORPUS_TOKENIZER_FOLDER_H
+#define SKEP_CORPUS_TOKENIZER_FOLDER_H
+
+#include "base/fault.h"
+#include "base/limits.h"
+
+/* tokenizer_folder_find: find the folder of `model`: a folder, a file in it such as config.json, or
+ * org/name in the Hub cache. The model itself need not be supported.
+ * errors  STATUS_INPUT when there is no such folder */
+MUST_CHECK enum status tokenizer_folder_find(const char *model, char folder[static PATH_BYTES],
+                                             struct fault *fault);
+
+#endif
