@@ -153,6 +153,7 @@ struct member_run {
     struct contribution_totals contributed;
     struct member_loop *loop;  /* NULL: not started */
     bool is_leaving, has_left; /* a request to leave the swarm was sent; the member has left */
+    int64_t job_ended_ns;      /* end of the last job of the compute thread; 0: none has ended */
 };
 
 /* member_run_read: reads identity, manifest and settings. If the tracker does not answer, it is

@@ -1,4 +1,5 @@
 /* member_checks: sketches of this member's contribution, and checks of the sums of a proposal. */
+#include "base/clock.h"
 #include "base/log.h"
 #include "runtime/inner_training/member_run_state.h"
 #include "runtime/swarm/ledger/norms.h"
@@ -149,7 +150,28 @@ static uint64_t find_opposed_contributions(const struct member_job *job) {
     return opposed;
 }
 
+static double ms_between(int64_t begin_ns, int64_t end_ns) {
+    return (double)(end_ns - begin_ns) / NS_PER_MS;
+}
+
+/* The job before a check stores the results. After it, the vote waits only for the check. */
+static void log_check_time(const struct member_run *member, const struct member_job *job,
+                           int64_t begin_ns) {
+    const int64_t now_ns = clock_monotonic_ns();
+    if (job->kind == ACTION_SKETCH) {
+        log_line(LOG_DEBUG, "round %u: sketching this member's contribution took %.1f ms",
+                 job->entry->round, ms_between(begin_ns, now_ns));
+    } else if (job->kind == ACTION_CHECK) {
+        log_line(LOG_DEBUG,
+                 "round %u: waited %.1f ms for the sketches of the others; comparing them with the "
+                 "results took %.1f ms",
+                 job->entry->round, ms_between(member->job_ended_ns, begin_ns),
+                 ms_between(begin_ns, now_ns));
+    }
+}
+
 void member_check_execute(struct member_run *member, const struct member_job *job) {
+    const int64_t begin_ns = clock_monotonic_ns();
     struct replica *replica = &member->outer.replica;
     struct check_work work = {replica, job, replica->shape.slices.count};
     struct event event = {.job = job->job};
@@ -174,4 +196,5 @@ void member_check_execute(struct member_run *member, const struct member_job *jo
         break;
     }
     mailbox_post_answer(member_loop_mailbox(member->loop), &event);
+    log_check_time(member, job, begin_ns);
 }

@@ -216,6 +216,7 @@ static enum status execute_jobs(struct member_run *member, struct fault *fault) 
         TRY(check_identity(member, fault));
         if (is_new) {
             TRY(member_job_execute(member, &job, fault));
+            member->job_ended_ns = clock_monotonic_ns();
             stored_states_write_due(member, job.kind);
         }
         TRY(lockstep_idle(member, fault));
