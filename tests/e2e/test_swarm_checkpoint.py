@@ -29,7 +29,7 @@ class Checkpoint(SwarmTest):
         self.assertIn(f"\ncheckpoint entry {FIRST_CHECKPOINT}: joiners", self.status().stdout)
         bert.start()
         self.wait_for(lambda: bert.last() > 0, "rounds of the joiner")
-        self.assertIn(f"verified the ledger from entry {FIRST_CHECKPOINT} on; 1 of 1 voters",
+        self.assertIn(f"verified the ledger from entry {FIRST_CHECKPOINT} on; 1 of the 1 voters",
                       bert.log())
         bert.kill()
         before = bert.last()
