@@ -45,6 +45,15 @@ def swarm_grid(members, lrs, betas, more):
     return grid
 
 
+def sparse_grid(members, lr):
+    """The default form at three outer rates, then all other forms at the first of them."""
+    fixed = {"members": members, "codec": "sparse", "lr": lr}
+    return (product("swarm", fixed, outer_lr=(1.0, 0.7, 1.4)) +
+            product("swarm", fixed, **SPARSE_FORMS)[1:])
+
+
+# Loss against bits: all forms of the sparse codec at the rates of the swarms above.
+SPARSE_FORMS = {"sparse_values": (64, 32, 128, 256), "sparse_bits": (2, 1, 4)}
 # Settings from the middle of the range come first. The longer betas are those of 0.9 and 0.99 for a
 # quarter of the batch, which divides 1 - beta by the number of members (Malladi et al. 2022,
 # arXiv:2205.10287), and half of the way there. Data parallel gets the same candidates.
@@ -67,6 +76,8 @@ GRIDS = {
     "swarm of 8": swarm_grid(
         8, (1e-3, 7e-4), ([0.9, 0.99], [0.9875, 0.99875], [0.95, 0.995]),
         ({"outer_momentum": 0.65},)),
+    "sparse swarm of 4": sparse_grid(4, 1e-3),
+    "sparse swarm of 8": sparse_grid(8, 7e-4),
     "muon": product("muon", {}, lr=(1e-2, 5e-3, 2e-2), embedding_lr=(2e-3, 1e-3)) +
             product("muon", {}, momentum=(0.9,), lr=(1e-2, 5e-3)),
 }

@@ -63,7 +63,8 @@ DEFAULTS = {
 # Values of a swarm that a setting has only where they differ from these, so that keys of earlier
 # results stay the same.
 LATER = {"member_betas": "fixed", "member_decay": "fixed", "member_variance": "fixed",
-         "outer_gain": 0}  # unless 0, it takes the place of outer_momentum
+         "outer_gain": 0,  # unless 0, it takes the place of outer_momentum
+         "sparse_values": 64, "sparse_bits": 2}  # of the codec sparse, which has no outer momentum
 CHURN_STEPS = 30
 MICROBATCH_ROWS_MAX = 8
 
@@ -115,6 +116,12 @@ def setting(kind, **changes):
     made = {"kind": kind, **DEFAULTS[kind], **changes}
     made = {name: value for name, value in made.items()
             if name not in LATER or value != LATER[name]}
+    if made.get("codec") == "sparse":
+        if changes.get("outer_momentum") or made.get("outer_gain"):
+            raise ValueError("the codec sparse has no outer momentum")
+        del made["outer_momentum"]
+    elif "sparse_values" in made or "sparse_bits" in made:
+        raise ValueError("sparse_values and sparse_bits are settings of the codec sparse")
     if made.get("outer_gain"):
         if "outer_momentum" in changes:
             raise ValueError("outer_gain takes the place of outer_momentum: give one of them")
@@ -141,12 +148,20 @@ def key_of(made):
     return short_hash(json.dumps(plain, sort_keys=True).encode())
 
 
+def codec_words(made):
+    """The codec, and how much of a block it sends: a codec of its own for each."""
+    if made["codec"] != "sparse":
+        return made["codec"]
+    values, bits = (made.get(name, LATER[name]) for name in ("sparse_values", "sparse_bits"))
+    return f"sparse {values} x {bits} bit"
+
+
 def family_of(made):
     """What one baseline or one kind of swarm is tuned as."""
     if made["kind"] != "swarm":
         return made["kind"]
     churn = f", churn {made['churn']:g}" if made["churn"] else ""
-    return f"swarm of {made['members']}, {made['codec']}, H {made['inner_steps']}{churn}"
+    return f"swarm of {made['members']}, {codec_words(made)}, H {made['inner_steps']}{churn}"
 
 
 def words_of(made):
@@ -156,7 +171,7 @@ def words_of(made):
     if made["kind"] == "swarm":
         words.append(f"outer {made['outer_lr']:g}/" + (
             f"gain {made['outer_gain']:g}" if "outer_gain" in made
-            else f"{made['outer_momentum']:g}"))
+            else f"{made.get('outer_momentum', 0):g}"))
         words += [f"{name.replace('member_', '')} {made[name]}"
                   for name in ("member_betas", "member_decay", "member_variance")
                   if name in made]

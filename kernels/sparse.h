@@ -119,4 +119,9 @@ MUST_CHECK enum status sparse_check(struct sparse_shape shape, int64_t count, co
  * errors    none */
 double sparse_energy(struct sparse_shape shape, int64_t count, const uint8_t *bytes);
 
+/* sparse_block_peak: the largest magnitude that a block decodes to; 0 for a block without elements.
+ * limits  as sparse_energy; block [sparse_block_bytes()]
+ * errors  none */
+float sparse_block_peak(struct sparse_shape shape, const uint8_t *block);
+
 #endif

@@ -124,6 +124,14 @@ static double block_energy(const struct sparse_layout *layout, const uint8_t *by
     return energy;
 }
 
+/* The largest level occurs in every block that has elements. */
+float sparse_block_peak(struct sparse_shape shape, const uint8_t *block) {
+    const struct sparse_layout layout = sparse_layout_of(shape);
+    float magnitudes[SPARSE_LEVELS_MAX];
+    sparse_magnitudes(&layout, block, magnitudes);
+    return magnitudes[(1 << (shape.value_bits - 1)) - 1];
+}
+
 double sparse_energy(struct sparse_shape shape, int64_t count, const uint8_t *bytes) {
     const struct sparse_layout layout = sparse_layout_of(shape);
     double energy = 0;

@@ -95,7 +95,7 @@ static struct message_refusal recheck_slice(const struct replica *replica,
                                             const struct member_job *job) {
     const struct entry_slice *slice = &job->entry->slices[job->slice];
     struct message_refusal refusal = {.reason = REFUSAL_NONE};
-    if (sum_check_has_sketches(replica->shape.slices.codec)) {
+    if (sum_check_has_sketches(&replica->shape.slices)) {
         refusal = compare_sketches(replica, job);
     }
     if (job->contributors != slice->contributors) {

@@ -217,10 +217,17 @@ static enum status execute_adopt_job(struct member_run *member, const struct mem
 /* ---- sum, root ---- */
 
 static void execute_sum_job(struct member_run *member, const struct member_job *job) {
-    struct event event = {.kind = EVENT_SUMMED,
-                          .job = job->job,
-                          .hash = replica_sum(&member->outer.replica, job->round, job->slice,
-                                              job->addends, job->addend_count)};
+    struct replica *replica = &member->outer.replica;
+    struct event event = {.kind = EVENT_SUMMED, .job = job->job};
+    if (slices_are_sparse(&replica->shape.slices)) {
+        const struct addend_list list = {.seats = job->contributors,
+                                         .addends = job->addends,
+                                         .proofs = job->proofs,
+                                         .value_limit = job->value_limit};
+        event.hash = replica_list(replica, job->round, job->slice, &list);
+    } else {
+        event.hash = replica_sum(replica, job->round, job->slice, job->addends, job->addend_count);
+    }
     mailbox_post_answer(member_loop_mailbox(member->loop), &event);
 }
 

@@ -43,7 +43,9 @@ void outer_state_plan(struct member_run *member) {
     struct trainer *trainer = &member->trainer;
     const struct replica *replica = &member->outer.replica;
     add_outer_tensors(trainer, "weights.safetensors", "", replica->params);
-    add_outer_tensors(trainer, "outer.safetensors", "momentum.", replica->momentum);
+    if (replica_memory_of(&member->swarm.terms.shape).momentum > 0) {
+        add_outer_tensors(trainer, "outer.safetensors", "momentum.", replica->momentum);
+    }
     if (replica_memory_of(&member->swarm.terms.shape).feedback > 0) {
         add_outer_tensors(trainer, "outer.safetensors", "feedback.", replica->feedback);
     }

@@ -70,7 +70,7 @@ enum status swarm_replica_bind(struct session *session, const struct replica_sha
         .slots = swarm_extent_address(session, SWARM_EXTENT_CONTRIBUTION_SLOTS),
         .residual_sources = swarm_extent_address(session, SWARM_EXTENT_RESIDUAL_SOURCES),
         .leaves = names,
-        .voted_leaves = names + replica_leaf_count(shape->slices.parameter_count),
+        .voted_leaves = names + replica_leaf_count(&shape->slices),
         .scratch = swarm_extent_address(session, SWARM_EXTENT_OUTER_SCRATCH),
     };
     replica_bind_declared(replica, swarm_extent_address(session, SWARM_EXTENT_DECLARED));

@@ -74,7 +74,7 @@ static enum status open_store(struct member_run *member, struct fault *fault) {
     }
     TRY(member_store_open(settings->stem, slices, region, &outer->store, fault));
     outer->store_is_open = true;
-    TRY(state_store_open(settings->stem, slices->parameter_count, &outer->states, fault));
+    TRY(state_store_open(settings->stem, slices, &outer->states, fault));
     path_join(settings->stem, "ledger.jsonl", path, sizeof path);
     TRY(ledger_copy_open(region_copy_text(region, path), slices->count, region, &outer->ledger,
                          fault));

@@ -42,7 +42,8 @@ void round_record_plan(struct session *session, const struct replica *replica,
     const struct named_vector outer[] = {{"params", replica->params},
                                          {"momentum", replica->momentum}};
     plan_tensor_file(session, "declared.safetensors", &declared, 1, &record->contribution);
-    plan_tensor_file(session, "outer.safetensors", outer, ARRAY_COUNT(outer), &record->outer_state);
+    plan_tensor_file(session, "outer.safetensors", outer,
+                     replica->momentum == NULL ? 1 : ARRAY_COUNT(outer), &record->outer_state);
     record->line_bytes = ledger_line_bytes_max(replica->shape.slices.count);
     record->line = region_alloc(&session->region, record->line_bytes, 1);
 }
@@ -80,9 +81,7 @@ enum status round_record_write_contribution(const struct round_record *record, u
         return OK;
     }
     const struct replica *replica = record->replica;
-    const struct slices *slices = &replica->shape.slices;
-    codec_decode(replica->compute, slices->codec, slices->parameter_count, replica->contribution,
-                 record->decoded);
+    replica_decode_contribution(replica, record->decoded);
     return write_tensor_file(record, round, &record->contribution, staging, fault);
 }
 

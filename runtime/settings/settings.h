@@ -82,8 +82,10 @@ struct settings {
     int64_t swarm_inner_steps;             /* Inner steps of a round. */
     int64_t swarm_members_max, swarm_members_min; /* limit; number without which no round opens */
     int64_t swarm_codec;                          /* Encoding of contributions. */
-    int64_t swarm_forks;                          /* 0: accepted; 1: refused */
-    double swarm_outer_lr, swarm_outer_momentum;  /* Outer optimizer. */
+    /* With the sparse codec: indices of values sent of each 4,096, and of bits of a value. */
+    int64_t swarm_sparse_values, swarm_sparse_bits;
+    int64_t swarm_forks;                         /* 0: accepted; 1: refused */
+    double swarm_outer_lr, swarm_outer_momentum; /* Outer optimizer. */
     double swarm_outer_gain; /* Gain from which the momentum follows; 0: swarm_outer_momentum. */
     /* Whether betas, weight decay and divisor follow from the number of members: enum
      * member_setting. */

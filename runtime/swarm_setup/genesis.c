@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "runtime/checkpoint/weights.h"
 #include "runtime/swarm/replica/replica.h"
+#include "runtime/swarm_setup/swarm_setup.h"
 #include "transport/site/stop.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
@@ -82,10 +83,15 @@ static enum status fill_values(struct genesis *genesis) {
 }
 
 /* A leaf consists of up to LEAF_ELEMENTS parameters, followed by the momentum of the same
- * elements. */
+ * elements; with a sparse codec, of parameters only. */
 static void hash_part(struct genesis *genesis) {
     /* Not const: 512 KiB of constant zeros would be part of the program's file. */
     static float zeros[LEAF_ELEMENTS];
+    if (swarm_codec_is_sparse(genesis->settings)) {
+        merkle_add(&genesis->stream, genesis->values,
+                   sizeof(float) * (size_t)genesis->element_count);
+        return;
+    }
     for (int64_t at = 0; at < genesis->element_count; at += LEAF_ELEMENTS) {
         int64_t left = genesis->element_count - at;
         size_t bytes = sizeof(float) * (size_t)(left < LEAF_ELEMENTS ? left : LEAF_ELEMENTS);

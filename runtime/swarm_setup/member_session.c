@@ -43,6 +43,17 @@ static enum status check_ranks(const struct session *session, struct fault *faul
                      "a member with several ranks can only run on CPUs, not on GPUs");
 }
 
+/* Rejects GPUs with the sparse codec, which has no CUDA kernels. */
+static enum status check_codec(const struct session *session, struct fault *fault) {
+    if (session->target->kind == TARGET_CPU || !swarm_codec_is_sparse(&session->settings)) {
+        return OK;
+    }
+    char subject[NAME_BYTES];
+    snprintf(subject, sizeof subject, "target %.100s", session->target->name);
+    return fault_set(fault, STATUS_INPUT, subject, "join with target=cpu",
+                     "swarm.codec of this swarm is sparse, with which members run on CPUs only");
+}
+
 /* ---- memory ---- */
 
 /* Raises the capacity that each rank may plan with. All ranks have the same plan, but only rank
@@ -98,13 +109,12 @@ static uint64_t round_ledger_bytes(const struct swarm_terms *terms) {
 static struct planned_disk_use swarm_disk_use(const struct settings *settings,
                                               const struct swarm_terms *terms) {
     const struct replica_memory memory = replica_memory_of(&terms->shape);
-    const int64_t parameter_count = terms->shape.slices.parameter_count;
     uint64_t rounds = (uint64_t)swarm_snapshot_rounds(settings) + 1 + REPLAY_ROUNDS_MAX;
-    return (struct planned_disk_use){.snapshot_bytes = memory.momentum + memory.feedback,
-                                     .results_bytes = rounds * memory.contribution,
-                                     .ledger_bytes = terms->commits_max * round_ledger_bytes(terms),
-                                     .states_bytes =
-                                         STORED_STATES_MAX * state_file_bytes(parameter_count)};
+    return (struct planned_disk_use){
+        .snapshot_bytes = memory.momentum + memory.feedback,
+        .results_bytes = rounds * slices_results_bytes(&terms->shape.slices),
+        .ledger_bytes = terms->commits_max * round_ledger_bytes(terms),
+        .states_bytes = STORED_STATES_MAX * state_file_bytes(&terms->shape.slices)};
 }
 
 /* ---- reading ---- */
@@ -131,6 +141,7 @@ enum status member_session_read(struct session *session, const struct swarm_memb
     TRY(read_settings(session, source, fault));
     TRY(session_build(session, fault));
     TRY(check_ranks(session, fault));
+    TRY(check_codec(session, fault));
     TRY(swarm_terms_of(source->manifest, &session->settings, &session->blueprint, terms, fault));
     session->config_text = source->manifest->config_text;
     session->shared_settings_fixed = true;

@@ -1,6 +1,7 @@
 #include "runtime/swarm_setup/preflight.h"
 
 #include "runtime/schedule/estimate.h"
+#include "runtime/swarm/replica/sparse_result.h"
 #include "runtime/swarm/replica/sum_check.h"
 
 #include <math.h>
@@ -17,12 +18,25 @@ static double effective_rate(double measured, uint64_t limit) {
     return fmin(measured, limited);
 }
 
+/* Returns what a member sends in a round of `count` members with a sparse codec: to each other
+ * owner its contribution, and to each other member the lists that it owns, without the encoding of
+ * that member. */
+static uint64_t list_bytes(const struct slices *slices, uint64_t count) {
+    const uint64_t heads = slices->count * sparse_result_head_bytes(slices->count);
+    const uint64_t header = slices->count * (uint64_t)SPARSE_RESULT_HEADER_BYTES;
+    const uint64_t contributions = (slices->bytes + heads) * (count - 1) / count;
+    const uint64_t list = header + count * heads + (count - 1) * slices->bytes;
+    return contributions + list * (count - 1) / count;
+}
+
 static struct fit_exchange estimate_exchange(const struct swarm_terms *terms, int members) {
     uint64_t encoded = terms->shape.slices.bytes;
     struct fit_exchange exchange = {.members =
                                         members > 0 ? members : (int)terms->shape.members_max};
     uint64_t count = (uint64_t)exchange.members;
-    exchange.up_bytes = 2 * encoded * (count - 1) / count;
+    exchange.up_bytes = slices_are_sparse(&terms->shape.slices)
+                            ? list_bytes(&terms->shape.slices, count)
+                            : 2 * encoded * (count - 1) / count;
     exchange.down_bytes = exchange.up_bytes;
     exchange.found_in_round = sum_check_detection(&terms->shape.slices, (uint32_t)count, 1);
     exchange.found_in_10_rounds = sum_check_detection(&terms->shape.slices, (uint32_t)count, 10);
@@ -99,13 +113,12 @@ enum status fit_report_make(struct session *session, const struct swarm_terms *t
                             struct fault *fault) {
     ASSERT(terms->manifest != NULL && members >= 0);
     TRY(session_compile(session, PURPOSE_TRAIN, fault));
-    *report =
-        (struct fit_report){.session = session,
-                            .terms = terms,
-                            .link = *link,
-                            .disk = disk_budget_of(session),
-                            .exchange = estimate_exchange(terms, members),
-                            .join_bytes = replica_state_bytes(terms->shape.slices.parameter_count)};
+    *report = (struct fit_report){.session = session,
+                                  .terms = terms,
+                                  .link = *link,
+                                  .disk = disk_budget_of(session),
+                                  .exchange = estimate_exchange(terms, members),
+                                  .join_bytes = replica_state_bytes(&terms->shape.slices)};
     fill_spaces(report);
     fill_times(report);
     return fill_misfit(report, fault);

@@ -8,11 +8,21 @@
 
 static const double QUORUM = 0.5;
 static const char COMMAND_LINE[] = "command line";
+static const char *const SPARSE_KEYS[] = {"swarm.sparse_values", "swarm.sparse_bits"};
+static const char *const MOMENTUM_KEYS[] = {"swarm.outer_momentum", "swarm.outer_gain"};
 
 bool swarm_is_shared(const struct setting_key *key) {
     bool is_location = key->type == SETTING_PATHS || key->type == SETTING_MODEL ||
                        strcmp(key->name, "data.format") == 0;
     return key->class == SETTING_SHARED && !is_location;
+}
+
+static bool is_named(const struct setting_key *key, const char *const *names, size_t count) {
+    bool found = false;
+    for (size_t i = 0; i < count; i++) {
+        found |= strcmp(key->name, names[i]) == 0;
+    }
+    return found;
 }
 
 /* Keys that programs of the same protocol version do not all know. A manifest without them has the
@@ -21,11 +31,7 @@ bool swarm_is_shared(const struct setting_key *key) {
 static bool is_later_key(const struct setting_key *key) {
     static const char *const NAMES[] = {"swarm.outer_gain", "swarm.member_betas",
                                         "swarm.member_decay", "swarm.member_variance"};
-    bool found = false;
-    for (size_t i = 0; i < ARRAY_COUNT(NAMES); i++) {
-        found |= strcmp(key->name, NAMES[i]) == 0;
-    }
-    return found;
+    return is_named(key, NAMES, ARRAY_COUNT(NAMES));
 }
 
 static bool has_default_value(const struct settings *settings, const struct setting_key *key) {
@@ -35,8 +41,17 @@ static bool has_default_value(const struct settings *settings, const struct sett
     return strcmp(value, key->default_text) == 0;
 }
 
+/* Keys without an effect are not in the manifest: those of the sparse codec with other codecs, and
+ * those of the outer momentum with the sparse one. */
+static bool has_effect(const struct settings *settings, const struct setting_key *key) {
+    return swarm_codec_is_sparse(settings)
+               ? !is_named(key, MOMENTUM_KEYS, ARRAY_COUNT(MOMENTUM_KEYS))
+               : !is_named(key, SPARSE_KEYS, ARRAY_COUNT(SPARSE_KEYS));
+}
+
 static bool is_in_manifest(const struct settings *settings, const struct setting_key *key) {
-    return swarm_is_shared(key) && !(is_later_key(key) && has_default_value(settings, key));
+    return swarm_is_shared(key) && has_effect(settings, key) &&
+           !(is_later_key(key) && has_default_value(settings, key));
 }
 
 void swarm_keys_write(const struct settings *settings, struct text *text) {
@@ -81,6 +96,34 @@ static enum status check_member_rates(const struct settings *settings, struct fa
                : OK;
 }
 
+/* Rejects keys that the codec makes ineffective. The error feedback of the sparse codec takes the
+ * place of the outer momentum. */
+static enum status check_codec_keys(const struct settings *settings, struct fault *fault) {
+    if (swarm_codec_is_sparse(settings)) { /* GATE */
+        return set_key_fault(settings, fault, "swarm.codec", "choose fp32, bf16, int8 or int4",
+                             "is sparse, which is not implemented yet");
+    }
+    if (!swarm_codec_is_sparse(settings)) {
+        for (size_t i = 0; i < ARRAY_COUNT(SPARSE_KEYS); i++) {
+            if (settings_is_given(settings, SPARSE_KEYS[i])) {
+                return set_key_fault(settings, fault, SPARSE_KEYS[i],
+                                     "remove it, or set swarm.codec to sparse",
+                                     "is set, but swarm.codec is not sparse");
+            }
+        }
+        return OK;
+    }
+    if (settings_is_given(settings, "swarm.outer_momentum") &&
+        settings->swarm_outer_momentum != 0) {
+        return set_key_fault(settings, fault, "swarm.outer_momentum", "remove it, or set it to 0",
+                             "is not 0, but swarm.codec is sparse, which has no outer momentum");
+    }
+    return settings->swarm_outer_gain > 0
+               ? set_key_fault(settings, fault, "swarm.outer_gain", "remove it, or set it to 0",
+                               "is set, but swarm.codec is sparse, which has no outer momentum")
+               : OK;
+}
+
 enum status swarm_settings_check(const struct settings *settings, struct fault *fault) {
     const char *error =
         settings->swarm_name == NULL ? "is missing" : swarm_name_error(settings->swarm_name);
@@ -100,15 +143,12 @@ enum status swarm_settings_check(const struct settings *settings, struct fault *
         return set_key_fault(settings, fault, "swarm.members_min", NULL,
                              "is more than swarm.members_max: no round would ever open");
     }
-    if (settings->swarm_codec >= CODEC_COUNT) {
-        return set_key_fault(settings, fault, "swarm.codec", "choose fp32, bf16, int8 or int4",
-                             "is sparse, which is not implemented yet");
-    }
     if (settings->swarm_quorum != QUORUM) {
         return set_key_fault(settings, fault, "swarm.quorum", "set swarm.quorum to 0.5",
                              "is not 0.5: more than half of a roster must vote for a commit");
     }
     TRY(check_member_rates(settings, fault));
+    TRY(check_codec_keys(settings, fault));
     return check_frozen(settings, fault);
 }
 
@@ -228,10 +268,16 @@ enum status swarm_settings_read(const struct swarm_member_source *source, struct
     return OK;
 }
 
+struct sparse_shape swarm_sparse_shape(const struct settings *settings) {
+    return (struct sparse_shape){.keep = 32 << settings->swarm_sparse_values,
+                                 .value_bits = 1 << settings->swarm_sparse_bits};
+}
+
 void swarm_set_outer_rates(const struct settings *settings, struct replica_shape *shape) {
-    const double gain = settings->swarm_outer_gain;
+    const bool is_sparse = swarm_codec_is_sparse(settings);
+    const double gain = is_sparse ? 0 : settings->swarm_outer_gain;
     shape->outer_rate = (float)settings->swarm_outer_lr;
-    shape->outer_momentum = (float)settings->swarm_outer_momentum;
+    shape->outer_momentum = is_sparse ? 0 : (float)settings->swarm_outer_momentum;
     shape->rate_per_gain = gain > 0 ? settings->swarm_outer_lr / gain : 0;
 }
 
@@ -247,8 +293,12 @@ enum status swarm_terms_of(const struct manifest *manifest, const struct setting
         .commits_max = (uint32_t)((settings->steps + settings->swarm_inner_steps - 1) /
                                   settings->swarm_inner_steps)};
     swarm_set_outer_rates(settings, &made.shape);
-    TRY(slices_plan(blueprint_elements(blueprint), (enum codec)settings->swarm_codec,
-                    made.shape.members_max, &made.shape.slices, fault));
+    const int64_t parameters = blueprint_elements(blueprint);
+    TRY(swarm_codec_is_sparse(settings)
+            ? slices_plan_sparse(parameters, swarm_sparse_shape(settings), made.shape.members_max,
+                                 &made.shape.slices, fault)
+            : slices_plan(parameters, (enum codec)settings->swarm_codec, made.shape.members_max,
+                          &made.shape.slices, fault));
     *terms = made;
     return OK;
 }

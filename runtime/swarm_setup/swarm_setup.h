@@ -26,7 +26,7 @@ void swarm_keys_write(const struct settings *settings, struct text *text);
 
 /* swarm_settings_check: checks the rules that apply only in a swarm: it has a name, at most
  * SWARM_MEMBERS_MAX members, a codec that is implemented, a quorum of 0.5, rates that work with any
- * number of members, and an fp32 copy of all parameters.
+ * number of members, no outer momentum with the sparse codec, and an fp32 copy of all parameters.
  * errors  STATUS_INPUT at the key that breaks a rule */
 MUST_CHECK enum status swarm_settings_check(const struct settings *settings, struct fault *fault);
 
@@ -59,7 +59,16 @@ struct swarm_terms {
     uint32_t commits_max;            /* rounds of the run: steps / inner_steps, rounded up */
 };
 
-/* swarm_set_outer_rates: sets the rates of the outer step in *shape. */
+/* swarm_codec_is_sparse: whether swarm.codec is sparse, which is the choice after those of enum
+ * codec. Such a swarm has no outer momentum. */
+static inline bool swarm_codec_is_sparse(const struct settings *settings) {
+    return settings->swarm_codec == CODEC_COUNT;
+}
+
+/* swarm_sparse_shape: the form of the sparse codec in the settings.
+ * swarm_set_outer_rates: sets the rates of the outer step in *shape; with the sparse codec the
+ * momentum is 0. */
+struct sparse_shape swarm_sparse_shape(const struct settings *settings);
 void swarm_set_outer_rates(const struct settings *settings, struct replica_shape *shape);
 
 /* swarm_terms_of: computes the terms of settings that swarm_settings_check and settings_check_model

@@ -482,7 +482,7 @@ struct tracker_loop_options tracker_setup_options(const struct tracker_setup *se
                      .seat_samples = terms->seat_samples,
                      .sample_tokens = terms->sample_tokens,
                      .zero_root = slices_zero_root(slices),
-                     .has_sketches = sum_check_has_sketches(slices->codec),
+                     .has_sketches = sum_check_has_sketches(slices),
                      .members_min = (uint32_t)settings->swarm_members_min,
                      .shrink_after_ms = (uint32_t)(settings->swarm_shrink_after_s * 1000),
                      .rollback_after_ms = ROLLBACK_AFTER_MS,

@@ -37,7 +37,9 @@ class KeyTest(unittest.TestCase):
                   "run_keys": ["optimizer.x=1"], "members": 2, "inner_steps": 10, "codec": "int4",
                   "outer_lr": 0.7, "outer_momentum": 0.9, "churn": 0.1, "member_betas": "auto",
                   "member_decay": "auto", "member_variance": "auto", "outer_gain": 1.4}
-        self.assertEqual(others.keys(), settings.DEFAULTS["swarm"].keys() | settings.LATER.keys())
+        sparse = {"sparse_values", "sparse_bits"}
+        self.assertEqual(others.keys() | sparse,
+                         settings.DEFAULTS["swarm"].keys() | settings.LATER.keys())
         keys = {settings.key_of(settings.setting("swarm", **{"text": TEXT, name: value}))
                 for name, value in others.items()}
         self.assertEqual(len(keys | {settings.key_of(made)}), len(others) + 1)
@@ -59,6 +61,23 @@ class KeyTest(unittest.TestCase):
         self.assertIn("outer 1/gain 1.4, betas auto", settings.words_of(made))
         with self.assertRaises(ValueError):
             settings.setting("swarm", text=TEXT, outer_gain=1, outer_momentum=0.5)
+
+    def test_the_sparse_codec_has_two_settings_of_its_own_and_no_outer_momentum(self):
+        made = settings.setting("swarm", text=TEXT, codec="sparse", sparse_values=128)
+        lines = settings.run_file(made, 7, "/texts").split("\n")
+        self.assertIn("  codec: sparse", lines)
+        self.assertIn("  sparse_values: 128", lines)
+        self.assertFalse([line for line in lines if "momentum" in line or "sparse_bits" in line])
+        self.assertIn("sparse 128 x 2 bit", settings.family_of(made))
+        self.assertIn("outer 1/0", settings.words_of(made))
+        self.assertEqual(grid.at(made, steps=100), {**made, "steps": 100})
+        keys = {settings.key_of(settings.setting("swarm", text=TEXT, codec="sparse", **form))
+                for form in ({}, {"sparse_values": 128}, {"sparse_bits": 1})}
+        self.assertEqual(len(keys), 3)
+        for changes in ({"codec": "sparse", "outer_momentum": 0.5}, {"sparse_bits": 1},
+                        {"codec": "sparse", "outer_gain": 1}):
+            with self.assertRaises(ValueError):
+                settings.setting("swarm", text=TEXT, **changes)
 
     def test_key_depends_on_the_shape_behind_a_model_name(self):
         made = settings.setting("swarm", text=TEXT)

@@ -86,8 +86,7 @@ static void make_replica(struct pair *pair) {
         .parts = pair->parts,
         .part_count = pair->host.replica.part_count,
     };
-    pair->replica.voted_leaves =
-        pair->replica.leaves + replica_leaf_count(shape->slices.parameter_count);
+    pair->replica.voted_leaves = pair->replica.leaves + replica_leaf_count(&shape->slices);
     replica_bind_declared(&pair->replica, malloc(memory.declared));
     assert_non_null(pair->replica.declared_nodes);
     cut_parts(pair);

@@ -71,7 +71,7 @@ bool post_accept(const struct world *world, const struct entry *open, struct par
         return false;
     }
     if (message->kind == MESSAGE_CONTRIBUTION || message->kind == MESSAGE_RESULT) {
-        message->slice_norm = values_norm(world, &parcel->coded);
+        message->values.norm = values_norm(world, &parcel->coded);
     }
     return message->kind != MESSAGE_RESULT || values_are_sound(world, &parcel->coded);
 }

@@ -161,7 +161,8 @@ double values_silence(const struct coded *result, double norm) {
 }
 
 bool values_have_sketches(const struct world *world) {
-    return sum_check_has_sketches(world->codec);
+    const struct slices slices = slices_of(world);
+    return sum_check_has_sketches(&slices);
 }
 
 /* ---- the state of a member ---- */
@@ -198,7 +199,7 @@ void values_start(struct world *world, uint32_t index) {
     replica->results = take(values, memory.results);
     replica->residual_sources = take(values, memory.residual_sources);
     replica->leaves = take(values, memory.leaves);
-    replica->voted_leaves = replica->leaves + replica_leaf_count(count);
+    replica->voted_leaves = replica->leaves + replica_leaf_count(&replica->shape.slices);
     replica->scratch = take(values, memory.scratch);
     replica_bind_declared(replica, take(values, memory.declared));
     values->span = (struct flat_span){.count = count, .values = take(values, memory.params)};

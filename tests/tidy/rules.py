@@ -232,6 +232,7 @@ VALUE_STRUCTS = {
 # struct: why another file than the owner of its fields may overwrite it whole.
 OVERWRITTEN_STRUCTS = {
     "allow_list_watch": "its constructor makes it; allow_list_epoch.c owns the signed list in it",
+    "contribution_part": "a value: the owner and the reader of a list each make one",
     "entry_member": "a part of an entry",
     "entry_seat": "a part of an entry",
     "entry_slice": "a part of an entry",

@@ -20,7 +20,7 @@ static void add_heading(const struct fit_report *report, struct text *text) {
     text_add(text, "target   %s: %s\n", session->target->name, session->target->description);
     text_add(text, "work     %u rounds of %lld steps of %lld tokens, %s on the wire\n",
              terms->commits_max, (long long)settings->swarm_inner_steps,
-             (long long)settings->batch_tokens, codec_name(terms->shape.slices.codec));
+             (long long)settings->batch_tokens, slices_codec_name(&terms->shape.slices));
 }
 
 static void add_space(const struct fit_space *space, struct text *text) {

@@ -4,6 +4,15 @@
 
 _Static_assert(SWARM_SLICES_MAX <= 1 << CONTRIBUTION_PATH_MAX, "a path has room for every tree");
 
+uint32_t contribution_path_max(uint32_t slice_count) {
+    uint32_t length = 0;
+    ASSERT(slice_count > 0 && slice_count <= SWARM_SLICES_MAX);
+    while ((uint32_t)1 << length < slice_count) {
+        length++;
+    }
+    return length;
+}
+
 struct hash contribution_leaf(const struct hash *hash, double norm) {
     uint8_t bytes[1 + HASH_BYTES + sizeof(double)];
     uint64_t bits;

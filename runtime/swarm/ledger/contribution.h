@@ -21,6 +21,16 @@ struct slice_proof {
     struct hash path[CONTRIBUTION_PATH_MAX];
 };
 
+/* A contribution as it is listed in the result of a sparse codec, beside its encoding. */
+struct contribution_part {
+    uint64_t weight; /* weight of the contribution in the mean */
+    float clip;      /* factor in [0, 1] that limits its norm (norms_clip) */
+    struct slice_proof proof;
+};
+
+/* contribution_path_max: the length of the longest path in a tree over `slice_count` slices. */
+uint32_t contribution_path_max(uint32_t slice_count);
+
 /* contribution_leaf: the leaf of a slice with this hash and norm. */
 struct hash contribution_leaf(const struct hash *hash, double norm);
 

@@ -188,6 +188,11 @@ float norms_clip(double norm, double reference) {
     return norm > most ? (float)(most / norm) : 1;
 }
 
+double norms_value_limit(double reference, uint64_t sent) {
+    ASSERT(norm_is_valid(reference) && sent > 0);
+    return NORM_VALUE_FACTOR * (reference / sqrt((double)sent));
+}
+
 bool norm_allows_slice(double whole, double slice) {
     return isfinite(slice) && slice <= whole * (1 + ROUNDING);
 }

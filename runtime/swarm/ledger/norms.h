@@ -29,7 +29,10 @@ enum {
     NORM_CLIP_FACTOR = 2,     /* contributions are scaled down to this multiple of the reference */
     NORM_BOUND_FACTOR = 8,    /* multiple of the reference above which a contribution is excluded */
     NORM_EFFECT_DIVISOR = 16, /* part of the reference below which a contribution has no effect */
-    NORM_GUEST_DIVISOR = 2    /* all guests together have at most this part of the voters' weight */
+    /* largest value of a sparse contribution, as a multiple of the root mean square of the values
+     * of a contribution with the reference norm */
+    NORM_VALUE_FACTOR = 16,
+    NORM_GUEST_DIVISOR = 2 /* all guests together have at most this part of the voters' weight */
 };
 
 /* Where a norm lies in relation to the bounds of its round. */
@@ -67,6 +70,13 @@ MUST_CHECK const char *norms_error(const struct entry_member *members, uint32_t 
  * NORM_CLIP_FACTOR x reference. The quotient is rounded once to fp64 and once to fp32.
  * limits  both norms are valid */
 float norms_clip(double norm, double reference);
+
+/* norms_value_limit: the largest magnitude that a value of a sparse contribution may have in a
+ * mean: NORM_VALUE_FACTOR x reference / sqrt(sent), where `sent` is the number of values that a
+ * whole contribution sends. Where only one member sends an element, its value is the mean, so the
+ * norm alone would allow a liar to change few elements by very much.
+ * limits  the reference norm is valid; sent > 0 */
+double norms_value_limit(double reference, uint64_t sent);
 
 /* norm_allows_slice: whether a slice with the norm `slice` can be part of a contribution with the
  * norm `whole`. A slice may have the whole norm.

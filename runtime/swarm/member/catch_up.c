@@ -38,7 +38,7 @@ void catch_up_add_entry(struct catch_up *catch_up, const struct entry *entry,
 /* Whether replaying the missed commits transfers fewer bytes than a state fetch. */
 static bool is_replay_smaller(const struct catch_up *catch_up) {
     const struct slices *slices = catch_up->slices;
-    return catch_up->count * slices->bytes < replica_state_bytes(slices->parameter_count);
+    return catch_up->count * slices_results_bytes(slices) < replica_state_bytes(slices);
 }
 
 static const struct message *message_with_entry(struct catch_up *catch_up, uint32_t index) {

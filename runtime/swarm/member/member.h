@@ -112,6 +112,9 @@ struct member_job {
     uint32_t addend_count; /* SUM, RECHECK: number of addends, which are ordered by seat */
     struct addend addends[SWARM_MEMBERS_MAX]; /* SUM, RECHECK: contributions to average */
     uint64_t contributors;                    /* SUM, RECHECK: seat mask of the addends */
+    /* SUM with a sparse codec: proofs of the addends; NULL: of this member's own contribution */
+    const struct slice_proof *proofs[SWARM_MEMBERS_MAX];
+    double value_limit;        /* the same: largest magnitude of a value in the mean */
     const struct entry *entry; /* all but TRAIN, SUM and LEFT: the entry; valid until the answer */
     struct hash seed;          /* SKETCH, CHECK, RECHECK: seed of the sketches */
     uint64_t silent;           /* CHECK, RECHECK: seats whose sketches are missing */

@@ -13,6 +13,7 @@ enum { THREAD_STACK_BYTES = 512 << 10 /* the stack contains ledger entries and a
 static struct wire_shape make_wire_shape(const struct member_loop_options *options) {
     return (struct wire_shape){.slice_count = options->replica->shape.slices.count,
                                .members_max = options->members_max,
+                               .is_sparse = slices_are_sparse(&options->replica->shape.slices),
                                .swarm = options->manifest};
 }
 
@@ -53,7 +54,8 @@ static enum status init_member(struct member_loop *loop, void *memory, struct fa
     struct member_initial_state start = loop->options.start;
     memcpy(start.id.bytes, loop->options.keys->public_keys.sign, KEY_BYTES);
     start.slice_count = loop->shape.slice_count;
-    start.has_sketches = sum_check_has_sketches(loop->options.replica->shape.slices.codec);
+    start.has_sketches = sum_check_has_sketches(&loop->options.replica->shape.slices);
+    start.sent_values = slices_sent_values(&loop->options.replica->shape.slices);
     if (getrandom(&start.start_id, sizeof start.start_id, 0) != (ssize_t)sizeof start.start_id ||
         getrandom(&start.audit_secret, HASH_BYTES, 0) != HASH_BYTES) {
         return fault_set_errno(fault, STATUS_FAILED, "swarm", "cannot draw a random number", errno);
@@ -130,16 +132,16 @@ static void init_transfers(struct member_loop *loop, char *memory) {
                                                     .mailbox = &loop->mailbox,
                                                     .states = loop->options.states},
                        carve(&memory, state_fetcher_memory_bytes(&replica->shape)));
-    loop->leaf_server = (struct leaf_server){
-        .replica = replica,
-        .fetcher = &loop->fetcher,
-        .mailbox = &loop->mailbox,
-        .peers = &loop->peers,
-        .messenger = loop->messenger,
-        .uplink = &loop->uplink,
-        .states = loop->options.states,
-        .leaf_count = replica_leaf_count(replica->shape.slices.parameter_count),
-        .payload = loop->uplink.payload};
+    loop->leaf_server =
+        (struct leaf_server){.replica = replica,
+                             .fetcher = &loop->fetcher,
+                             .mailbox = &loop->mailbox,
+                             .peers = &loop->peers,
+                             .messenger = loop->messenger,
+                             .uplink = &loop->uplink,
+                             .states = loop->options.states,
+                             .leaf_count = replica_leaf_count(&replica->shape.slices),
+                             .payload = loop->uplink.payload};
 }
 
 static enum status init_loop(struct member_loop *loop, char *memory, struct region *region,

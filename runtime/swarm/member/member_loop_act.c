@@ -17,7 +17,11 @@ static void queue_message(struct member_loop *loop, const struct action *action)
                                .round = message->round,
                                .slice = message->slice,
                                .epoch = message->epoch,
+                               .left_out = message->values.left_out,
                                .hash = message->hash};
+    if (message->kind == MESSAGE_FETCH_RESULT && loop->shape.is_sparse) {
+        item.index = message->values.expected;
+    }
     if (message->kind == MESSAGE_SKETCHES || message->kind == MESSAGE_FETCH_SKETCHES) {
         item.hash = message->ballot.seed;
     }
@@ -79,7 +83,8 @@ static void store_slice_bytes(struct member_loop *loop, const struct action *act
                           loop->bulk);
     } else {
         ASSERT(loop->message->kind == MESSAGE_CONTRIBUTION && action->seat >= 0);
-        slice_store_keep_contribution(&loop->slices, (uint32_t)action->seat, action->slot);
+        slice_store_keep_contribution(&loop->slices, (uint32_t)action->seat, action->slot,
+                                      loop->message->proof);
     }
 }
 
@@ -103,7 +108,7 @@ static void post_training_job(struct member_loop *loop, const struct action *act
     ASSERT(action->range_count <= SWARM_SEAT_RANGES_MAX);
     memcpy(job.ranges, action->ranges, action->range_count * sizeof job.ranges[0]);
     /* from now on, training overwrites the contribution in the replica */
-    slice_store_set_contribution(&loop->slices, 0);
+    slice_store_set_contribution(&loop->slices, 0, -1);
     mailbox_post_job(&loop->mailbox, &job);
 }
 
@@ -126,8 +131,16 @@ static void post_sum_job(struct member_loop *loop, const struct action *action) 
         addend->weight = declared->weight;
         addend->clip = norms_clip(declared->norm, action->table->reference_norm);
         addend->is_own = is_own;
+        if (loop->shape.is_sparse && !is_own) {
+            job.proofs[job.addend_count - 1] =
+                replica_slot_proof(replica, seat, action->slots[seat]);
+        }
         addend->bytes = is_own ? replica_own_contribution(replica, action->slice)
                                : replica_contribution_slot(replica, seat, action->slots[seat]);
+    }
+    if (loop->shape.is_sparse) {
+        job.value_limit = norms_value_limit(action->table->reference_norm,
+                                            slices_sent_values(&replica->shape.slices));
     }
     slice_store_begin_sum(&loop->slices, action->round, action->slice);
     mailbox_post_job(&loop->mailbox, &job);
@@ -255,7 +268,7 @@ void member_loop_step(struct member_loop *loop, const struct event *event) {
 void member_loop_on_answer(struct member_loop *loop, const struct mailbox_updates *updates) {
     const struct event *event = &updates->event;
     if (event->kind == EVENT_TRAINED) {
-        slice_store_set_contribution(&loop->slices, event->round);
+        slice_store_set_contribution(&loop->slices, event->round, own_seat(loop));
     } else {
         state_fetcher_on_answer(&loop->fetcher, event->job);
     }

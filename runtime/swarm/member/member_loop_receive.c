@@ -64,14 +64,14 @@ static bool should_deliver(struct member_loop *loop, struct message *message) {
         uplink_on_table(&loop->uplink, message->round);
         return true;
     case MESSAGE_CONTRIBUTION:
-        message->slice_norm = slice_store_incoming_norm(&loop->slices, message->slice);
+        slice_store_inspect(&loop->slices, message, &message->values);
         return true;
     case MESSAGE_RESULT:
         if (may_result_buffer_be_in_use(loop, message)) {
             return false;
         }
-        message->slice_norm = slice_store_incoming_norm(&loop->slices, message->slice);
-        if (!isfinite(message->slice_norm)) {
+        slice_store_inspect(&loop->slices, message, &message->values);
+        if (!isfinite(message->values.norm)) {
             return false;
         }
         return !store_result_for_fetcher(loop, message);
@@ -136,9 +136,13 @@ static void receive_message(struct member_loop *loop, struct received_frame rece
     memcpy(message.from.bytes, sender, KEY_BYTES);
     bool is_from_tracker = memcmp(sender, loop->tracker.keys.sign, KEY_BYTES) == 0;
     bool has_slice = message.kind == MESSAGE_CONTRIBUTION || message.kind == MESSAGE_RESULT;
-    if (has_slice && !slice_store_receive(&loop->slices, message.slice, received_frame.bulk,
+    if (has_slice && !slice_store_receive(&loop->slices, &message, received_frame.bulk,
                                           received_frame.bulk_bytes)) {
         return;
+    }
+    if (has_slice) { /* from here on, the slice is complete */
+        received_frame.bulk = loop->slices.incoming;
+        received_frame.bulk_bytes = loop->slices.incoming_bytes;
     }
     bool is_page = message.kind == MESSAGE_SKETCHES;
     if ((is_page &&

@@ -156,7 +156,7 @@ enum status member_store_read_lease(const struct member_store *store, const stru
 /* Returns the number of rounds whose results are kept: together they are smaller than the state,
  * because otherwise a state fetch transfers fewer bytes than a replay. */
 static uint32_t rounds_to_keep(const struct slices *slices) {
-    uint64_t count = replica_state_bytes(slices->parameter_count) / slices->bytes;
+    uint64_t count = replica_state_bytes(slices) / slices_results_bytes(slices);
     return count < REPLAY_ROUNDS_MAX ? (uint32_t)count : REPLAY_ROUNDS_MAX;
 }
 

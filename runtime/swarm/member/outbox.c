@@ -19,7 +19,7 @@ void outbox_init(struct outbox *outbox, void *memory, uint32_t peer_count, uint6
 static bool is_same_item(const struct outbox_item *a, const struct outbox_item *b) {
     return a->kind == b->kind && a->member_session == b->member_session && a->round == b->round &&
            a->slice == b->slice && a->epoch == b->epoch && a->index == b->index &&
-           hash_equal(&a->hash, &b->hash);
+           a->left_out == b->left_out && hash_equal(&a->hash, &b->hash);
 }
 
 bool outbox_push(struct outbox *outbox, uint32_t peer, const struct outbox_item *item) {

@@ -14,7 +14,7 @@ static size_t row_bytes(const struct slices *slices) {
 /* Returns the number of rows of sketches: 0 for codecs without sketches, such as int4. */
 static uint32_t row_count(const struct member_loop_options *options) {
     const struct slices *slices = &options->replica->shape.slices;
-    return sum_check_has_sketches(slices->codec) ? 1 + options->members_max : 0;
+    return sum_check_has_sketches(slices) ? 1 + options->members_max : 0;
 }
 
 size_t sketch_store_memory_bytes(const struct member_loop_options *options) {

@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "runtime/swarm/member/uplink.h"
+#include "runtime/swarm/replica/sparse_result.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,10 +15,16 @@ static size_t result_index_bytes_of(const struct slices *slices) {
     return carve_padded_bytes(result_index_memory_bytes(slices->count));
 }
 
+static size_t listed_bytes(const struct member_loop_options *options) {
+    return slices_are_sparse(&options->replica->shape.slices)
+               ? carve_padded_bytes(options->members_max * sizeof(struct listed_contribution))
+               : 0;
+}
+
 size_t slice_store_memory_bytes(const struct member_loop_options *options) {
     const struct slices *slices = &options->replica->shape.slices;
-    return result_index_bytes_of(slices) + carve_padded_bytes(slices->bytes_max) +
-           sketch_store_memory_bytes(options);
+    return result_index_bytes_of(slices) + carve_padded_bytes(slices_result_bytes_max(slices)) +
+           listed_bytes(options) + sketch_store_memory_bytes(options);
 }
 
 /* Signs a result that this member computed and adds it to the index. */
@@ -54,15 +61,78 @@ void slice_store_init(struct slice_store *store, const struct member_loop_option
     memcpy(store->id.bytes, options->keys->public_keys.sign, KEY_BYTES);
     result_index_init(&store->index, memory, slices->count);
     store->incoming = (uint8_t *)memory + result_index_bytes_of(slices);
-    sketch_store_init(&store->sketches, options, shape,
-                      store->incoming + carve_padded_bytes(slices->bytes_max));
+    uint8_t *listed = store->incoming + carve_padded_bytes(slices_result_bytes_max(slices));
+    store->listed = (struct listed_contribution *)(void *)listed;
+    sketch_store_init(&store->sketches, options, shape, listed + listed_bytes(options));
     add_stored_results(store);
 }
 
-bool slice_store_receive(struct slice_store *store, uint32_t slice, const uint8_t *bytes,
-                         size_t byte_count) {
+/* ---- receive ---- */
+
+static uint32_t count_seats(uint64_t seats) {
+    return (uint32_t)__builtin_popcountll(seats);
+}
+
+/* Returns the list of a sparse codec with a gap where the encoding of this seat, a mask, is left
+ * out. */
+static struct slice_data list_with_gap(const struct slices *slices, uint32_t slice,
+                                       const uint8_t *list, uint64_t left_out) {
+    const uint64_t seats = sparse_result_seats(list);
+    const uint32_t count = count_seats(seats);
+    struct slice_data data = {.bytes = list, .count = sparse_result_bytes(slices, slice, count)};
+    if ((seats & left_out) != 0) {
+        data.gap_begin =
+            sparse_result_encoding(slices, slice, count, count_seats(seats & (left_out - 1)));
+        data.gap_bytes = slices_range(slices, slice).bytes;
+    }
+    return data;
+}
+
+/* Returns this member's seat in the round of the contribution that the replica has, as a mask. */
+static uint64_t own_seat_of_list(const struct slice_store *store, const struct message *message) {
+    return store->contribution_round == message->round && store->contribution_seat >= 0
+               ? UINT64_C(1) << store->contribution_seat
+               : 0;
+}
+
+/* Copies a list to `incoming`, with this member's encoding where it was left out. */
+static bool receive_list(struct slice_store *store, const struct message *message,
+                         const uint8_t *bytes, size_t byte_count) {
     const struct slices *slices = store_slices(store);
-    if (slice >= slices->count || byte_count != slices_range(slices, slice).bytes) {
+    const uint32_t slice = message->slice;
+    if (byte_count < SPARSE_RESULT_HEADER_BYTES || byte_count > slices_result_bytes_max(slices)) {
+        return false;
+    }
+    const uint64_t seats = sparse_result_seats(bytes);
+    if (count_seats(seats) > slices->members_max || seats != message->contributors) {
+        return false;
+    }
+    struct slice_data whole = list_with_gap(slices, slice, bytes, own_seat_of_list(store, message));
+    if (byte_count == whole.count) {
+        memcpy(store->incoming, bytes, byte_count);
+    } else if (whole.gap_bytes > 0 && byte_count == whole.count - whole.gap_bytes) {
+        const uint64_t rest = whole.gap_begin + whole.gap_bytes;
+        memcpy(store->incoming, bytes, whole.gap_begin);
+        memcpy(store->incoming + whole.gap_begin,
+               replica_own_contribution(store->options->replica, slice), whole.gap_bytes);
+        memcpy(store->incoming + rest, bytes + whole.gap_begin, whole.count - rest);
+    } else {
+        return false;
+    }
+    store->incoming_bytes = whole.count;
+    return true;
+}
+
+bool slice_store_receive(struct slice_store *store, const struct message *message,
+                         const uint8_t *bytes, size_t byte_count) {
+    const struct slices *slices = store_slices(store);
+    if (message->slice >= slices->count) {
+        return false;
+    }
+    if (message->kind == MESSAGE_RESULT && slices_are_sparse(slices)) {
+        return receive_list(store, message, bytes, byte_count);
+    }
+    if (byte_count != slices_range(slices, message->slice).bytes) {
         return false;
     }
     ASSERT(byte_count <= slices->bytes_max);
@@ -71,15 +141,47 @@ bool slice_store_receive(struct slice_store *store, uint32_t slice, const uint8_
     return true;
 }
 
-double slice_store_incoming_norm(const struct slice_store *store, uint32_t slice) {
+static void inspect_list(struct slice_store *store, const struct message *message,
+                         struct message_values *values) {
     const struct replica *replica = store->options->replica;
-    return replica_encoding_is_valid(replica, slice, store->incoming, store->incoming_bytes)
-               ? sqrt(replica_slice_energy(replica, slice, store->incoming))
-               : (double)INFINITY;
+    const struct slices *slices = &replica->shape.slices;
+    const uint32_t count = count_seats(message->contributors);
+    const uint64_t bytes = slices_range(slices, message->slice).bytes;
+    if (!sparse_result_is_valid(slices, message->slice, store->incoming, store->incoming_bytes) ||
+        sparse_result_seats(store->incoming) != message->contributors) {
+        values->norm = (double)INFINITY;
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct listed_contribution *listed = &store->listed[i];
+        const uint8_t *encoding =
+            store->incoming + sparse_result_encoding(slices, message->slice, count, i);
+        const bool is_valid = sparse_result_read_head(slices, store->incoming, i, &listed->part);
+        ASSERT(is_valid);
+        listed->hash = hash_of(encoding, bytes);
+        listed->norm = sqrt(replica_slice_energy(replica, message->slice, encoding));
+    }
+    values->value_limit = sparse_result_value_limit(store->incoming);
+    values->listed = store->listed;
 }
 
+void slice_store_inspect(struct slice_store *store, const struct message *message,
+                         struct message_values *values) {
+    const struct replica *replica = store->options->replica;
+    if (message->kind == MESSAGE_RESULT && slices_are_sparse(&replica->shape.slices)) {
+        inspect_list(store, message, values);
+    } else {
+        values->norm = replica_encoding_is_valid(replica, message->slice, store->incoming,
+                                                 store->incoming_bytes)
+                           ? sqrt(replica_slice_energy(replica, message->slice, store->incoming))
+                           : (double)INFINITY;
+    }
+}
+
+/* ---- keep ---- */
+
 void slice_store_keep_result(struct slice_store *store, const struct message *message) {
-    ASSERT(store->incoming_bytes == slices_range(store_slices(store), message->slice).bytes);
+    ASSERT(store->incoming_bytes <= slices_range(store_slices(store), message->slice).result_bytes);
     memcpy(replica_result(store->options->replica, message->round, message->slice), store->incoming,
            store->incoming_bytes);
     *result_index_slot(&store->index, message->round, message->slice) =
@@ -91,10 +193,14 @@ void slice_store_keep_result(struct slice_store *store, const struct message *me
                                .signature = message->signature};
 }
 
-void slice_store_keep_contribution(struct slice_store *store, uint32_t seat, uint32_t slot) {
+void slice_store_keep_contribution(struct slice_store *store, uint32_t seat, uint32_t slot,
+                                   const struct slice_proof *proof) {
+    const struct replica *replica = store->options->replica;
     ASSERT(store->incoming_bytes > 0);
-    memcpy(replica_contribution_slot(store->options->replica, seat, slot), store->incoming,
-           store->incoming_bytes);
+    memcpy(replica_contribution_slot(replica, seat, slot), store->incoming, store->incoming_bytes);
+    if (slices_are_sparse(&replica->shape.slices)) {
+        *replica_slot_proof(replica, seat, slot) = *proof;
+    }
 }
 
 void slice_store_begin_sum(struct slice_store *store, uint32_t round, uint32_t slice) {
@@ -112,10 +218,13 @@ void slice_store_add_own_result(struct slice_store *store, const struct member_j
                                                .hash = *hash});
 }
 
-void slice_store_set_contribution(struct slice_store *store, uint32_t round) {
+void slice_store_set_contribution(struct slice_store *store, uint32_t round, int seat) {
     ASSERT(round == 0 || round >= store->contribution_round);
     store->contribution_round = round;
+    store->contribution_seat = seat;
 }
+
+/* ---- send ---- */
 
 /* The network thread either sends or receives, so `incoming` is not in use while it sends. */
 static const uint8_t *read_from_disk(struct slice_store *store, const struct outbox_item *item) {
@@ -134,25 +243,41 @@ void slice_store_add_evidence(struct slice_store *store, struct message *message
     }
 }
 
-const uint8_t *slice_store_find_bytes(struct slice_store *store, const struct outbox_item *item,
-                                      struct message *message) {
+/* Returns a result as it is sent for this item. */
+static struct slice_data data_of_result(const struct slice_store *store,
+                                        const struct outbox_item *item, const uint8_t *result) {
+    const struct slices *slices = store_slices(store);
+    const bool is_sparse = slices_are_sparse(slices);
+    /* the bytes may be those of a damaged file */
+    if (result == NULL ||
+        (is_sparse && count_seats(sparse_result_seats(result)) > slices->members_max)) {
+        return (struct slice_data){.bytes = NULL};
+    }
+    return is_sparse ? list_with_gap(slices, item->slice, result, item->left_out)
+                     : (struct slice_data){.bytes = result,
+                                           .count = slices_range(slices, item->slice).bytes};
+}
+
+struct slice_data slice_store_find_bytes(struct slice_store *store, const struct outbox_item *item,
+                                         struct message *message) {
     const struct replica *replica = store->options->replica;
     if (item->kind == MESSAGE_CONTRIBUTION) {
         if (store->contribution_round != item->round) {
-            return NULL;
+            return (struct slice_data){.bytes = NULL};
         }
         replica_prove_slice(replica, item->slice, &store->proof);
         message->proof = &store->proof;
-        return replica_own_contribution(replica, item->slice);
+        return (struct slice_data){.bytes = replica_own_contribution(replica, item->slice),
+                                   .count = slices_range(store_slices(store), item->slice).bytes};
     }
     const struct stored_result *stored =
         result_index_find(&store->index, item->round, item->slice, &item->hash);
     if (stored == NULL) {
-        return read_from_disk(store, item);
+        return data_of_result(store, item, read_from_disk(store, item));
     }
     message->epoch = stored->epoch;
     message->contributors = stored->contributors;
     message->owner = stored->owner;
     message->signature = stored->signature;
-    return replica_result(replica, item->round, item->slice);
+    return data_of_result(store, item, replica_result(replica, item->round, item->slice));
 }

@@ -36,13 +36,15 @@ struct sketch_store {
 struct slice_store { /* encoded slices that this member stores and sends */
     const struct member_loop_options *options;
     const struct wire_shape *shape;
-    struct identity id;           /* identity of this member */
-    struct result_index index;    /* finds the stored results */
-    uint8_t *incoming;            /* [slices.bytes_max]: the slice received last */
-    size_t incoming_bytes;        /* size of the slice in `incoming` */
-    struct slice_proof proof;     /* proof of the contribution that was sent last */
-    uint32_t contribution_round;  /* round of the contribution in the replica; 0: none */
-    struct sketch_store sketches; /* sketches of the current proposal */
+    struct identity id;                 /* identity of this member */
+    struct result_index index;          /* finds the stored results */
+    uint8_t *incoming;                  /* [slices_result_bytes_max]: the slice received last */
+    size_t incoming_bytes;              /* size of the slice in `incoming` */
+    struct slice_proof proof;           /* proof of the contribution that was sent last */
+    struct listed_contribution *listed; /* [members_max]: of the sparse result received last */
+    uint32_t contribution_round;        /* round of the contribution in the replica; 0: none */
+    int contribution_seat;              /* this member's seat in that round; -1: none */
+    struct sketch_store sketches;       /* sketches of the current proposal */
 };
 
 /* slice_store_init: initialize with the results that an earlier start left on disk. Results of
@@ -53,17 +55,23 @@ size_t slice_store_memory_bytes(const struct member_loop_options *options);
 void slice_store_init(struct slice_store *store, const struct member_loop_options *options,
                       const struct wire_shape *shape, void *memory);
 
-/* slice_store_receive: copy received bytes to `incoming`. Returns false when their length is not
- * that of the slice. slice_store_incoming_norm: the L2 norm of the values in `incoming`, or
- * infinity if that is not a valid encoding of the slice. */
-MUST_CHECK bool slice_store_receive(struct slice_store *store, uint32_t slice, const uint8_t *bytes,
-                                    size_t byte_count);
-double slice_store_incoming_norm(const struct slice_store *store, uint32_t slice);
+/* slice_store_receive: copy the bytes of a CONTRIBUTION or RESULT to `incoming`, and put this
+ * member's encoding back into the list of a sparse codec that lacks it. Returns false when the
+ * length does not match that of the slice, or this member's contribution of the round is not
+ * available.
+ * slice_store_inspect: set the norm of *values from `incoming`, and with a sparse codec all that
+ * depends on the list. The norm is infinite if `incoming` is not valid. */
+MUST_CHECK bool slice_store_receive(struct slice_store *store, const struct message *message,
+                                    const uint8_t *bytes, size_t byte_count);
+void slice_store_inspect(struct slice_store *store, const struct message *message,
+                         struct message_values *values);
 
 /* slice_store_keep_result, slice_store_keep_contribution: copy `incoming` into the replica: as
- * the result that `message` describes, or as the contribution of a seat in its slot. */
+ * the result that `message` describes, or as the contribution of a seat, with this proof, in its
+ * slot. */
 void slice_store_keep_result(struct slice_store *store, const struct message *message);
-void slice_store_keep_contribution(struct slice_store *store, uint32_t seat, uint32_t slot);
+void slice_store_keep_contribution(struct slice_store *store, uint32_t seat, uint32_t slot,
+                                   const struct slice_proof *proof);
 
 /* slice_store_begin_sum: to be called before the result of the slice is overwritten.
  * slice_store_add_own_result: sign and index the result that the compute thread wrote for the
@@ -72,16 +80,23 @@ void slice_store_begin_sum(struct slice_store *store, uint32_t round, uint32_t s
 void slice_store_add_own_result(struct slice_store *store, const struct member_job *sum,
                                 const struct hash *hash);
 
-/* slice_store_set_contribution: record that the contribution in the replica is that of `round`,
- * or, with 0, that it is being overwritten. */
-void slice_store_set_contribution(struct slice_store *store, uint32_t round);
+/* slice_store_set_contribution: record that the contribution in the replica is that of `round`, in
+ * which this member has `seat`, or, with 0, that it is being overwritten. */
+void slice_store_set_contribution(struct slice_store *store, uint32_t round, int seat);
 
-/* slice_store_find_bytes: the bytes of a CONTRIBUTION or RESULT, from the replica or from disk;
- * NULL when they are no longer available. For a result in the replica, its fields are copied to
- * *message, and for a contribution its proof. The proof is valid until the next call, as are bytes
- * from disk, which are in `incoming`. */
-const uint8_t *slice_store_find_bytes(struct slice_store *store, const struct outbox_item *item,
-                                      struct message *message);
+/* Bytes that follow a message: all but a gap, which the receiver fills. */
+struct slice_data {
+    const uint8_t *bytes;          /* NULL: not available */
+    uint64_t count;                /* size in bytes, with the gap */
+    uint64_t gap_begin, gap_bytes; /* position and size of the gap */
+};
+
+/* slice_store_find_bytes: the bytes of a CONTRIBUTION or RESULT, from the replica or from disk.
+ * For a result in the replica, its fields are copied to *message, and for a contribution its
+ * proof. The proof is valid until the next call, as are bytes from disk, which are in
+ * `incoming`. */
+struct slice_data slice_store_find_bytes(struct slice_store *store, const struct outbox_item *item,
+                                         struct message *message);
 
 /* slice_store_add_evidence: complete an accusation of a false sum with the signature of the
  * accused result. */

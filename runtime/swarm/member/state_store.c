@@ -66,7 +66,7 @@ static void inspect_file(struct state_store *store, const char *name) {
     char path[PATH_BYTES];
     char expected[PATH_BYTES];
     path_join(store->folder, name, path, sizeof path);
-    if (state_file_read_header(path, store->parameter_count, &header, &fault) != OK) {
+    if (state_file_read_header(path, &store->slices, &header, &fault) != OK) {
         log_line(LOG_WARNING, "%s: %s; removing it", fault.subject, fault.reason);
         remove_file(path);
         return;
@@ -80,10 +80,10 @@ static void inspect_file(struct state_store *store, const char *name) {
     add_found_state(store, &header);
 }
 
-enum status state_store_open(const char *folder, int64_t parameter_count, struct state_store *store,
-                             struct fault *fault) {
+enum status state_store_open(const char *folder, const struct slices *slices,
+                             struct state_store *store, struct fault *fault) {
     char path[PATH_BYTES];
-    *store = (struct state_store){.folder = folder, .parameter_count = parameter_count};
+    *store = (struct state_store){.folder = folder, .slices = *slices};
     DIR *listing = opendir(folder);
     if (listing == NULL) {
         return fault_set_errno(fault, STATUS_FAILED, folder, "cannot read the folder", errno);
@@ -161,5 +161,5 @@ size_t state_store_read_leaf(const struct state_store *store, const struct hash 
                              uint64_t index, uint8_t *bytes) {
     char path[PATH_BYTES];
     build_path(store, root, path);
-    return state_file_read_leaf(path, root, index, bytes);
+    return state_file_read_leaf(path, &store->slices, root, index, bytes);
 }

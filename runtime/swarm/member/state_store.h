@@ -14,7 +14,7 @@
 
 struct state_store {
     const char *folder;                                 /* state folder of the member */
-    int64_t parameter_count;                            /* number of parameters of the model */
+    struct slices slices;                               /* division of the parameters */
     uint32_t count;                                     /* number of stored states */
     struct state_file_header states[STORED_STATES_MAX]; /* the stored states, in no order */
 };
@@ -23,7 +23,7 @@ struct state_store {
  * removed.
  * memory  refers to `folder`; opendir allocates, later calls do not
  * errors  STATUS_FAILED when the folder cannot be read */
-MUST_CHECK enum status state_store_open(const char *folder, int64_t parameter_count,
+MUST_CHECK enum status state_store_open(const char *folder, const struct slices *slices,
                                         struct state_store *store, struct fault *fault);
 
 /* state_store_add: store the replica's state after commit number `commits`, which was made in

@@ -43,10 +43,10 @@ void uplink_init(struct uplink *uplink, const struct uplink_args *args, void *me
     outbox_init(&uplink->leaves, carve(&rest, bytes), SWARM_MEMBERS_MAX,
                 leaf_rate_limit(options->limit_up));
     const struct slices *slices = &options->replica->shape.slices;
-    serving_budget_init(&uplink->budget, &(struct serving_sizes){.round_bytes = slices->bytes,
-                                                                 .slice_bytes = slices->bytes_max,
-                                                                 .state_bytes = replica_state_bytes(
-                                                                     slices->parameter_count)});
+    serving_budget_init(&uplink->budget,
+                        &(struct serving_sizes){.round_bytes = slices_results_bytes(slices),
+                                                .slice_bytes = slices->bytes_max,
+                                                .state_bytes = replica_state_bytes(slices)});
 }
 
 /* ---- budgets ---- */
@@ -67,21 +67,18 @@ void uplink_charge(struct uplink *uplink, uint32_t peer, enum served_kind kind, 
 
 /* ---- messages ---- */
 
-struct slice_data {       /* encoded slice that follows a message */
-    const uint8_t *bytes; /* encoded slice */
-    uint64_t count;       /* size in bytes */
-};
-
 static enum send_result send_message_with_slice(struct uplink *uplink,
                                                 const uint8_t curve[static KEY_BYTES],
                                                 enum channel channel, const struct message *message,
                                                 struct slice_data bulk) {
     struct frame frame;
-    size_t count = wire_write_message(uplink->args.shape, message, bulk.count, &frame,
-                                      uplink->payload, uplink->payload_capacity);
+    const uint64_t rest = bulk.gap_begin + bulk.gap_bytes;
+    size_t count = wire_write_message(uplink->args.shape, message, bulk.count - bulk.gap_bytes,
+                                      &frame, uplink->payload, uplink->payload_capacity);
     ASSERT(frame.length <= FRAME_PAYLOAD_MAX);
     if (bulk.count > 0) {
-        memcpy(uplink->payload + count, bulk.bytes, bulk.count);
+        memcpy(uplink->payload + count, bulk.bytes, bulk.gap_begin);
+        memcpy(uplink->payload + count + bulk.gap_begin, bulk.bytes + rest, bulk.count - rest);
     }
     return messenger_send(uplink->args.messenger, curve, channel, &frame, uplink->payload);
 }
@@ -100,23 +97,31 @@ static struct message message_from_item(const struct uplink *uplink,
                               .session = item->member_session,
                               .round = item->round,
                               .slice = item->slice,
-                              .epoch = item->epoch};
+                              .epoch = item->epoch,
+                              .values.left_out = item->left_out};
     *(has_seed ? &message.ballot.seed : &message.hash) = item->hash;
     return message;
 }
 
-/* Returns how many bytes an item sends or requests. */
-static uint64_t item_size(const struct uplink *uplink, const struct outbox_item *item) {
-    bool is_page = item->kind == MESSAGE_SKETCHES || item->kind == MESSAGE_FETCH_SKETCHES;
-    return is_page ? sketch_store_page_bytes(uplink->args.shape, item->slice)
-                   : slices_range(&uplink->args.options->replica->shape.slices, item->slice).bytes;
+/* Returns how many bytes an item requests. */
+static uint64_t requested_bytes(const struct uplink *uplink, const struct outbox_item *item) {
+    const struct slices *slices = &uplink->args.options->replica->shape.slices;
+    const struct slice_range range = slices_range(slices, item->slice);
+    if (item->kind == MESSAGE_FETCH_SKETCHES) {
+        return sketch_store_page_bytes(uplink->args.shape, item->slice);
+    }
+    return item->kind != MESSAGE_FETCH_RESULT || item->index == 0 ? range.result_bytes
+                                                                  : item->index * range.bytes;
 }
 
-static const uint8_t *find_bytes(struct uplink *uplink, const struct outbox_item *item,
-                                 struct message *message) {
-    return item->kind == MESSAGE_SKETCHES
-               ? sketch_store_find_page(&uplink->args.slices->sketches, item, message)
-               : slice_store_find_bytes(uplink->args.slices, item, message);
+static struct slice_data find_bytes(struct uplink *uplink, const struct outbox_item *item,
+                                    struct message *message) {
+    if (item->kind != MESSAGE_SKETCHES) {
+        return slice_store_find_bytes(uplink->args.slices, item, message);
+    }
+    return (struct slice_data){
+        .bytes = sketch_store_find_page(&uplink->args.slices->sketches, item, message),
+        .count = sketch_store_page_bytes(uplink->args.shape, item->slice)};
 }
 
 /* Sends the slice of an item. The item is dropped if the peer has used up its budget. */
@@ -125,15 +130,15 @@ static enum send_result send_slice(struct uplink *uplink, uint32_t peer,
     const enum served_kind kind =
         item->kind == MESSAGE_RESULT ? SERVED_RESULTS : SERVED_CONTRIBUTIONS;
     struct message message = message_from_item(uplink, item);
-    const uint8_t *slice =
-        uplink_may_send(uplink, peer, kind) ? find_bytes(uplink, item, &message) : NULL;
-    if (slice == NULL) {
+    const struct slice_data slice = uplink_may_send(uplink, peer, kind)
+                                        ? find_bytes(uplink, item, &message)
+                                        : (struct slice_data){.bytes = NULL};
+    if (slice.bytes == NULL) {
         return SEND_NO_PEER;
     }
-    *bytes = item_size(uplink, item);
-    const enum send_result sent =
-        send_message_with_slice(uplink, peers_curve_key(uplink->args.peers, peer), CHANNEL_BULK,
-                                &message, (struct slice_data){slice, *bytes});
+    *bytes = slice.count - slice.gap_bytes;
+    const enum send_result sent = send_message_with_slice(
+        uplink, peers_curve_key(uplink->args.peers, peer), CHANNEL_BULK, &message, slice);
     if (sent == SEND_OK) {
         uplink_charge(uplink, peer, kind, *bytes);
     }
@@ -335,7 +340,7 @@ static enum send_result send_request(void *context, uint32_t peer, const struct 
         return leaf_requests->send(leaf_requests->context, peer, item, bytes);
     }
     struct message message = message_from_item(uplink, item);
-    *bytes = item_size(uplink, item);
+    *bytes = requested_bytes(uplink, item);
     return uplink_send_message(uplink, peers_curve_key(uplink->args.peers, peer), &message);
 }
 

@@ -32,9 +32,12 @@ struct outbox_item {         /* one frame to send, described without its bytes *
     uint32_t member_session; /* session of this member at the tracker */
     uint32_t round;
     uint32_t slice;
-    uint32_t epoch;   /* epoch of the slice's plan */
-    uint64_t index;   /* index of the leaf or the first leaf hash; else 0 */
-    struct hash hash; /* hash of the bytes to send or to request; of sketches: their seed */
+    uint32_t epoch; /* epoch of the slice's plan */
+    /* index of the leaf or the first leaf hash; of a request for a sparse result: the number of
+     * contributions that the answer will have, or 0 if it is not known; else 0 */
+    uint64_t index;
+    uint64_t left_out; /* RESULT, FETCH_RESULT: as message_values.left_out */
+    struct hash hash;  /* hash of the bytes to send or to request; of sketches: their seed */
 };
 
 struct outbox_queue {

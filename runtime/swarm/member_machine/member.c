@@ -6,7 +6,7 @@ size_t member_memory_bytes(uint32_t slice_count) {
     size_t slices = slice_count;
     return carve_padded_bytes(sizeof(struct member)) +
            carve_padded_bytes(slices * sizeof(struct slice_plan)) +
-           2 * carve_padded_bytes(slices * sizeof(uint64_t)) + 2 * carve_padded_bytes(slices) +
+           3 * carve_padded_bytes(slices * sizeof(uint64_t)) + 2 * carve_padded_bytes(slices) +
            carve_padded_bytes(slices * sizeof(struct slice_report)) +
            3 * carve_padded_bytes(slices * sizeof(struct entry_slice));
 }
@@ -28,6 +28,7 @@ struct member *member_init(void *memory, const struct member_initial_state *star
     member->id = start->id;
     member->slice_count = start->slice_count;
     member->sample_tokens = start->sample_tokens;
+    member->sent_values = start->sent_values;
     member_check_init(&member->check, start->has_sketches);
     member_audit_init(&member->audit, &start->audit_secret);
     member_session_init(&member->session, start->start_id);

@@ -67,7 +67,8 @@ void member_audit_plan(struct member *member, uint32_t recheck, struct actions *
     const struct hash secret = audit->secret;
     const int seat = member->round.seat;
     *audit = (struct member_audit){.secret = secret};
-    if (recheck == RECHECK_NONE || seat == NO_SEAT ||
+    /* With a sparse codec every member computes all means itself. */
+    if (recheck == RECHECK_NONE || seat == NO_SEAT || member->sent_values > 0 ||
         member->round.open.seats[seat].is_guest == 1) {
         return;
     }
@@ -148,7 +149,7 @@ bool member_audit_keep_contribution(struct member *member, const struct message 
     if (!is_free || !member_is_declared(member, (uint32_t)seat, message)) {
         return true;
     }
-    if (!norm_is_valid(message->slice_norm)) {
+    if (!norm_is_valid(message->values.norm)) {
         /* An honest owner would have rejected these bytes. A planned audit reports this once it
          * is active. */
         if (audit->is_active) {

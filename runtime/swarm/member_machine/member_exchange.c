@@ -187,7 +187,8 @@ bool member_is_declared(const struct member *member, uint32_t seat, const struct
 static bool has_declared_norm(const struct member *member, uint32_t seat,
                               const struct message *message) {
     const double norm = message->proof->norm;
-    return message->slice_norm == norm && norm_allows_slice(member->table.members[seat].norm, norm);
+    return message->values.norm == norm &&
+           norm_allows_slice(member->table.members[seat].norm, norm);
 }
 
 void member_handle_contribution(struct member *member, const struct message *message,
@@ -234,8 +235,9 @@ static bool is_optional(const struct member *member, const struct identity *id, 
     return seat != NO_SEAT && seats_contain(member->optional_seats, (uint32_t)seat);
 }
 
+/* `left_out`: the seat of a receiver that has its own contribution, as a mask. */
 static void send_result(const struct member *member, const struct identity *to, uint32_t slice,
-                        struct actions *actions) {
+                        uint64_t left_out, struct actions *actions) {
     const struct slice_report *report = &member->results.reports[slice];
     const struct entry *target = member_target_entry(member);
     ASSERT(report->has_result != 0 && !hash_is_zero(&report->hash));
@@ -244,6 +246,7 @@ static void send_result(const struct member *member, const struct identity *to, 
                               .slice = slice,
                               .epoch = report->epoch,
                               .contributors = report->contributors,
+                              .values.left_out = left_out & report->contributors,
                               .hash = report->hash};
     if (target != NULL && target->round == message.round && slice < target->slice_count) {
         message.owner = target->seats[target->slices[slice].owner].id;
@@ -258,11 +261,12 @@ static void send_result(const struct member *member, const struct identity *to, 
 static void send_result_to_waiting_seats(struct member *member, uint32_t slice,
                                          struct actions *actions) {
     const struct member_round *round = &member->round;
-    uint64_t waiting = results_pop_waiting_seats(&member->results, slice);
+    uint64_t left_out;
+    uint64_t waiting = results_pop_waiting_seats(&member->results, slice, &left_out);
     bool is_of_open_round = round_number(round) == member->results.round;
     SEATS_EACH(seat, is_of_open_round ? waiting : 0) {
         ASSERT(seat < round->open.seat_count);
-        send_result(member, &round->open.seats[seat].id, slice, actions);
+        send_result(member, &round->open.seats[seat].id, slice, left_out & seat_bit(seat), actions);
     }
 }
 
@@ -294,20 +298,12 @@ static bool is_expected_result(const struct member *member, const struct message
            roster_find_seat(&member->round.open, &message->owner) == (int)plan->owner;
 }
 
-/* Whether a mean of the contributions can have the norm of this result. A result that a quorum
- * has committed is not checked. */
-static bool is_possible_mean(const struct member *member, const struct message *message) {
-    const struct round_table *table = &member->table;
-    return member->commit.is_pending || table->version == 0 ||
-           norm_allows_result(table->reference_norm, message->slice_norm);
-}
-
 void member_handle_result(struct member *member, const struct message *message,
                           struct actions *actions) {
     const struct entry *target = member_target_entry(member);
     uint32_t slice = message->slice;
     if (slice >= member->slice_count || !is_expected_result(member, message, target) ||
-        !is_possible_mean(member, message)) {
+        !member_is_possible_result(member, message)) {
         return;
     }
     ASSERT(message->round == member->results.round);
@@ -340,6 +336,14 @@ static void send_contribution(const struct member *member, const struct message 
     member_send(member, &request->from, reply, actions);
 }
 
+/* Whether a request for a result of the open round asks for it without the sender's own
+ * contribution. */
+static bool leaves_own_out(const struct member *member, const struct message *request) {
+    const int seat = roster_find_seat(&member->round.open, &request->from);
+    return member->sent_values > 0 && seat != NO_SEAT &&
+           request->values.left_out == seat_bit((uint32_t)seat);
+}
+
 /* A result of the open round that is not stored yet is sent later. A result of an earlier round,
  * requested by its hash, is sent if its bytes are still stored. */
 static void answer_result_request(struct member *member, const struct message *request,
@@ -353,11 +357,15 @@ static void answer_result_request(struct member *member, const struct message *r
     bool is_any = hash_is_zero(&request->hash);
     if (has_result &&
         (is_any ? report->epoch == request->epoch : hash_equal(&report->hash, &request->hash))) {
-        send_result(member, &request->from, request->slice, actions);
+        send_result(member, &request->from, request->slice,
+                    is_of_open_round && leaves_own_out(member, request) ? request->values.left_out
+                                                                        : 0,
+                    actions);
     } else if (is_of_open_round) {
         int seat = roster_find_seat(&round->open, &request->from);
         if (seat != NO_SEAT) {
-            results_add_waiting_seat(&member->results, request->slice, (uint32_t)seat);
+            results_add_waiting_seat(&member->results, request->slice, (uint32_t)seat,
+                                     leaves_own_out(member, request));
         }
     } else if (!is_any) {
         struct message reply = {.kind = MESSAGE_RESULT,

@@ -18,6 +18,8 @@ struct member_initial_state {
     uint32_t slice_count;   /* number of slices of the parameters */
     uint64_t sample_tokens; /* Maximum tokens per sample, which limits weights. */
     bool has_sketches;      /* The codec of the swarm has sketches. */
+    /* With a sparse codec: number of values that a whole contribution sends. With others 0. */
+    uint64_t sent_values;
     /* Random bytes, from which this member draws slices to audit. They never leave the process. */
     struct hash audit_secret;
     struct hash root;                  /* Root of the durable outer state. */

@@ -382,18 +382,32 @@ static int choose_source(const struct member *member, const struct request_pass 
     return count > 0 ? (int)seats_find_lowest(others) : NO_SEAT;
 }
 
+/* Returns the seat of this member as a mask, if the sender of a result of the pass need not repeat
+ * this member's own contribution. */
+static uint64_t find_left_out(const struct member *member, const struct request_pass *pass) {
+    const bool has_own = member->sent_values > 0 && round_has_trained(&member->round) &&
+                         member->round.seat != NO_SEAT &&
+                         pass->roster->round == round_number(&member->round);
+    return has_own ? seat_bit((uint32_t)member->round.seat) : 0;
+}
+
 static void request_result(struct member *member, struct request_pass *pass, uint32_t slice) {
     struct member_requests *requests = &member->requests;
     ASSERT(member->results.reports[slice].has_result == 0);
     struct message message = {
         .kind = MESSAGE_FETCH_RESULT, .round = pass->roster->round, .slice = slice};
-    uint32_t owner = member->table.slices[slice].owner;
-    message.epoch = member->table.slices[slice].epoch;
+    const struct slice_plan *plan = &member->table.slices[slice];
+    uint64_t contributors = plan->expected_seats | plan->optional_seats;
+    uint32_t owner = plan->owner;
+    message.epoch = plan->epoch;
     if (pass->target != NULL) {
+        contributors = pass->target->slices[slice].contributors;
         owner = pass->target->slices[slice].owner;
         message.epoch = pass->target->slices[slice].epoch;
         message.hash = pass->target->slices[slice].hash;
     }
+    message.values.left_out = find_left_out(member, pass);
+    message.values.expected = seats_count(contributors & ~message.values.left_out);
     int seat = choose_source(member, pass, slice, owner);
     if (seat == NO_SEAT || requests->peers[seat].open_results >= RESULT_REQUESTS_MAX) {
         return;

@@ -6,6 +6,7 @@ void results_bind(struct member_results *results, char **memory, size_t slice_co
     results->next_report = 1;
     results->reports = carve(memory, slice_count * sizeof *results->reports);
     results->waiting_seats = carve(memory, slice_count * sizeof *results->waiting_seats);
+    results->left_out = carve(memory, slice_count * sizeof *results->left_out);
 }
 
 /* Returns a row to be changed, and marks it as changed, so that the next report has it. */
@@ -48,6 +49,7 @@ void results_reset(struct member_results *results, uint32_t round, uint32_t slic
 void results_clear_waiting(struct member_results *results, uint32_t slice_count) {
     ASSERT(slice_count > 0 && slice_count <= SWARM_SLICES_MAX);
     memset(results->waiting_seats, 0, slice_count * sizeof *results->waiting_seats);
+    memset(results->left_out, 0, slice_count * sizeof *results->left_out);
 }
 
 void results_restart_slice(struct member_results *results, uint32_t slice, uint32_t epoch) {
@@ -115,14 +117,20 @@ void results_set_contributions(struct member_results *results, uint32_t slice, u
     report->rejected_seats = 0;
 }
 
-void results_add_waiting_seat(struct member_results *results, uint32_t slice, uint32_t seat) {
+void results_add_waiting_seat(struct member_results *results, uint32_t slice, uint32_t seat,
+                              bool is_left_out) {
     results->waiting_seats[slice] |= seat_bit(seat);
+    results->left_out[slice] &= ~seat_bit(seat);
+    results->left_out[slice] |= is_left_out ? seat_bit(seat) : 0;
 }
 
-uint64_t results_pop_waiting_seats(struct member_results *results, uint32_t slice) {
+uint64_t results_pop_waiting_seats(struct member_results *results, uint32_t slice,
+                                   uint64_t *left_out) {
     ASSERT(results->reports[slice].has_result != 0);
     uint64_t waiting = results->waiting_seats[slice];
+    *left_out = results->left_out[slice];
     results->waiting_seats[slice] = 0;
+    results->left_out[slice] = 0;
     return waiting;
 }
 
@@ -141,6 +149,39 @@ bool results_begin_report(struct member_results *results, uint32_t slice_count, 
     }
     results->next_report = number + 1;
     return rows > 0;
+}
+
+/* Whether the list of a sparse codec has only contributions that their members declared, with the
+ * weights and limits of the table: an owner can leave one out, and change none. */
+static bool is_declared_list(const struct member *member, const struct message *message) {
+    const struct round_table *table = &member->table;
+    const struct listed_contribution *listed = message->values.listed;
+    bool is_declared = message->values.value_limit ==
+                       norms_value_limit(table->reference_norm, member->sent_values);
+    SEATS_EACH(seat, message->contributors) {
+        const struct entry_member *declared = &table->members[seat];
+        const struct contribution_part *part = &listed->part;
+        is_declared = is_declared && part->weight == declared->weight &&
+                      part->clip == norms_clip(declared->norm, table->reference_norm) &&
+                      listed->norm == part->proof.norm &&
+                      norm_allows_slice(declared->norm, listed->norm) &&
+                      contribution_is_proven(&table->roots[seat], member->slice_count,
+                                             message->slice, &listed->hash, &part->proof);
+        listed++;
+    }
+    return is_declared;
+}
+
+/* Whether a mean of the contributions can have the norm of this result, or, with a sparse codec,
+ * whether all of it was declared. A result that a quorum has committed is not checked. */
+bool member_is_possible_result(const struct member *member, const struct message *message) {
+    const struct round_table *table = &member->table;
+    if (member->commit.is_pending || table->version == 0) {
+        return true;
+    }
+    return member->sent_values > 0
+               ? is_declared_list(member, message)
+               : norm_allows_result(table->reference_norm, message->values.norm);
 }
 
 bool member_has_all_results(const struct member *member) {

@@ -81,6 +81,7 @@ struct member_results {           /* member_results.c */
     uint64_t next_report;         /* number of the next report to the tracker */
     struct slice_report *reports; /* [slice_count]: progress of this member in each slice */
     uint64_t *waiting_seats; /* [slice_count]: seats that receive the result once it is stored */
+    uint64_t *left_out;      /* [slice_count]: those of them that have their own contribution */
 };
 
 struct member_outer {         /* member_entry.c */
@@ -197,6 +198,7 @@ struct member {
     struct identity id;
     uint32_t slice_count;          /* number of slices of the parameters */
     uint64_t sample_tokens;        /* maximum tokens per sample */
+    uint64_t sent_values;          /* values of a sparse contribution; other codecs: 0 */
     struct member_session session; /* this member's session at the tracker */
     struct member_report report;   /* reports to the tracker */
     struct member_outer outer;     /* state after the newest commit */
@@ -376,12 +378,16 @@ void member_handle_rechecked(struct member *member, const struct message_refusal
  * results_reject_contribution  Record that the contribution of this seat is stored but must not
  *                              be added.
  * results_drop_contribution    Record that the contribution of this seat is no longer stored.
- * results_set_contributions   Record that only the contributions of `seats` are stored.
- * results_add_waiting_seat     Record that the seat waits for the result of a slice.
+ * results_set_contributions    Record that only the contributions of `seats` are stored.
+ * results_add_waiting_seat     Record that the seat waits for the result of a slice, and whether
+ *                              without its own contribution.
  * results_begin_report         Postpone the rows that report `number` has no room for, and begin
  *                              the report after it. Returns whether a row has changed since the
  *                              report `confirmed`.
- * results_pop_waiting_seats    Return the seats that wait for a slice, and clear them. */
+ * results_pop_waiting_seats    Return the seats that wait for a slice, and clear them. *left_out
+ *                              receives those that have their own contribution.
+ * member_is_possible_result    Whether a mean of the contributions can have the norm of this
+ *                              result, or with a sparse codec whether all of it was declared. */
 void results_bind(struct member_results *results, char **memory, size_t slice_count);
 void results_load(struct member_results *results, const struct member_initial_state *start);
 void results_reset(struct member_results *results, uint32_t round, uint32_t slice_count);
@@ -394,10 +400,13 @@ void results_add_contributions(struct member_results *results, uint32_t slice, u
 void results_reject_contribution(struct member_results *results, uint32_t slice, uint32_t seat);
 void results_drop_contribution(struct member_results *results, uint32_t slice, uint32_t seat);
 void results_set_contributions(struct member_results *results, uint32_t slice, uint64_t seats);
-void results_add_waiting_seat(struct member_results *results, uint32_t slice, uint32_t seat);
-uint64_t results_pop_waiting_seats(struct member_results *results, uint32_t slice);
+void results_add_waiting_seat(struct member_results *results, uint32_t slice, uint32_t seat,
+                              bool is_left_out);
+uint64_t results_pop_waiting_seats(struct member_results *results, uint32_t slice,
+                                   uint64_t *left_out);
 bool results_begin_report(struct member_results *results, uint32_t slice_count, uint64_t number,
                           uint64_t confirmed);
+bool member_is_possible_result(const struct member *member, const struct message *message);
 bool member_has_all_results(const struct member *member);
 
 /* The exchange (member_exchange.c).

@@ -106,18 +106,21 @@ enum message_kind {
      * reported), start, recheck, entry (without root, hash and signatures), holders. */
     MESSAGE_PROPOSE, /* Proposed commit that members vote on. */
     /* From a member to the owner of a slice: round, slice, epoch, proof; the encoded bytes follow.
-     * The receiver sets hash and slice_norm. */
+     * The receiver sets hash and values.norm. */
     MESSAGE_CONTRIBUTION, /* Encoded contribution to a slice. */
     /* Between members: round, slice, epoch, hash, contributors, owner, signature; the encoded bytes
-     * follow, and the receiver sets slice_norm. The caller drops
+     * follow, and the receiver sets the fields of `values` that it computes. The caller drops
      * the message unless `owner` signed round, slice, epoch, contributors and hash, no matter which
      * member sent it. The state machine checks that `owner` is the owner of the slice. When a
      * member sends a result that it did not sum, the caller fills in epoch, contributors, owner and
-     * signature as they arrived with the bytes */
+     * signature as they arrived with the bytes. With a sparse codec, the sender may leave out the
+     * receiver's own encoding, if the receiver asked for that (values.left_out); the receiver puts
+     * it back before anything is checked. */
     MESSAGE_RESULT,             /* Encoded result of a slice. */
     MESSAGE_FETCH_CONTRIBUTION, /* From an owner to a contributor: round, slice, epoch. */
-    /* Between members: round, slice, epoch, hash (zero for any result). A member that does not have
-     * the result yet sends it later, as soon as it is available. */
+    /* Between members: round, slice, epoch, hash (zero for any result), and with a sparse codec
+     * values.left_out. A member that does not have the result yet sends it later, as soon as it is
+     * available. */
     MESSAGE_FETCH_RESULT, /* Request for a result. */
     /* From a voter to a contributor: round, slice (the first one of a page), seed. A member that
      * has not computed them yet sends them later. */
@@ -202,6 +205,30 @@ struct message_report {
     const struct slice_report *rows; /* [slice_count]: progress of the sender */
 };
 
+/* A contribution in a received result of a sparse codec, and what the receiver computed from its
+ * encoding. */
+struct listed_contribution {
+    struct contribution_part part; /* as in the result */
+    struct hash hash;              /* hash of the encoding */
+    double norm;                   /* L2 norm of the decoded values */
+};
+
+/* What is known about the bytes that follow a message, or are requested by it. */
+struct message_values {
+    /* L2 norm of the values, which the receiver computes; infinite if the bytes are not a valid
+     * encoding. Of the result of a sparse codec 0, or infinite. */
+    double norm;
+    /* RESULT of a sparse codec: the value limit in it, and its contributions by seat; NULL: none */
+    double value_limit;
+    const struct listed_contribution *listed; /* one for each seat of `contributors` */
+    /* FETCH_RESULT with a sparse codec: the seat of the sender as a mask if it has its own
+     * contribution, which the answer need not repeat. RESULT, as an action: the same. Else 0. */
+    uint64_t left_out;
+    /* FETCH_RESULT, as an action: the number of contributions that the answer will have, for the
+     * limit of the download. It is not sent. */
+    uint32_t expected;
+};
+
 struct message {
     enum message_kind kind;
     struct identity from; /* Sender of the message. */
@@ -216,14 +243,12 @@ struct message {
     struct training_amount trained; /* Amount of training that a member declares. */
     uint64_t contributors;          /* Seats whose contributions are in the result. */
     struct message_links links;     /* The connections of the sender. */
-    /* L2 norm of the values that follow, which the receiver computes; infinite if the bytes are not
-     * a valid encoding. */
-    double slice_norm;
-    struct message_ballot ballot;    /* The fields of proposals and votes. */
-    struct hash root;                /* Root of an outer state, or of a contribution. */
-    struct hash hash;                /* Hash of an entry, or of the bytes that follow. */
-    struct identity owner;           /* Owner of the slice. */
-    struct signature signature;      /* Signature of the sender or owner. */
+    struct message_values values;   /* The bytes that follow, or are requested. */
+    struct message_ballot ballot;   /* The fields of proposals and votes. */
+    struct hash root;               /* Root of an outer state, or of a contribution. */
+    struct hash hash;               /* Hash of an entry, or of the bytes that follow. */
+    struct identity owner;          /* Owner of the slice. */
+    struct signature signature;     /* Signature of the sender or owner. */
     struct timing_measured measured; /* Medians of times that the sender measured. */
     struct hash
         stored[STORED_STATES_MAX];   /* Roots of the states that the sender stores, or zero. */

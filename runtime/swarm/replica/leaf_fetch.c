@@ -21,7 +21,7 @@ enum {
 };
 
 static size_t versions_bytes(const struct replica_shape *shape) {
-    return carve_padded_bytes(replica_leaf_count(shape->slices.parameter_count) * sizeof(uint32_t));
+    return carve_padded_bytes(replica_leaf_count(&shape->slices) * sizeof(uint32_t));
 }
 
 size_t leaf_fetch_memory_bytes(const struct replica_shape *shape) {
@@ -38,8 +38,8 @@ void leaf_fetch_init(struct leaf_fetch *fetch, void *memory, struct replica *rep
     fetch->compute = (struct compute){.table = replica->compute->table, .pool = &fetch->pool};
     fetch->replica = replica;
     fetch->callbacks = callbacks;
-    fetch->bytes = replica_state_bytes(replica->shape.slices.parameter_count);
-    fetch->leaf_count = replica_leaf_count(replica->shape.slices.parameter_count);
+    fetch->bytes = replica_state_bytes(&replica->shape.slices);
+    fetch->leaf_count = replica_leaf_count(&replica->shape.slices);
     fetch->versions = memory;
     memset(fetch->versions, 0, bytes);
     leaf_replay_init(&fetch->replay, (char *)memory + bytes, replica,

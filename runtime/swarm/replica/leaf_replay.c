@@ -1,5 +1,7 @@
 #include "runtime/swarm/replica/leaf_fetch.h"
 
+#include "runtime/swarm/replica/replica_state.h"
+
 #include "base/clock.h"
 
 #include <string.h>
@@ -87,11 +89,11 @@ static void drop_oldest_step(struct leaf_replay *replay) {
 static void mark_used_slices(struct leaf_replay *replay, struct replay_step *step,
                              const uint32_t *versions) {
     const struct slices *slices = &replay->replica->shape.slices;
-    uint64_t leaf_count = replica_leaf_count(slices->parameter_count);
+    uint64_t leaf_count = replica_leaf_count(slices);
     for (uint64_t leaf = 0; leaf < leaf_count; leaf++) {
-        int64_t begin = (int64_t)leaf * LEAF_ELEMENTS;
-        int64_t left = slices->parameter_count - begin;
-        int64_t end = begin + (left < LEAF_ELEMENTS ? left : LEAF_ELEMENTS);
+        struct replica_chunk elements = replica_chunk_of_leaf(replay->replica, leaf);
+        int64_t begin = elements.begin;
+        int64_t end = begin + elements.count;
         bool needs_step = versions[leaf] > 0 && versions[leaf] <= step->from_version;
         for (int64_t s = begin / slices->elements; needs_step && s * slices->elements < end; s++) {
             step->missing_count += step->slices[s].state == RESULT_UNUSED;

@@ -8,23 +8,49 @@
 #include <stdatomic.h>
 #include <string.h>
 
-_Static_assert(LEAF_ELEMENTS % SLICE_GRANULE == 0, "each leaf begins at a block of its slice");
-_Static_assert(REPLICA_CHUNK_ELEMENTS % LEAF_ELEMENTS == 0, "a chunk is a whole number of leaves");
+_Static_assert(LEAF_ELEMENTS % SLICE_GRANULE == 0 && LEAF_SPARSE_ELEMENTS % SPARSE_BLOCK == 0,
+               "each leaf begins at a block of its slice");
+_Static_assert(REPLICA_CHUNK_ELEMENTS % LEAF_ELEMENTS == 0 &&
+                   REPLICA_CHUNK_ELEMENTS % LEAF_SPARSE_ELEMENTS == 0,
+               "a chunk is a whole number of leaves");
 
 /* The exponent bits of an fp32 number, which are all set in infinities and NaN. */
 enum { FP32_EXPONENT_MASK = 0x7f800000 };
 
-static bool has_feedback(enum codec codec) {
-    return codec == CODEC_INT4;
+static bool has_residual(const struct slices *slices) {
+    return !slices_are_sparse(slices) && slices->codec == CODEC_INT4;
 }
 
-uint64_t replica_state_bytes(int64_t parameter_count) {
-    ASSERT(parameter_count > 0);
-    return 2 * sizeof(float) * (uint64_t)parameter_count;
+uint64_t replica_state_bytes(const struct slices *slices) {
+    const uint64_t vectors = slices_are_sparse(slices) ? 1 : 2;
+    ASSERT(slices->parameter_count > 0);
+    return vectors * sizeof(float) * (uint64_t)slices->parameter_count;
 }
 
-uint64_t replica_leaf_count(int64_t parameter_count) {
-    return merkle_leaf_count(replica_state_bytes(parameter_count));
+uint64_t replica_leaf_count(const struct slices *slices) {
+    return merkle_leaf_count(replica_state_bytes(slices));
+}
+
+/* A contribution that waits to be listed in a result needs its proof. */
+static uint64_t slot_bytes(const struct slices *slices) {
+    return slices_are_sparse(slices) ? align_up(slices->bytes_max, _Alignof(struct slice_proof)) +
+                                           sizeof(struct slice_proof)
+                                     : slices->bytes_max;
+}
+
+uint8_t *replica_contribution_slot(const struct replica *replica, uint32_t seat, uint32_t slot) {
+    ASSERT(seat < replica->shape.members_max && slot < CONTRIBUTION_SLOTS_PER_MEMBER);
+    return replica->slots + ((uint64_t)seat * CONTRIBUTION_SLOTS_PER_MEMBER + slot) *
+                                slot_bytes(&replica->shape.slices);
+}
+
+struct slice_proof *replica_slot_proof(const struct replica *replica, uint32_t seat,
+                                       uint32_t slot) {
+    const struct slices *slices = &replica->shape.slices;
+    ASSERT(slices_are_sparse(slices));
+    uint8_t *proof = replica_contribution_slot(replica, seat, slot) +
+                     align_up(slices->bytes_max, _Alignof(struct slice_proof));
+    return (struct slice_proof *)(void *)proof;
 }
 
 struct replica_memory replica_memory_of(const struct replica_shape *shape) {
@@ -32,18 +58,19 @@ struct replica_memory replica_memory_of(const struct replica_shape *shape) {
     int64_t count = slices->parameter_count;
     int64_t chunk = replica_chunk_elements_max(shape);
     uint64_t vector = sizeof(float) * (uint64_t)count;
-    bool feeds = has_feedback(slices->codec);
+    const bool is_sparse = slices_are_sparse(slices);
+    const bool has_residuals = has_residual(slices);
     return (struct replica_memory){
         .params = vector,
-        .momentum = vector,
-        .feedback = feeds ? vector : 0,
-        .residual = feeds ? vector : 0,
+        .momentum = is_sparse ? 0 : vector,
+        .feedback = is_sparse || has_residuals ? vector : 0,
+        .residual = has_residuals ? vector : 0,
         .contribution = slices->bytes,
         .declared = replica_declared_bytes(slices->count),
-        .results = RESULT_ROUNDS * slices->bytes,
-        .slots = (uint64_t)shape->members_max * CONTRIBUTION_SLOTS_PER_MEMBER * slices->bytes_max,
-        .residual_sources = feeds ? slices->count * sizeof(struct residual_source) : 0,
-        .leaves = 2 * replica_leaf_count(count) * sizeof(struct hash),
+        .results = RESULT_ROUNDS * slices_results_bytes(slices),
+        .slots = (uint64_t)shape->members_max * CONTRIBUTION_SLOTS_PER_MEMBER * slot_bytes(slices),
+        .residual_sources = has_residuals ? slices->count * sizeof(struct residual_source) : 0,
+        .leaves = 2 * replica_leaf_count(slices) * sizeof(struct hash),
         .scratch = 2 * sizeof(float) * (uint64_t)chunk,
     };
 }
@@ -51,6 +78,9 @@ struct replica_memory replica_memory_of(const struct replica_shape *shape) {
 struct replica_device_memory replica_device_memory_of(const struct replica_shape *shape) {
     int64_t chunk = replica_chunk_elements_max(shape);
     uint64_t vector = sizeof(float) * (uint64_t)chunk;
+    if (slices_are_sparse(&shape->slices)) {
+        return (struct replica_device_memory){.slots = 0}; /* the CPU does all of it */
+    }
     uint64_t slot = 3 * align_up(vector, REPLICA_DEVICE_WORDS) +
                     align_up(codec_bytes(shape->slices.codec, chunk), REPLICA_DEVICE_WORDS) +
                     REPLICA_DEVICE_WORDS;
@@ -131,6 +161,7 @@ void replica_reset_inner(struct replica *replica) {
 
 struct hash_leaf_args {             /* arguments of hash_one_leaf */
     struct replica_chunk chunk;     /* the leaves to hash */
+    int64_t leaf_elements;          /* elements of each leaf but the last */
     const float *params, *momentum; /* outer state of the chunk */
     struct hash *hashes;            /* receives the leaf hashes */
     _Atomic bool has_nonfinite;     /* set when a value of any leaf is not finite */
@@ -147,35 +178,43 @@ static bool are_finite(const float *values, size_t count) {
     return nonfinite == 0;
 }
 
+struct hash replica_leaf_hash(const float *params, const float *momentum, int64_t count) {
+    const size_t bytes = sizeof(float) * (size_t)count;
+    return momentum == NULL ? merkle_leaf_hash(params, bytes)
+                            : merkle_leaf_hash_joined(params, bytes, momentum, bytes);
+}
+
 static void hash_one_leaf(void *context, int64_t item, int thread) {
     (void)thread;
     struct hash_leaf_args *leaf_hashing = context;
-    int64_t first = item * LEAF_ELEMENTS;
-    int64_t left = leaf_hashing->chunk.count - first;
-    size_t bytes = sizeof(float) * (size_t)(left < LEAF_ELEMENTS ? left : LEAF_ELEMENTS);
-    leaf_hashing->hashes[leaf_hashing->chunk.begin / LEAF_ELEMENTS + item] =
-        merkle_leaf_hash_joined(leaf_hashing->params + first, bytes, leaf_hashing->momentum + first,
-                                bytes);
-    size_t count = bytes / sizeof(float);
-    if (!are_finite(leaf_hashing->params + first, count) ||
-        !are_finite(leaf_hashing->momentum + first, count)) {
+    int64_t first = item * leaf_hashing->leaf_elements;
+    int64_t count = min_i64(leaf_hashing->chunk.count - first, leaf_hashing->leaf_elements);
+    const float *params = leaf_hashing->params + first;
+    const float *momentum = leaf_hashing->momentum == NULL ? NULL : leaf_hashing->momentum + first;
+    leaf_hashing->hashes[leaf_hashing->chunk.begin / leaf_hashing->leaf_elements + item] =
+        replica_leaf_hash(params, momentum, count);
+    if (!are_finite(params, (size_t)count) ||
+        (momentum != NULL && !are_finite(momentum, (size_t)count))) {
         atomic_store_explicit(&leaf_hashing->has_nonfinite, true, memory_order_relaxed);
     }
 }
 
 bool replica_hash_leaves(const struct replica *replica, struct replica_chunk chunk,
                          const float *params, const float *momentum, struct hash *hashes) {
-    ASSERT(chunk.begin % LEAF_ELEMENTS == 0);
-    struct hash_leaf_args leaf_hashing = {
-        .chunk = chunk, .params = params, .momentum = momentum, .hashes = hashes};
+    const int64_t leaf_elements = slices_leaf_elements(&replica->shape.slices);
+    ASSERT(chunk.begin % leaf_elements == 0);
+    struct hash_leaf_args leaf_hashing = {.chunk = chunk,
+                                          .leaf_elements = leaf_elements,
+                                          .params = params,
+                                          .momentum = momentum,
+                                          .hashes = hashes};
     pool_run(replica->compute->pool, hash_one_leaf, &leaf_hashing,
-             (chunk.count + LEAF_ELEMENTS - 1) / LEAF_ELEMENTS);
+             div_ceil(chunk.count, leaf_elements));
     return !atomic_load_explicit(&leaf_hashing.has_nonfinite, memory_order_relaxed);
 }
 
 struct hash replica_root_of(const struct replica *replica, const struct hash *hashes) {
-    return merkle_root_from_leaves(replica_state_bytes(replica->shape.slices.parameter_count),
-                                   hashes);
+    return merkle_root_from_leaves(replica_state_bytes(&replica->shape.slices), hashes);
 }
 
 void replica_set_root(struct replica *replica, const struct hash *root) {
@@ -213,7 +252,7 @@ void replica_refresh_hashes(struct replica *replica) {
     int64_t count = replica->shape.slices.parameter_count;
     for (int64_t at = 0; at < count; at += REPLICA_CHUNK_ELEMENTS) {
         (void)replica_hash_leaves(replica, replica_chunk_at(at, count), replica->params + at,
-                                  replica->momentum + at, replica->leaves);
+                                  replica_momentum_at(replica, at), replica->leaves);
     }
     const struct hash root = replica_root_of(replica, replica->leaves);
     replica_set_root(replica, &root);
@@ -223,6 +262,8 @@ void replica_clear_feedback(struct replica *replica) {
     const struct slices *slices = &replica->shape.slices;
     if (replica->feedback != NULL) {
         memset(replica->feedback, 0, sizeof(float) * (size_t)slices->parameter_count);
+    }
+    if (replica->residual_sources != NULL) {
         memset(replica->residual_sources, 0, sizeof *replica->residual_sources * slices->count);
     }
 }
@@ -236,30 +277,37 @@ void replica_init_state(struct replica *replica) {
         read_inner_weights(part, 0, part->count, replica->params + part->begin);
     }
     ASSERT(next == replica->shape.slices.parameter_count);
-    memset(replica->momentum, 0, sizeof(float) * (size_t)next);
+    if (replica->momentum != NULL) {
+        memset(replica->momentum, 0, sizeof(float) * (size_t)next);
+    }
     replica_clear_feedback(replica);
     replica_refresh_hashes(replica);
 }
 
 struct replica_chunk replica_chunk_of_leaf(const struct replica *replica, uint64_t index) {
-    int64_t count = replica->shape.slices.parameter_count;
-    ASSERT(index < replica_leaf_count(count));
-    int64_t begin = (int64_t)index * LEAF_ELEMENTS;
-    int64_t left = count - begin;
-    return (struct replica_chunk){begin, left < LEAF_ELEMENTS ? left : LEAF_ELEMENTS};
+    const struct slices *slices = &replica->shape.slices;
+    const int64_t leaf_elements = slices_leaf_elements(slices);
+    ASSERT(index < replica_leaf_count(slices));
+    int64_t begin = (int64_t)index * leaf_elements;
+    return (struct replica_chunk){begin, min_i64(slices->parameter_count - begin, leaf_elements)};
 }
 
 size_t replica_read_leaf(const struct replica *replica, uint64_t index, uint8_t *bytes) {
     struct replica_chunk leaf = replica_chunk_of_leaf(replica, index);
-    size_t half = sizeof(float) * (size_t)leaf.count;
-    memcpy(bytes, replica->params + leaf.begin, half);
-    memcpy(bytes + half, replica->momentum + leaf.begin, half);
-    return 2 * half;
+    const size_t vector = sizeof(float) * (size_t)leaf.count;
+    memcpy(bytes, replica->params + leaf.begin, vector);
+    if (replica->momentum == NULL) {
+        return vector;
+    }
+    memcpy(bytes + vector, replica->momentum + leaf.begin, vector);
+    return 2 * vector;
 }
 
 void replica_write_leaf(struct replica *replica, uint64_t index, const uint8_t *bytes) {
     struct replica_chunk leaf = replica_chunk_of_leaf(replica, index);
-    size_t half = sizeof(float) * (size_t)leaf.count;
-    memcpy(replica->params + leaf.begin, bytes, half);
-    memcpy(replica->momentum + leaf.begin, bytes + half, half);
+    const size_t vector = sizeof(float) * (size_t)leaf.count;
+    memcpy(replica->params + leaf.begin, bytes, vector);
+    if (replica->momentum != NULL) {
+        memcpy(replica->momentum + leaf.begin, bytes + vector, vector);
+    }
 }

@@ -10,15 +10,21 @@
  *
  *     leaf i   | params [e, e + n) | momentum [e, e + n) |     e = i * 131072, n <= 131072
  *
+ * With a sparse codec there is no momentum, and a leaf has twice as many parameters:
+ *
+ *     leaf i   | params [e, e + n)                       |     e = i * 262144, n <= 262144
+ *
  * Each leaf therefore advances by a round's results independently of the others.
  *
- * public   leaf_fetch.h replica_cuda.h opposition.h result_file.h state_file.h sum_check.h */
+ * public   leaf_fetch.h replica_cuda.h opposition.h result_file.h sparse_result.h state_file.h
+ *          sum_check.h */
 #ifndef SKEP_SWARM_REPLICA_REPLICA_H
 #define SKEP_SWARM_REPLICA_REPLICA_H
 
 #include "base/check.h"
 #include "base/device_memory.h"
 #include "kernels/codec.h"
+#include "kernels/sparse.h"
 #include "runtime/swarm/ledger/contribution.h"
 #include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/ledger/merkle.h"
@@ -36,28 +42,40 @@
 
 enum {
     SLICES_PER_MEMBER = 4, /* target number of slices for each member */
-    /* number of elements; a multiple of each codec's block and of each SIMD vector */
+    /* number of elements; a multiple of each codec's block and of each SIMD vector. A sparse codec
+     * has SPARSE_BLOCK instead */
     SLICE_GRANULE = 256,
     /* 4096 bytes are reserved for the message's other fields */
     SLICE_BYTES_MAX = FRAME_PAYLOAD_MAX - 4096,
     SLICE_BYTES_MIN = 16 << 10, /* least encoded size of a slice, unless the model is smaller */
+    /* the same for a sparse codec, at which a proof is at most a ninth of a contribution */
+    SLICE_SPARSE_BYTES_MIN = 4 << 10,
 };
 
 struct slices {
-    int64_t parameter_count; /* number of parameters of the model */
-    enum codec codec;        /* encoding of the slices */
-    /* elements per slice, a multiple of SLICE_GRANULE; the last slice may have fewer */
+    int64_t parameter_count;    /* number of parameters of the model */
+    enum codec codec;           /* encoding of the slices, unless they are sparse */
+    struct sparse_shape sparse; /* sparse encoding of the slices; keep 0: `codec` */
+    /* elements per slice, a multiple of the granule; the last slice may have fewer */
     int64_t elements;
-    uint32_t count;     /* 1 .. SWARM_SLICES_MAX */
-    uint64_t bytes_max; /* encoded size of the longest slice, at most SLICE_BYTES_MAX */
-    uint64_t bytes;     /* encoded size of all slices */
+    uint32_t count;       /* 1 .. SWARM_SLICES_MAX */
+    uint32_t members_max; /* sparse: the most contributions that a result lists */
+    uint64_t bytes_max;   /* encoded size of the longest slice, at most SLICE_BYTES_MAX */
+    uint64_t bytes;       /* encoded size of all slices */
 };
 
 struct slice_range {
-    int64_t begin, end; /* first element, and the one after the last */
-    uint64_t offset;    /* offset of the slice in the concatenated encodings */
-    uint64_t bytes;     /* encoded */
+    int64_t begin, end;     /* first element, and the one after the last */
+    uint64_t offset;        /* offset of the slice in the concatenated encodings */
+    uint64_t bytes;         /* encoded */
+    uint64_t result_offset; /* offset of the result in the results of a round */
+    uint64_t result_bytes;  /* of the longest result: `bytes`, or of a list of members_max parts */
 };
+
+/* slices_are_sparse: whether the codec is sparse (kernels/sparse.h). */
+static inline bool slices_are_sparse(const struct slices *slices) {
+    return slices->sparse.keep > 0;
+}
 
 /* slices_plan: choose the longest slices with which each of members_max members gets
  * SLICES_PER_MEMBER slices, from SLICE_BYTES_MIN to SLICE_BYTES_MAX encoded bytes each. So even a
@@ -66,6 +84,26 @@ struct slice_range {
  * errors  STATUS_INPUT when P needs more than SWARM_SLICES_MAX slices; *slices untouched */
 MUST_CHECK enum status slices_plan(int64_t parameter_count, enum codec codec, uint32_t members_max,
                                    struct slices *slices, struct fault *fault);
+
+/* slices_plan_sparse: the same for a sparse codec: the encoding of a slice has at least
+ * SLICE_SPARSE_BYTES_MIN bytes, and a result with the contributions of all members at most
+ * SLICE_BYTES_MAX. */
+MUST_CHECK enum status slices_plan_sparse(int64_t parameter_count, struct sparse_shape shape,
+                                          uint32_t members_max, struct slices *slices,
+                                          struct fault *fault);
+
+/* slices_codec_name: the name of the codec.
+ * slices_sent_values: with a sparse codec, the number of values that a whole contribution sends;
+ * 0 with others.
+ * slices_result_bytes_max: size of the longest result of a slice.
+ * slices_results_bytes: size of the memory for the results of a round. */
+const char *slices_codec_name(const struct slices *slices);
+uint64_t slices_sent_values(const struct slices *slices);
+uint64_t slices_result_bytes_max(const struct slices *slices);
+uint64_t slices_results_bytes(const struct slices *slices);
+
+/* slices_leaf_elements: the number of elements of each leaf of the outer state but the last. */
+int64_t slices_leaf_elements(const struct slices *slices);
 
 /* slices_range: return the elements and encoded bytes of slice `index`.
  * limits  index < slices->count */
@@ -139,6 +177,7 @@ struct replica_device_memory replica_device_memory_of(const struct replica_shape
 
 enum {
     LEAF_ELEMENTS = LEAF_BYTES / 8, /* elements of a leaf: parameter and momentum, f32 each */
+    LEAF_SPARSE_ELEMENTS = LEAF_BYTES / 4, /* with a sparse codec: parameter only */
     RESULT_ROUNDS = 2, /* rounds whose results are in memory: the open one and the previous one */
     REPLICA_CHUNK_ELEMENTS =
         8 * LEAF_ELEMENTS, /* elements processed at a time: a leaf for each of eight threads */
@@ -154,15 +193,17 @@ struct flat_span {
 
 /* Memory of a replica in bytes, one extent of the plan for each field; 0: not needed. */
 struct replica_memory {
-    uint64_t params, momentum;   /* f32 [P] each: parameters and outer momentum */
+    uint64_t params, momentum;   /* f32 [P] each: parameters and, unless the codec is sparse, outer
+                                    momentum */
     uint64_t feedback, residual; /* f32 [P], for codecs with error feedback: the error of this
-                                    member's contributions that is still to be sent, and the error
-                                    of re-encoding the means of the slices that it owns */
+                                    member's contributions that is still to be sent, and, of int4
+                                    only, the error of re-encoding the means of own slices */
     uint64_t contribution;       /* this member's encoded contribution */
     uint64_t declared; /* Merkle tree and norms of the contribution's slices (contribution.h) */
     uint64_t results;  /* encoded results of RESULT_ROUNDS rounds */
     uint64_t slots;    /* other members' contributions to slices that this member owns:
-                                    members_max x CONTRIBUTION_SLOTS_PER_MEMBER x bytes_max */
+                                    members_max x CONTRIBUTION_SLOTS_PER_MEMBER x bytes_max, and
+                                    with a sparse codec the proof of each */
     uint64_t residual_sources; /* table that assigns residuals to results */
     uint64_t leaves;           /* hashes of the leaves of the current and of the voted state */
     uint64_t scratch;          /* two buffers of REPLICA_CHUNK_ELEMENTS f32 elements */
@@ -196,15 +237,16 @@ struct replica {
     struct replica_shape shape;    /* sizes and outer rates */
     const struct compute *compute; /* computes on the CPU */
     struct replica_device *device; /* device for most of the arithmetic; NULL: `compute` does all */
-    float *params, *momentum;      /* [P] */
+    float *params, *momentum;      /* [P]; momentum: NULL with a sparse codec */
     float *feedback, *residual;    /* [P] or NULL */
     uint8_t *contribution;         /* [slices.bytes] */
     /* Of the contribution: [merkle_list_node_count(slices.count)] nodes of the Merkle tree over
      * its slices, and [slices.count] norms of the slices. */
     struct hash *declared_nodes;
     double *declared_norms;
-    uint8_t *results; /* [RESULT_ROUNDS][slices.bytes]: round r in row r % RESULT_ROUNDS */
-    uint8_t *slots;   /* [members_max * CONTRIBUTION_SLOTS_PER_MEMBER][slices.bytes_max] */
+    /* [RESULT_ROUNDS][slices_results_bytes]: round r in row r % RESULT_ROUNDS */
+    uint8_t *results;
+    uint8_t *slots;                           /* [members_max * CONTRIBUTION_SLOTS_PER_MEMBER] */
     struct residual_source *residual_sources; /* [slices.count]; NULL without `residual` */
     /* [leaf_count] each: hashes of the current leaves, and of the leaves of the state voted for */
     struct hash *leaves, *voted_leaves;
@@ -223,8 +265,8 @@ void replica_bind_declared(struct replica *replica, void *memory);
 
 /* replica_leaf_count, replica_state_bytes: number of leaves and of bytes of the whole outer state.
  * */
-uint64_t replica_leaf_count(int64_t parameter_count);
-uint64_t replica_state_bytes(int64_t parameter_count);
+uint64_t replica_leaf_count(const struct slices *slices);
+uint64_t replica_state_bytes(const struct slices *slices);
 
 /* replica_init_state: copy the inner weights to params, zero momentum and feedback, and compute the
  * leaf hashes and the root. replica_refresh_hashes: compute the leaf hashes and the root again,
@@ -246,6 +288,10 @@ MUST_CHECK bool replica_encode_contribution(struct replica *replica);
  * norm  receives the L2 norm of the contribution: the root of the sum of codec_energy over all
  *       slices in ascending order, so it depends only on the bytes */
 struct hash replica_declare_contribution(struct replica *replica, double *norm);
+
+/* replica_decode_contribution: decode the encoded contribution.
+ * shapes  values [P] */
+void replica_decode_contribution(const struct replica *replica, float *values);
 
 /* replica_prove_slice: the proof for a slice of the declared contribution. */
 void replica_prove_slice(const struct replica *replica, uint32_t slice, struct slice_proof *proof);
@@ -275,12 +321,28 @@ struct addend { /* one encoded contribution to a sum, and its weight */
 struct hash replica_sum(struct replica *replica, uint32_t round, uint32_t slice,
                         const struct addend *addends, uint32_t count);
 
+/* replica_list: with a sparse codec, the counterpart of replica_sum: write the list of the addends
+ * into replica_result(round, slice) (sparse_result.h); returns its hash.
+ * limits  the addends are in the order of their seats, `seats`; they passed
+ *         replica_encoding_is_valid; value_limit is norms_value_limit of the round */
+struct addend_list {
+    uint64_t seats;               /* mask of the seats of the addends */
+    const struct addend *addends; /* one for each seat */
+    /* for each addend, the proof of another member's contribution; NULL: is_own */
+    const struct slice_proof *const *proofs;
+    double value_limit; /* largest magnitude of a value in a mean */
+};
+struct hash replica_list(struct replica *replica, uint32_t round, uint32_t slice,
+                         const struct addend_list *list);
+
 /* replica_result: return the bytes of a slice's result. replica_own_contribution: the bytes of this
  * member's contribution to a slice. replica_contribution_slot: buffer `slot` of bytes_max bytes for
- * contributions of seat `seat`. */
+ * contributions of seat `seat`. replica_slot_proof: with a sparse codec, the proof of the
+ * contribution in that buffer. */
 uint8_t *replica_result(const struct replica *replica, uint32_t round, uint32_t slice);
 uint8_t *replica_own_contribution(const struct replica *replica, uint32_t slice);
 uint8_t *replica_contribution_slot(const struct replica *replica, uint32_t seat, uint32_t slot);
+struct slice_proof *replica_slot_proof(const struct replica *replica, uint32_t seat, uint32_t slot);
 
 /* replica_root_after: compute the root that the state would have after the results of `round`, in
  * which `members` members have seats. The state stays unchanged; the hashes of the new leaves are
@@ -291,7 +353,8 @@ struct hash replica_root_after(struct replica *replica, uint32_t round, uint32_t
 
 /* replica_apply: apply the results of entry->round to the outer state, then copy the outer weights
  * to the inner weights; returns the new root. It also updates the feedback of the slices to which
- * `seat` contributed or that it owns; with seat -1 the feedback stays unchanged. Leaves hashed for
+ * `seat` contributed or that it owns, and with a sparse codec of all slices if it contributed to
+ * any; with seat -1 the feedback stays unchanged. Leaves hashed for
  * a vote on the same root are not hashed again.
  * limits  with a seat, contribution and inner weights are unchanged since
  *         replica_encode_contribution; no result of the round has changed since replica_root_after

@@ -25,8 +25,27 @@ struct round_step {
 
 /* Buffers for the output of the outer step of a chunk. */
 struct step_output {          /* output of the outer step of a chunk */
-    float *params, *momentum; /* [chunk.count]: receive the new values */
+    float *params, *momentum; /* [chunk.count]: receive the new values; no momentum: NULL */
 };
+
+/* The same with a sparse codec, which has no momentum: with a momentum of 0 the step does not
+ * depend on the moments, and overwrites them with the mean. The sums of shares, which are no longer
+ * needed, take their place. */
+static void step_sparse_chunk(const struct compute *compute, const struct replica *replica,
+                              uint32_t round, struct replica_chunk chunk, float *next_params) {
+    float *mean = replica_scratch(replica, 0);
+    float *shares = replica_scratch(replica, 1);
+    replica_sparse_mean(compute, replica, round, chunk, mean, shares);
+    struct outer_step_args args = {.count = chunk.count,
+                                   .rate = replica->shape.outer_rate,
+                                   .momentum = 0,
+                                   .params = replica->params + chunk.begin,
+                                   .moments = shares,
+                                   .gradients = mean,
+                                   .next_params = next_params,
+                                   .next_moments = shares};
+    outer_step_run(compute, &args);
+}
 
 /* Performs the outer step of one chunk with the results of a round on the threads of `compute`. */
 static void step_chunk(const struct compute *compute, const struct replica *replica,
@@ -34,6 +53,10 @@ static void step_chunk(const struct compute *compute, const struct replica *repl
                        struct step_output destination) {
     const struct replica_shape *shape = &replica->shape;
     float *mean = replica_scratch(replica, 0);
+    if (slices_are_sparse(&shape->slices)) {
+        step_sparse_chunk(compute, replica, step.round, chunk, destination.params);
+        return;
+    }
     const uint8_t *results = replica_result(replica, step.round, 0);
     codec_decode(compute, shape->slices.codec, chunk.count,
                  results + replica_encoded_offset(replica, chunk.begin), mean);
@@ -70,10 +93,10 @@ static struct step_output output_of_chunk(const struct outer_step_pass *pass, in
     const struct replica *replica = pass->replica;
     int64_t begin = chunk_at_index(pass, index).begin;
     int first = replica->device == NULL ? 0 : 2 * slot_of_chunk(index);
+    float *moments = replica->momentum == NULL ? NULL : replica_scratch(replica, first + 1);
     return pass->is_trial
-               ? (struct step_output){replica_scratch(replica, first),
-                                      replica_scratch(replica, first + 1)}
-               : (struct step_output){replica->params + begin, replica->momentum + begin};
+               ? (struct step_output){replica_scratch(replica, first), moments}
+               : (struct step_output){replica->params + begin, replica_momentum_at(replica, begin)};
 }
 
 static void begin_step_of_chunk(const struct outer_step_pass *pass, int64_t index) {
@@ -141,10 +164,12 @@ struct hash replica_root_after(struct replica *replica, uint32_t round, uint32_t
 
 struct hash replica_apply(struct replica *replica, const struct entry *entry, int seat) {
     ASSERT(entry->kind == ENTRY_COMMIT);
-    int64_t count = replica->shape.slices.parameter_count;
+    const struct slices *slices = &replica->shape.slices;
     bool is_hashed =
         replica->voted_round == entry->round && hash_equal(&replica->voted_root, &entry->root);
-    if (seat >= 0 && replica->feedback != NULL) {
+    if (seat >= 0 && slices_are_sparse(slices)) {
+        replica_advance_sparse_feedback(replica, entry, (uint32_t)seat);
+    } else if (seat >= 0 && replica->feedback != NULL) {
         replica_advance_feedback(replica, entry, (uint32_t)seat);
     }
     struct outer_step_pass pass = {replica, step_of_round(replica, entry->round, entry->seat_count),
@@ -152,7 +177,7 @@ struct hash replica_apply(struct replica *replica, const struct entry *entry, in
     run_pass(&pass);
     if (is_hashed) {
         memcpy(replica->leaves, replica->voted_leaves,
-               replica_leaf_count(count) * sizeof(struct hash));
+               replica_leaf_count(slices) * sizeof(struct hash));
     }
     const struct hash root = replica_root_of(replica, replica->leaves);
     replica_set_root(replica, &root);
@@ -168,9 +193,9 @@ struct hash replica_apply(struct replica *replica, const struct entry *entry, in
 void replica_replay_leaf(const struct compute *compute, struct replica *replica, uint64_t index,
                          uint32_t round, uint32_t members) {
     struct replica_chunk leaf = replica_chunk_of_leaf(replica, index);
-    struct step_output own = {replica->params + leaf.begin, replica->momentum + leaf.begin};
-    size_t half = sizeof(float) * (size_t)leaf.count;
+    struct step_output own = {replica->params + leaf.begin,
+                              replica_momentum_at(replica, leaf.begin)};
     step_chunk(compute, replica, step_of_round(replica, round, members), leaf, own);
-    const struct hash hash = merkle_leaf_hash_joined(own.params, half, own.momentum, half);
+    const struct hash hash = replica_leaf_hash(own.params, own.momentum, leaf.count);
     replica_set_leaf_hash(replica, index, &hash);
 }

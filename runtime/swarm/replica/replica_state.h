@@ -25,9 +25,15 @@ static inline float *replica_scratch(const struct replica *replica, int index) {
 }
 
 /* replica_encoded_offset: return the byte offset of element `begin` in the encoding of the whole
- * space. */
+ * space.
+ * limits  the codec is not sparse */
 static inline uint64_t replica_encoded_offset(const struct replica *replica, int64_t begin) {
     return codec_bytes(replica->shape.slices.codec, begin);
+}
+
+/* replica_momentum_at: return the momentum from element `begin` on; NULL with a sparse codec. */
+static inline float *replica_momentum_at(const struct replica *replica, int64_t begin) {
+    return replica->momentum == NULL ? NULL : replica->momentum + begin;
 }
 
 /* replica_pseudo_gradient: compute outer minus inner weights of a chunk.
@@ -37,13 +43,18 @@ void replica_pseudo_gradient(const struct replica *replica, struct replica_chunk
 
 /* replica_hash_leaves: hash the leaves of a chunk, whose elements are in `params` and `momentum`.
  * Returns false when an element is not finite.
- * shapes  params, momentum [chunk.count]; hashes [leaf_count] of the whole state
+ * shapes  params, momentum [chunk.count], momentum NULL with a sparse codec; hashes [leaf_count] of
+ *         the whole state
  * limits  the chunk consists of whole leaves */
 bool replica_hash_leaves(const struct replica *replica, struct replica_chunk chunk,
                          const float *params, const float *momentum, struct hash *hashes);
 
 /* replica_chunk_of_leaf: return the elements that leaf `index` covers. */
 struct replica_chunk replica_chunk_of_leaf(const struct replica *replica, uint64_t index);
+
+/* replica_leaf_hash: the hash of one leaf with these elements.
+ * shapes  params, momentum [count], momentum NULL with a sparse codec */
+struct hash replica_leaf_hash(const float *params, const float *momentum, int64_t count);
 
 /* replica_root_of: compute the root from the hashes of all leaves. */
 struct hash replica_root_of(const struct replica *replica, const struct hash *hashes);
@@ -86,5 +97,20 @@ void replica_encode_mean(const struct replica *replica, uint32_t slice,
  * it owns: the exact contribution minus its encoding, plus the residual of the re-encoding. Call it
  * before the outer step. */
 void replica_advance_feedback(struct replica *replica, const struct entry *entry, uint32_t seat);
+
+/* With a sparse codec (replica_sparse.c):
+ * replica_encode_sparse            encode the contribution, outer - inner weights plus 0.95 times
+ *                                  the feedback; false if a value is not finite
+ * replica_sparse_mean              the means of a chunk, from the results of a round
+ * replica_advance_sparse_feedback  in all slices: the same sum as for the contribution, minus what
+ *                                  was sent where the commit contains it. Nothing changes if no
+ *                                  slice contains the contribution, or if it has no weight
+ * shapes  mean, sums_of_shares [chunk.count]; the latter is scratch memory */
+MUST_CHECK bool replica_encode_sparse(struct replica *replica);
+void replica_sparse_mean(const struct compute *compute, const struct replica *replica,
+                         uint32_t round, struct replica_chunk chunk, float *mean,
+                         float *sums_of_shares);
+void replica_advance_sparse_feedback(struct replica *replica, const struct entry *entry,
+                                     uint32_t seat);
 
 #endif

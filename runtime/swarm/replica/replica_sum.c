@@ -16,27 +16,26 @@ uint8_t *replica_own_contribution(const struct replica *replica, uint32_t slice)
 
 uint8_t *replica_result(const struct replica *replica, uint32_t round, uint32_t slice) {
     const struct slices *slices = &replica->shape.slices;
-    return replica->results + round % RESULT_ROUNDS * slices->bytes +
-           slices_range(slices, slice).offset;
-}
-
-uint8_t *replica_contribution_slot(const struct replica *replica, uint32_t seat, uint32_t slot) {
-    ASSERT(seat < replica->shape.members_max && slot < CONTRIBUTION_SLOTS_PER_MEMBER);
-    return replica->slots + ((uint64_t)seat * CONTRIBUTION_SLOTS_PER_MEMBER + slot) *
-                                replica->shape.slices.bytes_max;
+    return replica->results + round % RESULT_ROUNDS * slices_results_bytes(slices) +
+           slices_range(slices, slice).result_offset;
 }
 
 double replica_slice_energy(const struct replica *replica, uint32_t slice, const uint8_t *bytes) {
-    struct slice_range range = slices_range(&replica->shape.slices, slice);
-    return codec_energy(replica->shape.slices.codec, range.end - range.begin, bytes);
+    const struct slices *slices = &replica->shape.slices;
+    struct slice_range range = slices_range(slices, slice);
+    return slices_are_sparse(slices) ? sparse_energy(slices->sparse, range.end - range.begin, bytes)
+                                     : codec_energy(slices->codec, range.end - range.begin, bytes);
 }
 
 bool replica_encoding_is_valid(const struct replica *replica, uint32_t slice, const uint8_t *bytes,
                                uint64_t size) {
-    struct slice_range range = slices_range(&replica->shape.slices, slice);
+    const struct slices *slices = &replica->shape.slices;
+    const struct slice_range range = slices_range(slices, slice);
+    const int64_t count = range.end - range.begin;
     struct fault fault;
-    return codec_check(replica->shape.slices.codec, range.end - range.begin, bytes, size, &fault) ==
-           OK;
+    return slices_are_sparse(slices)
+               ? sparse_check(slices->sparse, count, bytes, size, &fault) == OK
+               : codec_check(slices->codec, count, bytes, size, &fault) == OK;
 }
 
 /* ---- this member's contribution ---- */
@@ -75,8 +74,11 @@ static bool encode_on_device(struct replica *replica) {
  * blocks, so the concatenated encodings of the slices are the encoding of the whole space. */
 bool replica_encode_contribution(struct replica *replica) {
     const struct slices *slices = &replica->shape.slices;
-    bool finite = replica->device == NULL || encode_on_device(replica);
-    for (int64_t at = 0; replica->device == NULL && at < slices->parameter_count && finite;
+    const bool is_dense_on_cpu = replica->device == NULL && !slices_are_sparse(slices);
+    bool finite = slices_are_sparse(slices) ? replica_encode_sparse(replica)
+                  : replica->device != NULL ? encode_on_device(replica)
+                                            : true;
+    for (int64_t at = 0; is_dense_on_cpu && at < slices->parameter_count && finite;
          at += REPLICA_CHUNK_ELEMENTS) {
         finite = encode_chunk(replica, replica_chunk_at(at, slices->parameter_count));
     }
@@ -84,6 +86,21 @@ bool replica_encode_contribution(struct replica *replica) {
         memset(replica->contribution, 0, slices->bytes);
     }
     return finite;
+}
+
+void replica_decode_contribution(const struct replica *replica, float *values) {
+    const struct slices *slices = &replica->shape.slices;
+    for (uint32_t slice = 0; slice < slices->count; slice++) {
+        const struct slice_range range = slices_range(slices, slice);
+        const uint8_t *bytes = replica_own_contribution(replica, slice);
+        if (slices_are_sparse(slices)) {
+            sparse_decode(replica->compute, slices->sparse, range.end - range.begin, bytes,
+                          values + range.begin);
+        } else {
+            codec_decode(replica->compute, slices->codec, range.end - range.begin, bytes,
+                         values + range.begin);
+        }
+    }
 }
 
 /* ---- means ---- */

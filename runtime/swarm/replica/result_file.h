@@ -1,4 +1,5 @@
 /* result_file: all results of a round in one file; the reader checks each result against its hash.
+ * With a sparse codec the results have different lengths.
  *
  *     | mark 16 | round 4 | slices 4 | {epoch 4, owner 4, contributors 8, bytes 8, hash 32} ... |
  *     | hash of all preceding bytes 32 | results, concatenated |
@@ -27,11 +28,11 @@ struct result_files {
 void result_files_init(const struct slices *slices, struct region *region,
                        struct result_files *files);
 
-/* result_files_bytes: return the size of each result file. */
+/* result_files_bytes: return the size of the largest result file. */
 uint64_t result_files_bytes(const struct result_files *files);
 
 /* result_file_write: write the results that `entry` lists. The file is durable on return.
- * shapes          results [slices.bytes], concatenated
+ * shapes          results [slices_results_bytes]
  * temporary_path  path of a temporary file in the same folder, which is renamed to `path` when
  *                 complete
  * errors          STATUS_FIT on a full disk, STATUS_FAILED. The temporary file is then removed, and
@@ -43,7 +44,7 @@ MUST_CHECK enum status result_file_write(const struct result_files *files,
 
 /* result_file_read: read the results of a round, and fill in has_result, epoch, contributors and
  * hash of each report.
- * shapes  results [slices.bytes], reports [slices.count]
+ * shapes  results [slices_results_bytes], reports [slices.count]
  * errors  STATUS_INPUT when the file is missing or damaged, or belongs to another round or swarm;
  *         results and reports are then undefined */
 MUST_CHECK enum status result_file_read(const struct result_files *files, const char *path,
@@ -52,7 +53,7 @@ MUST_CHECK enum status result_file_read(const struct result_files *files, const 
 
 /* result_file_read_slice: read one result; false when the file lists no result with this hash or
  * cannot be read. The receiver must check the bytes. Any thread may call it at any time.
- * shapes  bytes [encoded bytes of the slice] */
+ * shapes  bytes [size of the longest result of the slice] */
 MUST_CHECK bool result_file_read_slice(const struct slices *slices, const char *path,
                                        uint32_t round, uint32_t slice, const struct hash *hash,
                                        uint8_t *bytes);

@@ -20,22 +20,21 @@ static int64_t leaf_offset(uint64_t leaf_count, uint64_t index) {
     return hashes_offset(leaf_count) + (int64_t)(index * LEAF_BYTES);
 }
 
-uint64_t state_file_bytes(int64_t parameter_count) {
-    return (uint64_t)hashes_offset(replica_leaf_count(parameter_count)) +
-           replica_state_bytes(parameter_count);
+uint64_t state_file_bytes(const struct slices *slices) {
+    return (uint64_t)hashes_offset(replica_leaf_count(slices)) + replica_state_bytes(slices);
 }
 
 /* ---- write ---- */
 
 static enum status write_leaf(const struct replica *replica, int fd, const char *path,
                               uint64_t index, struct fault *fault) {
-    const int64_t parameter_count = replica->shape.slices.parameter_count;
     const struct replica_chunk chunk = replica_chunk_of_leaf(replica, index);
     const size_t bytes = (size_t)chunk.count * sizeof(float);
-    const int64_t offset = leaf_offset(replica_leaf_count(parameter_count), index);
+    const int64_t offset = leaf_offset(replica_leaf_count(&replica->shape.slices), index);
     TRY(file_write_at(fd, path, replica->params + chunk.begin, bytes, offset, fault));
-    return file_write_at(fd, path, replica->momentum + chunk.begin, bytes, offset + (int64_t)bytes,
-                         fault);
+    return replica->momentum == NULL ? OK
+                                     : file_write_at(fd, path, replica->momentum + chunk.begin,
+                                                     bytes, offset + (int64_t)bytes, fault);
 }
 
 struct state_file_header state_file_header_of(const struct replica *replica, uint32_t round,
@@ -52,7 +51,7 @@ struct state_file_header state_file_header_of(const struct replica *replica, uin
 static enum status write_state(const struct replica *replica,
                                const struct state_file_header *header, int fd, const char *path,
                                struct fault *fault) {
-    const uint64_t leaf_count = replica_leaf_count(replica->shape.slices.parameter_count);
+    const uint64_t leaf_count = replica_leaf_count(&replica->shape.slices);
     TRY(file_write_at(fd, path, header, sizeof *header, 0, fault));
     TRY(file_write_at(fd, path, replica->leaves, leaf_count * HASH_BYTES, hashes_offset(0), fault));
     for (uint64_t index = 0; index < leaf_count; index++) {
@@ -79,7 +78,7 @@ enum status state_file_write(const struct replica *replica, const struct state_f
 
 /* ---- read ---- */
 
-enum status state_file_read_header(const char *path, int64_t parameter_count,
+enum status state_file_read_header(const char *path, const struct slices *slices,
                                    struct state_file_header *header, struct fault *fault) {
     int fd;
     int64_t bytes;
@@ -87,9 +86,9 @@ enum status state_file_read_header(const char *path, int64_t parameter_count,
     enum status status = file_read_at(fd, path, header, sizeof *header, 0, fault);
     close(fd);
     TRY(status);
-    return bytes == (int64_t)state_file_bytes(parameter_count) &&
+    return bytes == (int64_t)state_file_bytes(slices) &&
                    memcmp(header->mark, MARK, sizeof MARK) == 0 &&
-                   header->parameter_count == (uint64_t)parameter_count
+                   header->parameter_count == (uint64_t)slices->parameter_count
                ? OK
                : fault_set(fault, STATUS_INPUT, path, NULL,
                            "is not a complete state of a model of this size, or belongs to another "
@@ -128,18 +127,17 @@ bool state_file_read_hashes(const char *path, const struct hash *root, uint64_t 
     return status == OK;
 }
 
-size_t state_file_read_leaf(const char *path, const struct hash *root, uint64_t index,
-                            uint8_t *bytes) {
+size_t state_file_read_leaf(const char *path, const struct slices *slices, const struct hash *root,
+                            uint64_t index, uint8_t *bytes) {
     struct state_file_header header;
     struct fault ignored;
     const int fd = open_state(path, root, &header);
     if (fd < 0) {
         return 0;
     }
-    const int64_t parameter_count = (int64_t)header.parameter_count;
-    const uint64_t leaf_count = replica_leaf_count(parameter_count);
+    const uint64_t leaf_count = replica_leaf_count(slices);
     ASSERT(index < leaf_count);
-    const size_t length = (size_t)merkle_leaf_bytes(replica_state_bytes(parameter_count), index);
+    const size_t length = (size_t)merkle_leaf_bytes(replica_state_bytes(slices), index);
     const enum status status =
         file_read_at(fd, path, bytes, length, leaf_offset(leaf_count, index), &ignored);
     close(fd);

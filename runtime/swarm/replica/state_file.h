@@ -22,7 +22,7 @@ struct state_file_header {
 };
 
 /* state_file_bytes: the size of a state file. */
-uint64_t state_file_bytes(int64_t parameter_count);
+uint64_t state_file_bytes(const struct slices *slices);
 
 /* state_file_header_of: the header for the replica's state, which is that after the commit of
  * `round`, the commit number `commits`. */
@@ -39,7 +39,7 @@ MUST_CHECK enum status state_file_write(const struct replica *replica,
 
 /* state_file_read_header: read and check the header and the size of a file.
  * errors  STATUS_INPUT when it is not a state file of a model of this size */
-MUST_CHECK enum status state_file_read_header(const char *path, int64_t parameter_count,
+MUST_CHECK enum status state_file_read_header(const char *path, const struct slices *slices,
                                               struct state_file_header *header,
                                               struct fault *fault);
 
@@ -50,7 +50,7 @@ MUST_CHECK enum status state_file_read_header(const char *path, int64_t paramete
  * limits  first + count and index + 1 are at most the number of leaves */
 MUST_CHECK bool state_file_read_hashes(const char *path, const struct hash *root, uint64_t first,
                                        uint64_t count, struct hash *hashes);
-size_t state_file_read_leaf(const char *path, const struct hash *root, uint64_t index,
-                            uint8_t *bytes);
+size_t state_file_read_leaf(const char *path, const struct slices *slices, const struct hash *root,
+                            uint64_t index, uint8_t *bytes);
 
 #endif

@@ -136,8 +136,8 @@ struct hash sum_check_recompute(const struct replica *replica, uint32_t slice,
 }
 
 double sum_check_detection(const struct slices *slices, uint32_t voters, uint32_t rounds) {
-    const struct audit_swarm swarm = {.slices = slices->count,
-                                      .voters = voters,
-                                      .has_sketches = sum_check_has_sketches(slices->codec)};
-    return audit_detection(&swarm, audit_fair_share(&swarm), rounds);
+    const struct audit_swarm swarm = {
+        .slices = slices->count, .voters = voters, .has_sketches = sum_check_has_sketches(slices)};
+    return slices_are_sparse(slices) ? 1
+                                     : audit_detection(&swarm, audit_fair_share(&swarm), rounds);
 }

@@ -6,16 +6,16 @@
  *
  * The seed of the sketches is drawn after all results are fixed, so no owner can choose a result
  * whose error they do not show. Sums in int4 are not checked by sketches, because its encoding
- * loses too much (sum_check_has_sketches). */
+ * loses too much (sum_check_has_sketches). The results of a sparse codec are not sums. */
 #ifndef SKEP_SWARM_REPLICA_SUM_CHECK_H
 #define SKEP_SWARM_REPLICA_SUM_CHECK_H
 
 #include "kernels/sketch.h"
 #include "runtime/swarm/replica/replica.h"
 
-/* sum_check_has_sketches: whether sums of this codec are checked by sketches. */
-static inline bool sum_check_has_sketches(enum codec codec) {
-    return codec != CODEC_INT4;
+/* sum_check_has_sketches: whether sums of the codec are checked by sketches. */
+static inline bool sum_check_has_sketches(const struct slices *slices) {
+    return !slices_are_sparse(slices) && slices->codec != CODEC_INT4;
 }
 
 /* sum_check_sketch: the encoded sketch of an encoded slice, under the key of this seed and slice.
@@ -52,7 +52,7 @@ struct hash sum_check_recompute(const struct replica *replica, uint32_t slice,
 
 /* sum_check_detection: the probability that, within `rounds` rounds, the audits of `voters`
  * members find an owner that has an equal share of the slices and signs a false result in each
- * of them (audit.h). */
+ * of them (audit.h); 1 with a sparse codec, whose results every member checks. */
 double sum_check_detection(const struct slices *slices, uint32_t voters, uint32_t rounds);
 
 #endif

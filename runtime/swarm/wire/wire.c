@@ -33,8 +33,9 @@ enum {
     HAS_REFUSAL = 1 << 22,      /* field refusal */
     HAS_PARTS = 1 << 23,        /* fields base and parts; parts lists which other fields follow */
     HAS_ENDS_TRAINING = 1 << 24,
-    HAS_RECHECK = 1 << 25, /* field recheck: what voters compute again */
-    HAS_START = 1 << 26,   /* number of the tracker's start */
+    HAS_RECHECK = 1 << 25,  /* field recheck: what voters compute again */
+    HAS_START = 1 << 26,    /* number of the tracker's start */
+    HAS_LEFT_OUT = 1 << 27, /* field values.left_out, with a sparse codec only */
 
     MEMBER_MESSAGE = IS_MESSAGE | TO_TRACKER, /* a member's message to the tracker */
     TRACKER_MESSAGE = IS_MESSAGE | TO_MEMBER | HAS_INCARNATION,
@@ -61,7 +62,7 @@ static const uint32_t KINDS[WIRE_KIND_END] = {
     [MESSAGE_RESULT] =
         PEER_MESSAGE | HAS_HASH | HAS_CONTRIBUTORS | HAS_OWNER | HAS_SIGNATURE | HAS_BULK,
     [MESSAGE_FETCH_CONTRIBUTION] = PEER_MESSAGE,
-    [MESSAGE_FETCH_RESULT] = PEER_MESSAGE | HAS_HASH,
+    [MESSAGE_FETCH_RESULT] = PEER_MESSAGE | HAS_HASH | HAS_LEFT_OUT,
     [MESSAGE_FETCH_SKETCHES] = PEER_MESSAGE | HAS_SEED,
     [MESSAGE_SKETCHES] = PEER_MESSAGE | HAS_SEED | HAS_SIGNATURE | HAS_BULK,
     [MESSAGE_CONFIRM] = TRACKER_MESSAGE | HAS_NUMBER,
@@ -109,6 +110,7 @@ static const struct {
     {"seed", HAS_SEED, HASH_BYTES, offsetof(struct message, ballot.seed)},
     {"recheck", HAS_RECHECK, 4, offsetof(struct message, ballot.recheck)},
     {"hash", HAS_HASH, HASH_BYTES, offsetof(struct message, hash)},
+    {"left_out", HAS_LEFT_OUT, 8, offsetof(struct message, values.left_out)},
     {"contributors", HAS_CONTRIBUTORS, 8, offsetof(struct message, contributors)},
     {"owner", HAS_OWNER, SWARM_IDENTITY_BYTES, offsetof(struct message, owner)},
     {"signature", HAS_SIGNATURE, SWARM_SIGNATURE_BYTES, offsetof(struct message, signature)},
@@ -193,8 +195,9 @@ struct packed_message {
 
 /* Returns the fields that this message has. For a kind with HAS_PARTS, its field `parts` adds
  * some. */
-static uint32_t fields_of_message(const struct message *message) {
+static uint32_t fields_of_message(const struct wire_shape *shape, const struct message *message) {
     uint32_t fields = KINDS[message->kind];
+    fields &= shape->is_sparse ? UINT32_MAX : ~(uint32_t)HAS_LEFT_OUT;
     if ((fields & HAS_PARTS) == 0) {
         return fields;
     }
@@ -207,10 +210,11 @@ static uint32_t fields_of_message(const struct message *message) {
     return fields;
 }
 
-static void pack_message_fields(struct packer *pack, struct message *message) {
+static void pack_message_fields(struct packer *pack, const struct wire_shape *shape,
+                                struct message *message) {
     for (size_t i = 0; i < ARRAY_COUNT(FIELDS); i++) {
         void *field = (char *)message + FIELDS[i].offset;
-        if ((fields_of_message(message) & FIELDS[i].kinds) == 0) {
+        if ((fields_of_message(shape, message) & FIELDS[i].kinds) == 0) {
             continue;
         }
         if (FIELDS[i].bytes == 4) {
@@ -226,7 +230,7 @@ static void pack_message_fields(struct packer *pack, struct message *message) {
 static void pack_message(struct packer *pack, void *object) {
     struct packed_message *packed = object;
     const struct wire_shape *shape = packed->shape;
-    pack_message_fields(pack, packed->message);
+    pack_message_fields(pack, shape, packed->message);
     switch (packed->message->kind) {
     case MESSAGE_ENTRY:
         wire_pack_entry(pack, shape, packed->entry, &packed->message->root);
@@ -329,7 +333,7 @@ static const char *fields_error(const struct wire_shape *shape, const struct mes
         (message->proof != NULL && !norm_is_valid(message->proof->norm))) {
         return "has a norm that is not a finite number of at least 0";
     }
-    if (wire_has_unknown_seats(shape, message->contributors)) {
+    if (wire_has_unknown_seats(shape, message->contributors | message->values.left_out)) {
         return "has contributors with seat numbers above the swarm's maximum";
     }
     if (message->kind == MESSAGE_DECLARE && hash_is_zero(&message->root)) {

@@ -8,7 +8,7 @@
  * kind has, in this order; lists are bins, and numbers in them are little-endian:
  *
  *     incarnation, number, start, base, parts, version, poll, ends_training, tokens, samples,
- *     root, seed, recheck, hash, contributors, owner, signature, reason, suspect, silent,
+ *     root, seed, recheck, hash, left_out, contributors, owner, signature, reason, suspect, silent,
  *     opposed, unreachable, step_ms, transfer_ms, round_trip_ms, upload_kib_s, stored, then those
  *     of the kind:
  *     ENTRY    the entry's record (entry.h); of a commit: base, the root before it
@@ -25,7 +25,9 @@
  *              number of 2, 8, 8, 1 and 8 bytes; hashes {32} of each result of these slices
  *     DECLARE  norm
  *     CONTRIBUTION  norm {8, fp64} of the slice; path {32}; bytes: the encoded slice
- *     RESULT   bytes: the encoded slice
+ *     RESULT   bytes: the encoded slice, or with a sparse codec the list of contributions to it
+ *              (sparse_result.h), which may lack the receiver's encoding
+ *     FETCH_RESULT  left_out only with a sparse codec
  *     SKETCHES  bytes: the encoded sketches of the slices of a page
  *
  * The payload of a chunked kind begins with its length, 4 bytes, this field included.
@@ -161,6 +163,7 @@ struct wire_address_book {
 struct wire_shape {
     uint32_t slice_count; /* number of slices of the parameters */
     uint32_t members_max; /* maximum number of members */
+    bool is_sparse;       /* results are lists of contributions; a tracker need not know this */
     struct hash swarm;    /* hash of the manifest; all signatures cover it */
 };
 

@@ -92,16 +92,11 @@ static void cut_parts(struct fixture_replica *made, int64_t count) {
     made->replica.part_count = used;
 }
 
-void fixture_replica_make(const struct fixture_shape *shape, struct fixture_replica *made) {
-    struct fault fault;
-    struct replica_shape own = {.members_max = FIXTURE_MEMBERS_MAX,
-                                .outer_rate = shape->rate,
-                                .outer_momentum = shape->momentum};
-    assert_int_equal(slices_plan(shape->count, shape->codec, own.members_max, &own.slices, &fault),
-                     OK);
-    struct replica_memory memory = replica_memory_of(&own);
+static void make_replica(const struct replica_shape *own, struct fixture_replica *made) {
+    const int64_t count = own->slices.parameter_count;
+    struct replica_memory memory = replica_memory_of(own);
     made->replica = (struct replica){
-        .shape = own,
+        .shape = *own,
         .compute = compute_of_tests(),
         .params = room(memory.params),
         .momentum = room(memory.momentum),
@@ -114,14 +109,33 @@ void fixture_replica_make(const struct fixture_shape *shape, struct fixture_repl
         .leaves = room(memory.leaves),
         .scratch = room(memory.scratch),
     };
-    made->replica.voted_leaves = made->replica.leaves + replica_leaf_count(shape->count);
-    made->inner = filled(sizeof(float) * (size_t)(shape->count + FIXTURE_PARTS * GAP));
+    made->replica.voted_leaves = made->replica.leaves + replica_leaf_count(&own->slices);
+    made->inner = filled(sizeof(float) * (size_t)(count + FIXTURE_PARTS * GAP));
     replica_bind_declared(&made->replica, filled(memory.declared));
-    cut_parts(made, shape->count);
+    cut_parts(made, count);
     static unsigned made_before;
     if (made_before++ % 2 == 1) {
         put_far(made);
     }
+}
+
+void fixture_replica_make(const struct fixture_shape *shape, struct fixture_replica *made) {
+    struct fault fault;
+    struct replica_shape own = {.members_max = FIXTURE_MEMBERS_MAX,
+                                .outer_rate = shape->rate,
+                                .outer_momentum = shape->momentum};
+    assert_int_equal(slices_plan(shape->count, shape->codec, own.members_max, &own.slices, &fault),
+                     OK);
+    make_replica(&own, made);
+}
+
+void fixture_replica_make_sparse(const struct fixture_shape *shape, struct sparse_shape sparse,
+                                 struct fixture_replica *made) {
+    struct fault fault;
+    struct replica_shape own = {.members_max = FIXTURE_MEMBERS_MAX, .outer_rate = shape->rate};
+    assert_int_equal(slices_plan_sparse(shape->count, sparse, own.members_max, &own.slices, &fault),
+                     OK);
+    make_replica(&own, made);
 }
 
 void fixture_replica_free(struct fixture_replica *made) {

@@ -24,6 +24,11 @@ struct fixture_replica {
 };
 
 void fixture_replica_make(const struct fixture_shape *shape, struct fixture_replica *made);
+
+/* fixture_replica_make_sparse: the same with a sparse codec; shape->codec and momentum are not
+ * used. */
+void fixture_replica_make_sparse(const struct fixture_shape *shape, struct sparse_shape sparse,
+                                 struct fixture_replica *made);
 void fixture_replica_free(struct fixture_replica *made);
 
 /* fixture_inner: inner weight `i` of the replica. */

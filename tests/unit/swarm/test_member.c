@@ -146,7 +146,7 @@ static void give(uint32_t seat, uint32_t slice, struct hash hash, int is_refused
                           .slice = slice,
                           .hash = hash,
                           .proof = &proof,
-                          .slice_norm = is_refused ? (double)INFINITY : 0});
+                          .values.norm = is_refused ? (double)INFINITY : 0});
 }
 
 static void contributions_are_asked_for_in_windows(void **state) {

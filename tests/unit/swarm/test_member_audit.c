@@ -174,7 +174,7 @@ static void propose(uint64_t number, uint32_t recheck, bool has_sketches) {
                               .slice = s,
                               .contributors = scene.slices[s].contributors,
                               .hash = hash_of_slice(9, s),
-                              .slice_norm = 1});
+                              .values.norm = 1});
     }
     end_job(ACTION_ROOT, (struct event){.kind = EVENT_ROOT_COMPUTED, .root = {{3}}, .hash = {{4}}});
     end_job(ACTION_STORE, (struct event){.kind = EVENT_STORED, .write_outcome = WRITE_OK});

@@ -91,7 +91,7 @@ static void give_contribution(uint32_t seat, double declared_norm, double norm) 
                           .round = 1,
                           .hash = declared_hash(seat, 0),
                           .proof = &proof,
-                          .slice_norm = norm});
+                          .values.norm = norm});
 }
 
 static void open_round(void) {
@@ -172,7 +172,7 @@ static void give_result(uint32_t slice, double norm) {
                           .slice = slice,
                           .contributors = ALL,
                           .hash = result_hash(slice),
-                          .slice_norm = norm});
+                          .values.norm = norm});
 }
 
 /* Says the proposal and gives all results. Returns the ROOT job, or NULL if there is none. */

@@ -406,7 +406,7 @@ static void a_result_of_another_sum_leaves_no_residual(void **state) {
 
 static void copy_leaves(struct replica *from, struct replica *to) {
     static uint8_t bytes[LEAF_BYTES];
-    uint64_t leaf_count = replica_leaf_count(from->shape.slices.parameter_count);
+    uint64_t leaf_count = replica_leaf_count(&from->shape.slices);
     for (uint64_t i = 0; i < leaf_count; i++) {
         (void)replica_read_leaf(from, i, bytes);
         replica_write_leaf(to, i, bytes);
@@ -428,7 +428,7 @@ static void leaves_brought_forward_are_those_of_apply_at(int64_t count, enum cod
         run_round(&swarm, round);
         memcpy(replica_result(&joiner.replica, round, 0), replica_result(from, round, 0),
                swarm.cut->bytes);
-        for (uint64_t i = replica_leaf_count(count); i > 0; i--) {
+        for (uint64_t i = replica_leaf_count(&from->shape.slices); i > 0; i--) {
             replica_replay_leaf(from->compute, &joiner.replica, i - 1, round,
                                 swarm.entry.seat_count);
             assert_true(hash_equal(&joiner.replica.leaves[i - 1], &from->leaves[i - 1]));
@@ -462,8 +462,8 @@ static void leaves_carry_a_state_to_another_replica(void **state) {
         run_round(&swarm, 1);
         struct replica *from = &swarm.members[0].replica;
         fixture_replica_make(&shape, &joiner);
-        uint64_t total = replica_state_bytes(shape.count);
-        for (uint64_t i = 0; i < replica_leaf_count(shape.count); i++) {
+        uint64_t total = replica_state_bytes(&from->shape.slices);
+        for (uint64_t i = 0; i < replica_leaf_count(&from->shape.slices); i++) {
             size_t length = replica_read_leaf(from, i, bytes);
             struct hash name = merkle_leaf_hash(bytes, length);
             assert_int_equal(length, merkle_leaf_bytes(total, i));

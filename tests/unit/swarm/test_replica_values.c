@@ -212,7 +212,7 @@ static void each_round_is_applied_with_its_own_members(void **state) {
         assert_true(hash_equal(&voted, &applied));
         assert_memory_equal(replica->params, params, sizeof params);
         assert_memory_equal(replica->momentum, moments, sizeof moments);
-        for (uint64_t leaf = 0; leaf < replica_leaf_count(COUNT); leaf++) {
+        for (uint64_t leaf = 0; leaf < replica_leaf_count(&replica->shape.slices); leaf++) {
             replica_replay_leaf(replica->compute, &replayed.replica, leaf, round, members);
             assert_true(hash_equal(&replayed.replica.leaves[leaf], &replica->leaves[leaf]));
         }

@@ -53,7 +53,7 @@ static void set_state(uint32_t commits) {
 
 static void open_store(void) {
     struct fault fault;
-    assert_int_equal(state_store_open(folder, PARAMETERS, &store, &fault), OK);
+    assert_int_equal(state_store_open(folder, &member.replica.shape.slices, &store, &fault), OK);
 }
 
 static struct hash add(uint32_t commits) {
@@ -177,7 +177,9 @@ static void a_state_of_another_model_is_not_used(void **state) {
     struct fault fault;
     open_store();
     const struct hash root = add(8);
-    assert_int_equal(state_store_open(folder, PARAMETERS + 1, &store, &fault), OK);
+    struct slices other = member.replica.shape.slices;
+    other.parameter_count++;
+    assert_int_equal(state_store_open(folder, &other, &store, &fault), OK);
     assert_int_equal(store.count, 0);
     assert_false(file_exists(path_of(&root)));
 }

@@ -98,11 +98,11 @@ const uint8_t *sketch_store_find_page(const struct sketch_store *store,
     return NULL;
 }
 
-const uint8_t *slice_store_find_bytes(struct slice_store *store, const struct outbox_item *item,
-                                      struct message *message) {
+struct slice_data slice_store_find_bytes(struct slice_store *store, const struct outbox_item *item,
+                                         struct message *message) {
     static const uint8_t bytes[SLICE_BYTES];
     (void)store, (void)item, (void)message;
-    return bytes;
+    return (struct slice_data){.bytes = bytes, .count = SLICE_BYTES};
 }
 
 size_t wire_payload_bytes_max(const struct wire_shape *shape) {
@@ -120,11 +120,15 @@ size_t wire_write_message(const struct wire_shape *shape, const struct message *
 
 struct slice_range slices_range(const struct slices *slices, uint32_t slice) {
     (void)slices, (void)slice;
-    return (struct slice_range){.bytes = SLICE_BYTES};
+    return (struct slice_range){.bytes = SLICE_BYTES, .result_bytes = SLICE_BYTES};
 }
 
-uint64_t replica_state_bytes(int64_t parameter_count) {
-    return 8 * (uint64_t)parameter_count;
+uint64_t slices_results_bytes(const struct slices *slices) {
+    return slices->bytes;
+}
+
+uint64_t replica_state_bytes(const struct slices *slices) {
+    return 8 * (uint64_t)slices->parameter_count;
 }
 
 static int start(void **state) {
