@@ -16,11 +16,13 @@ void guests_sign_roster(struct world *world, const struct hash *swarm) {
     roster_epoch_sign(&operator_keys, swarm, roster);
 }
 
+/* With leases, a voter that has resigned has no vote, which ledger_append checks. */
 uint64_t guests_voters(const struct world *world, const struct entry *entry) {
     uint64_t voters = 0;
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
         uint32_t node = entry->seats[seat].id.bytes[0];
-        bool is_voter = world->first_guest == 0 || node < world->first_guest;
+        bool is_named = world->first_guest == 0 || node < world->first_guest;
+        bool is_voter = is_named && (entry->seats[seat].is_guest == 0 || !world->needs_leases);
         voters |= (uint64_t)is_voter << seat;
     }
     return voters;

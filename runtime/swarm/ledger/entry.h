@@ -123,7 +123,9 @@ struct data_cursor {
 struct entry_seat {
     struct identity id; /* Identity of the member. */
     uint32_t session;   /* Member session: the number that the tracker gives to one admission. */
-    uint32_t is_guest;  /* 1: a guest, which contributes, but does not own slices or vote; else 0 */
+    /* 1: a guest, or an elector that has resigned: it contributes, but does not own slices or vote;
+     * else 0 */
+    uint32_t is_guest;
     uint32_t range_count;                              /* Number of sample ranges. */
     struct sample_range ranges[SWARM_SEAT_RANGES_MAX]; /* Samples to train on. */
 };

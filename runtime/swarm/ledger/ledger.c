@@ -149,6 +149,18 @@ static const char *delegation_error(const struct ledger_chain *chain, const stru
                : "has a delegation that the operator did not sign";
 }
 
+/* Whether an elector with this seat has resigned, and so has no vote in the round. The OPEN of a
+ * commit at a checkpoint is not known, so any of its members may have. */
+static bool may_lack_vote(const struct ledger_chain *chain, const struct entry *entry,
+                          const struct entry_seat *seat) {
+    bool has_resigned = entry->kind != ENTRY_OPEN && chain->needs_leases == 1;
+    for (uint32_t i = 0; i < chain->electors.count && entry->kind == ENTRY_OPEN; i++) {
+        has_resigned |= (entry->leases.resigned >> i & 1) != 0 &&
+                        memcmp(&chain->electors.ids[i], &seat->id, sizeof seat->id) == 0;
+    }
+    return has_resigned;
+}
+
 static const char *roster_error(const struct ledger_chain *chain, const struct entry *entry) {
     const struct roster_epoch *newer = &entry->documents.roster;
     const struct roster_epoch *roster = newer->serial != 0 ? newer : &chain->roster_epoch;
@@ -171,10 +183,12 @@ static const char *roster_error(const struct ledger_chain *chain, const struct e
         if (!is_named && roster->is_open == 0) {
             return "gives a seat to a member that the operator's roster epoch does not list";
         }
-        if (is_named == (seat->is_guest == 1)) {
-            return is_named
-                       ? "makes a guest of a member that the operator's roster epoch lists"
-                       : "gives a vote to a member that the operator's roster epoch does not list";
+        if (!is_named && seat->is_guest == 0) {
+            return "gives a vote to a member that the operator's roster epoch does not list";
+        }
+        if (is_named && seat->is_guest == 1 && !may_lack_vote(chain, entry, seat)) {
+            return "gives no vote to a member that the operator's roster epoch lists and that has "
+                   "not resigned";
         }
     }
     return NULL;

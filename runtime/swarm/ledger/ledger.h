@@ -123,8 +123,9 @@ void ledger_chain_clear(struct ledger_chain *chain);
  * and that no other entry changes the reference norm; all signatures of a commit, which must be a
  * quorum; that a document of the operator has a higher serial than the one before; that the last
  * roster epoch, if there is one, names each seat of an OPEN, or is open and the seat is a guest's;
- * and the signatures of the tracker, by the keys that the last delegation names, and of the
- * operator, if the key is known.
+ * that only the seats of guests and of electors that have resigned have no vote; and the
+ * signatures of the tracker, by the keys that the last delegation names, and of the operator, if
+ * the key is known.
  * returns  NULL, or a text that describes the error; *chain is then unchanged */
 MUST_CHECK const char *ledger_append(struct ledger_chain *chain, const struct entry *entry);
 

@@ -114,11 +114,16 @@ uint64_t tracker_allowed_rows(const struct tracker *tracker) {
     for (uint32_t row = 0; row < record->member_count; row++) {
         const bool is_promised = seats_contain(tracker->leases.promised, row);
         const bool is_allowed = order->count == 0
-                                    ? !tracker_has_resigned(tracker, row) && !is_promised
+                                    ? !is_promised
                                     : continue_order_names(order, record->members[row].id.bytes);
         rows |= (uint64_t)is_allowed << row;
     }
     return rows;
+}
+
+bool tracker_lacks_vote(const struct tracker *tracker, uint32_t row) {
+    return tracker_is_guest(tracker, row) ||
+           (tracker->leases.order.count == 0 && tracker_has_resigned(tracker, row));
 }
 
 bool tracker_has_resigned(const struct tracker *tracker, uint32_t row) {
@@ -127,14 +132,13 @@ bool tracker_has_resigned(const struct tracker *tracker, uint32_t row) {
     return elector < SWARM_MEMBERS_MAX && (find_resigned(tracker) >> elector & 1) != 0;
 }
 
-/* Without stayers that can continue, a resignation would only keep the member from continuing when
- * it returns. */
+/* Without an elector that stays, a resignation would only keep the member from continuing when it
+ * returns. */
 bool tracker_must_resign(const struct tracker *tracker, uint32_t row, uint64_t stayers) {
     const struct electors *electors = &tracker->leases.electors;
     const bool is_elector =
         find_elector(electors, &tracker->record.members[row].id) < SWARM_MEMBERS_MAX;
     return tracker->leases.start != 0 && is_elector && !tracker_has_resigned(tracker, row) &&
-           seats_count(stayers) > 0 && seats_count(stayers) >= tracker->settings.members_min &&
            tracker_count_electors(tracker, stayers).here > 0;
 }
 

@@ -92,7 +92,7 @@ static void assign_seats(struct tracker *tracker, struct entry *entry) {
             struct entry_seat *seat = &entry->seats[entry->seat_count++];
             seat->id = record->members[row].id;
             seat->session = record->members[row].session;
-            seat->is_guest = tracker_is_guest(tracker, row);
+            seat->is_guest = tracker_lacks_vote(tracker, row);
             tracker_mark_resumed(tracker, row,
                                  reassign_ranges(&record->head, seat, &entry->cursor));
         }
@@ -122,11 +122,11 @@ bool tracker_is_run_complete(const struct tracker *tracker) {
 
 /* Numbers of members by condition between two rounds. */
 struct readiness {
-    uint32_t ready;        /* voters that have the current state */
-    uint32_t seats;        /* voters that may have a seat in the next round */
-    bool has_electors;     /* those that may have a seat can commit it */
-    uint32_t applying;     /* Not ready, because they apply the last commit. */
-    uint32_t fetching;     /* Not ready, because they fetch the results of the last commit. */
+    uint32_t ready;    /* voters, also without a vote in the next round, with the current state */
+    uint32_t seats;    /* those that may have a seat with a vote in the next round */
+    bool has_electors; /* those that may have a seat can commit it */
+    uint32_t applying; /* Not ready, because they apply the last commit. */
+    uint32_t fetching; /* Not ready, because they fetch the results of the last commit. */
     uint32_t slow_joiners; /* not ready, and take too long to join */
     uint32_t slow;         /* apply or fetch, and usually take longer than the others */
     uint32_t connected;    /* voters that are not silent */
@@ -141,7 +141,7 @@ static struct readiness count_members_by_readiness(const struct tracker *tracker
         bool is_late = !member->is_silent && !member->is_leaving && !is_ready;
         bool is_voter = !tracker_is_guest(tracker, row);
         count.ready += is_voter && is_ready;
-        count.seats += is_voter && (seatable >> row & 1) != 0;
+        count.seats += !tracker_lacks_vote(tracker, row) && (seatable >> row & 1) != 0;
         bool is_slow = !tracker_applies_in_time(tracker, row);
         bool is_applying = is_late && is_applying_commit(tracker, row);
         bool is_fetching = is_late && is_fetching_results(tracker, row);
@@ -255,15 +255,18 @@ static uint64_t current_voters(const struct tracker *tracker) {
     return current;
 }
 
-/* The seats of members that do not vote in the open round, because they have resigned. */
-static uint64_t resigned_seats(const struct tracker *tracker) {
+/* The seats of members that do not vote in the open round, because they have resigned or their vote
+ * is promised. */
+static uint64_t find_mute_seats(const struct tracker *tracker) {
     const uint64_t allowed = tracker_allowed_rows(tracker);
-    uint64_t resigned = 0;
+    uint64_t mute = 0;
     SEATS_EACH(seat, roster_seats(&tracker->record.head)) {
         const int row = tracker->seats.row_of_seat[seat];
-        resigned |= row != NO_SEAT && (allowed >> row & 1) == 0 ? seat_bit(seat) : 0;
+        const bool is_mute = row != NO_SEAT && ((allowed >> row & 1) == 0 ||
+                                                tracker_lacks_vote(tracker, (uint32_t)row));
+        mute |= is_mute ? seat_bit(seat) : 0;
     }
-    return resigned;
+    return mute;
 }
 
 /* Whether these voters can commit the open round. */
@@ -283,7 +286,7 @@ static bool is_round_lost(struct tracker *tracker, int64_t now_ms) {
     const struct tracker_settings *settings = &tracker->settings;
     const struct tracker_stage *stage = &tracker->stage;
     ASSERT(stage->kind != STAGE_READY);
-    if (!can_commit(tracker, current_voters(tracker) & ~resigned_seats(tracker))) {
+    if (!can_commit(tracker, current_voters(tracker) & ~find_mute_seats(tracker))) {
         return true;
     }
     if (can_commit(tracker, tracker_live_voters(tracker))) {

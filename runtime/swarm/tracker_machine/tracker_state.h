@@ -351,7 +351,10 @@ bool tracker_has_many_pairs(const struct tracker *tracker, uint32_t row);
  * tracker_has_resigned      Whether the row is an elector that has resigned.
  * tracker_must_resign       Whether a row resigns before it leaves: `stayers` may wait for it.
  * tracker_handle_resignation  Make the resignation of a row durable.
- * tracker_allowed_rows      The rows of the operator's order; without one, those that can vote.
+ * tracker_allowed_rows      The rows that may have a seat: those of the operator's order; without
+ *                           one, all whose votes no other start has.
+ * tracker_lacks_vote        Whether a seat of this row has no vote: the row is a guest, or an
+ *                           elector that has resigned.
  * leases_mark_vote          A row votes, or says that another start has its lease (`is_promised`).
  * leases_clear_row          It may have it no longer, because the member starts again.
  * leases_mark_mute          The round is aborted although a quorum of its members is connected.
@@ -367,6 +370,7 @@ bool tracker_must_resign(const struct tracker *tracker, uint32_t row, uint64_t s
 void tracker_handle_resignation(struct tracker *tracker, uint32_t row,
                                 const struct message *message, struct actions *actions);
 uint64_t tracker_allowed_rows(const struct tracker *tracker);
+bool tracker_lacks_vote(const struct tracker *tracker, uint32_t row);
 void leases_mark_vote(struct tracker_leases *leases, uint32_t row, bool is_promised);
 void leases_clear_row(struct tracker_leases *leases, uint32_t row);
 void leases_mark_mute(struct tracker *tracker);

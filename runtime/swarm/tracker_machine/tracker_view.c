@@ -62,6 +62,11 @@ static void fill_commit_fields(const struct entry *commit, struct tracker_view_m
     }
 }
 
+static bool has_seat_without_vote(const struct tracker *tracker, uint32_t row) {
+    const int seat = tracker->seats.seat_of_row[row];
+    return seat != NO_SEAT && tracker->record.head.seats[seat].is_guest == 1;
+}
+
 static void fill_member_view(const struct tracker *tracker, uint32_t row,
                              struct tracker_view_member *member) {
     uint32_t missing = 0;
@@ -76,7 +81,8 @@ static void fill_member_view(const struct tracker *tracker, uint32_t row,
     const bool lacks[] = {[STAGE_READY] = false,
                           [STAGE_TRAIN] = !member->has_declared,
                           [STAGE_EXCHANGE] = missing > 0,
-                          [STAGE_VOTE] = !member->has_voted && !member->is_guest};
+                          [STAGE_VOTE] =
+                              !member->has_voted && !has_seat_without_vote(tracker, row)};
     member->is_awaited =
         member->seat != NO_SEAT && !member->is_silent && lacks[tracker->stage.kind];
 }

@@ -182,14 +182,14 @@ static void a_member_without_a_name_is_a_guest(void **state) {
     add_roster(5, 1, true);
     assert_refused(append_signed(), "gives a vote to a member that the");
     entry.seats[0].is_guest = entry.seats[2].is_guest = 1;
-    assert_refused(append_signed(), "makes a guest of a member that the");
+    assert_refused(append_signed(), "gives no vote to a member that the");
     entry.seats[2].is_guest = 2;
     assert_refused(append_signed(), "has a seat with a role other than");
     entry.seats[1].is_guest = entry.seats[2].is_guest = entry.seats[3].is_guest = 1;
     assert_refused(append_signed(), "has a roster that consists of guests");
     add_roster(5, 0, true);
     entry.seats[1].is_guest = entry.seats[2].is_guest = entry.seats[3].is_guest = 0;
-    assert_refused(append_signed(), "makes a guest of a member that the");
+    assert_refused(append_signed(), "gives no vote to a member that the");
     open_with_guest();
 }
 

@@ -94,6 +94,23 @@ static void open_needs_seats_of_more_than_half_of_the_electors(void **state) {
     }
 }
 
+/* Only a member that the roster names and that has resigned has a seat without a vote. */
+static void seat_without_a_vote_is_for_an_elector_that_has_resigned(void **state) {
+    (void)state;
+    for (uint32_t seat = 0; seat < MEMBERS; seat++) {
+        begin();
+        entry.seats[seat].is_guest = 1;
+        entry_fixture_lease(&fixture, 1 << 2, &entry);
+        if (seat == 2) {
+            assert_null(result());
+            assert_int_equal(chain.needed.count, MEMBERS - 1);
+            assert_int_equal(chain.needed.seats, ALL & ~(1 << 2));
+        } else {
+            assert_refused("gives no vote to a member");
+        }
+    }
+}
+
 /* Two halves cannot both have the first one. */
 static void half_of_the_electors_is_enough_with_the_first_one(void **state) {
     (void)state;
@@ -300,6 +317,7 @@ static void state_of_a_chain_has_its_electors(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(open_needs_seats_of_more_than_half_of_the_electors),
+        cmocka_unit_test(seat_without_a_vote_is_for_an_elector_that_has_resigned),
         cmocka_unit_test(half_of_the_electors_is_enough_with_the_first_one),
         cmocka_unit_test(elector_that_the_operator_excludes_is_missing),
         cmocka_unit_test(resignation_is_signed_by_its_elector_for_this_state),

@@ -196,24 +196,43 @@ static void last_member_leaves_without_resigning(void **state) {
     assert_true(is_released(MEMBERS - 1));
 }
 
-static void member_is_not_asked_if_too_few_stay_to_continue(void **state) {
+/* Too few stay for a round, but the next one opens with any other member. */
+static void either_of_two_leaves_without_making_a_fork_possible(void **state) {
     (void)state;
-    begin(MEMBERS);
-    assert_true(is_released(0));
+    struct elector_count count = {0};
+    for (uint32_t leaver = 0; leaver < 2; leaver++) {
+        const uint32_t away = 28 | 1U << leaver;
+        begin_with(2, 2);
+        for (uint32_t m = 2; m < MEMBERS; m++) {
+            scene_close(m);
+        }
+        leave_and_resign(leaver);
+        assert_false(opens(away));
+        for (int i = 0; i < 60; i++) {
+            scene_beat(0, away);
+        }
+        assert_false(tracker_is_fork_possible(scene.tracker, &count));
+        scene_start_anew(4);
+        assert_true(opens(away & 15));
+        assert_int_equal(scene.head.seat_count, 2);
+    }
 }
 
-/* It has no vote, so a seat would only raise the quorum. */
-static void member_that_returns_after_it_resigned_has_no_seat(void **state) {
+/* It counts for members_min, and the others alone are the quorum. */
+static void member_that_returns_after_it_resigned_has_a_seat_without_a_vote(void **state) {
     (void)state;
-    begin(1);
-    for (uint32_t m = 0; m < 3; m++) {
-        leave_and_resign(m);
-        scene_start_anew(m);
+    begin_with(2, 2);
+    for (uint32_t m = 2; m < MEMBERS; m++) {
+        scene_close(m);
     }
-    assert_true(opens(0));
+    leave_and_resign(0);
+    assert_false(opens(29));
+    scene_start_anew(0);
+    assert_true(opens(28));
     assert_int_equal(scene.head.seat_count, 2);
+    assert_int_equal(scene.head.leases.resigned, 1);
     for (uint32_t seat = 0; seat < 2; seat++) {
-        assert_true(scene.head.seats[seat].id.bytes[0] > 3);
+        assert_int_equal(scene.head.seats[seat].is_guest, scene.head.seats[seat].id.bytes[0] == 1);
     }
 }
 
@@ -374,8 +393,8 @@ int main(void) {
         cmocka_unit_test(resignations_outlast_a_restart),
         cmocka_unit_test(resignation_from_another_state_or_of_no_elector_does_not_count),
         cmocka_unit_test(last_member_leaves_without_resigning),
-        cmocka_unit_test(member_is_not_asked_if_too_few_stay_to_continue),
-        cmocka_unit_test(member_that_returns_after_it_resigned_has_no_seat),
+        cmocka_unit_test(either_of_two_leaves_without_making_a_fork_possible),
+        cmocka_unit_test(member_that_returns_after_it_resigned_has_a_seat_without_a_vote),
         cmocka_unit_test(order_opens_a_round_with_its_members_only),
         cmocka_unit_test(promised_votes_end_the_round_and_wait_for_the_operator),
         cmocka_unit_test(promised_votes_count_after_genesis),
