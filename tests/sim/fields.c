@@ -70,6 +70,7 @@ const struct field FIELDS[] = {
     FIELD(MESSAGE_VOTE, contributors, 8),
     FIELD(MESSAGE_VOTE, owner, SWARM_IDENTITY_BYTES),
     FIELD(MESSAGE_VOTE, ballot.seed, HASH_BYTES),
+    FIELD(MESSAGE_VOTE, ballot.start, 8),
     FIELD(MESSAGE_VOTE, ballot.refusal.reason, 4),
     FIELD(MESSAGE_VOTE, ballot.refusal.suspect, 4),
     FIELD(MESSAGE_VOTE, ballot.refusal.silent_seats, 8),

@@ -197,6 +197,7 @@ void member_send_vote(const struct member *member, struct actions *actions) {
     struct message message = {.kind = MESSAGE_VOTE,
                               .round = round_number(&member->round),
                               .number = member->proposal.id,
+                              .ballot.start = member->proposal.start.number,
                               .ballot.refusal = vote->refusal,
                               .root = vote->root,
                               .hash = vote->hash,

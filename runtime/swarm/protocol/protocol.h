@@ -84,10 +84,11 @@ enum message_kind {
     /* From a member: session, round, trained, root (of the contribution, see contribution.h), hash
      * (of the round's OPEN), signature. */
     MESSAGE_DECLARE, /* Declaration of a contribution. */
-    /* From a member: session, round, number, refusal.silent_seats, refusal.opposed_seats; and root,
-     * hash, signature of the proposal with that root. Without a root it refuses the proposal; an
-     * accusation has refusal, the slice that was computed again, seed, and of the signed statement
-     * about it that is false: epoch, contributors, hash, owner, signature. */
+    /* From a member: session, round, number and start of the proposal, refusal.silent_seats,
+     * refusal.opposed_seats; and root, hash, signature of the proposal with that root. Without a
+     * root it refuses the proposal; an accusation has refusal, the slice that was computed again,
+     * seed, and of the signed statement about it that is false: epoch, contributors, hash, owner,
+     * signature. */
     MESSAGE_VOTE,    /* Vote on a proposal. */
     MESSAGE_LEAVE,   /* From a member that joins no further round: session. */
     MESSAGE_WELCOME, /* From the tracker: session, number (start id from the HELLO). */

@@ -255,8 +255,9 @@ static uint32_t draw_place(void) {
 }
 
 /* Sets the place of the store. If the file is not the one in which a place was stored, a new place
- * is drawn and stored. A file system or machine that is cloned as a whole has copies with the same
- * identity. */
+ * is drawn and stored. So it is if the time of its creation is unknown: a copy on another file
+ * system may have the same inode. A file system or machine that is cloned as a whole has copies
+ * with the same identity. */
 static enum status find_place(struct tracker_durable *durable, struct fault *fault) {
     struct ledger_store *store = &durable->store;
     struct stored_place stored = {0};
@@ -270,7 +271,8 @@ static enum status find_place(struct tracker_durable *durable, struct fault *fau
             return set_damaged_promise_fault(durable, PLACE, error, fault);
         }
     }
-    if (count == 0 || !hash_equal(&stored.file, &file)) {
+    const bool has_identity = file_origin_of(store->path).created_ns != 0;
+    if (count == 0 || !has_identity || !hash_equal(&stored.file, &file)) {
         stored = (struct stored_place){.place = draw_place(), .file = file};
         count = packer_write((struct packed_object){pack_place, &stored}, bytes, sizeof bytes);
         TRY(ledger_store_write_promise(store, PLACE, bytes, count, fault));

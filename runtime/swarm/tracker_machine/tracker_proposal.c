@@ -121,9 +121,15 @@ static bool is_voter(const struct tracker *tracker, uint32_t row) {
     return seat != NO_SEAT && tracker->record.head.seats[seat].is_guest == 0;
 }
 
+/* A copy of this tracker may have proposed the same entry under the same number. A member that
+ * repeats its vote for that to this tracker has not given it a lease. */
+static bool is_for_proposal(const struct tracker *tracker, const struct message *vote) {
+    return tracker->stage.kind == STAGE_VOTE && vote->number == tracker->proposal.id &&
+           vote->ballot.start == tracker->leases.start;
+}
+
 void tracker_handle_vote(struct tracker *tracker, uint32_t row, const struct message *message) {
-    if (tracker->stage.kind == STAGE_VOTE && message->number == tracker->proposal.id &&
-        is_voter(tracker, row)) {
+    if (is_for_proposal(tracker, message) && is_voter(tracker, row)) {
         ASSERT(tracker->proposal.entry.round == tracker->record.head.round);
         const struct tracker_vote vote = {
             .has_arrived = true,

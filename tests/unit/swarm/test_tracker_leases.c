@@ -284,15 +284,35 @@ static void refuse(uint32_t member, enum refusal_reason reason) {
     scene_say(member, (struct message){.kind = MESSAGE_VOTE,
                                        .round = scene.head.round,
                                        .number = scene.proposal,
+                                       .ballot.start = START,
                                        .ballot.refusal = {.reason = reason}});
 }
 
-static void accept(uint32_t member) {
+static void accept_of(uint32_t member, uint64_t start) {
     scene_say(member, (struct message){.kind = MESSAGE_VOTE,
                                        .round = scene.head.round,
                                        .number = scene.proposal,
+                                       .ballot.start = start,
                                        .root = scene.record.commit.root,
                                        .hash = hash_of(&scene.proposal, sizeof scene.proposal)});
+}
+
+static void accept(uint32_t member) {
+    accept_of(member, START);
+}
+
+/* Its proposal has the same number and content. The member has given its lease to the copy. */
+static void vote_for_the_proposal_of_a_copy_does_not_count(void **state) {
+    (void)state;
+    begin(1);
+    reach_proposal();
+    accept(0);
+    accept(1);
+    accept_of(2, START + 1);
+    accept_of(3, 0);
+    assert_int_equal(scene.head.kind, ENTRY_OPEN);
+    accept(2);
+    assert_int_equal(scene.head.kind, ENTRY_COMMIT);
 }
 
 /* A round that three of the five members cannot vote in, because another start has their leases. */
@@ -396,6 +416,7 @@ int main(void) {
         cmocka_unit_test(either_of_two_leaves_without_making_a_fork_possible),
         cmocka_unit_test(member_that_returns_after_it_resigned_has_a_seat_without_a_vote),
         cmocka_unit_test(order_opens_a_round_with_its_members_only),
+        cmocka_unit_test(vote_for_the_proposal_of_a_copy_does_not_count),
         cmocka_unit_test(promised_votes_end_the_round_and_wait_for_the_operator),
         cmocka_unit_test(promised_votes_count_after_genesis),
         cmocka_unit_test(member_that_starts_again_may_vote_again),

@@ -241,7 +241,7 @@ static void make_numbers(struct wire_fixture *fixture, enum wire_fill fill) {
     if (kind == MESSAGE_PROPOSE || kind == MESSAGE_VOTE || kind == MESSAGE_SKETCHES ||
         kind == MESSAGE_FETCH_SKETCHES) {
         message->ballot.seed = draw_hash(fixture);
-        message->ballot.start = kind == MESSAGE_PROPOSE ? value * 7 : 0;
+        message->ballot.start = kind == MESSAGE_PROPOSE || kind == MESSAGE_VOTE ? value * 7 : 0;
     }
     if (kind == MESSAGE_PROPOSE) {
         message->ballot.recheck =
