@@ -33,8 +33,9 @@ static const struct {
 };
 
 /* Seeds outside the short run that failed once. */
-static const uint64_t FAILED_SCHEDULES[] = {5910};
+static const uint64_t FAILED_SCHEDULES[] = {5910, 6886};
 static const uint64_t FAILED_PAIRS[] = {544};
+static const uint64_t FAILED_COPIES[] = {1790};
 
 enum {
     SEEDS = 500,
@@ -307,6 +308,9 @@ static int run_all(struct world *world) {
     is_good &= catch_withheld_commit(world);
     is_good &= run_leases(world, 0, seeds / LEASES_PART);
     is_good &= run_copied(world, 0, seeds / COPIED_PART);
+    for (size_t i = 0; i < ARRAY_COUNT(FAILED_COPIES); i++) {
+        is_good &= run_copied(world, FAILED_COPIES[i], 1);
+    }
     is_good &= catch_fork(world, false, "fork: ");
     is_good &= catch_fork(world, true, "sample ");
     return is_good;

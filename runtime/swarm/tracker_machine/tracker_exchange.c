@@ -316,19 +316,19 @@ static void count_owner_loads(const struct tracker *tracker, struct recovery *re
     recovery->has_loads = true;
 }
 
-/* Returns the candidate that would finish one more slice first, but not `current` if there is any
- * other candidate. */
+/* Returns the candidate that would finish one more slice first; `current` only if it is alone. */
 static uint32_t choose_owner(const struct tracker *tracker, struct recovery *recovery,
                              uint32_t current) {
     if (!recovery->has_loads) {
         count_owner_loads(tracker, recovery);
     }
     uint32_t best = current;
-    uint64_t honest = recovery->links.owner_candidates & ~tracker_wrong_owners(tracker);
-    honest = honest != 0 ? honest : recovery->voters & ~tracker_wrong_owners(tracker);
+    const uint64_t others = recovery->voters & ~tracker_wrong_owners(tracker) & ~seat_bit(current);
+    uint64_t honest = recovery->links.owner_candidates & others;
+    honest = honest != 0 ? honest : others;
     uint64_t candidates = honest & ~tracker->exchange.failed_owners;
     candidates = tracker_owner_candidates(tracker, candidates != 0 ? candidates : honest);
-    SEATS_EACH(seat, candidates & ~seat_bit(current)) {
+    SEATS_EACH(seat, candidates) {
         uint64_t cost = recovery->rates[best] * (recovery->loads[seat] + UINT64_C(1));
         uint64_t best_cost = recovery->rates[seat] * (recovery->loads[best] + UINT64_C(1));
         best = best == current || cost < best_cost ? (uint32_t)seat : best;

@@ -402,7 +402,7 @@ void tracker_restore_member(struct tracker *tracker, uint32_t row);
  * tracker_fill_upload_rates
  *                         The upload rate of each of `seats`, for assigning slices; not zero for at
  *                         least one of them, zero for all others.
- * tracker_owner_candidates Those of these voting seats that may own slices; not empty.
+ * tracker_owner_candidates Those of these voting seats that may own slices; empty for none.
  * tracker_plan_seats      Fill in the seats that contribute to a slice: those of `seats` that have
  *                         a weight.
  * plan_drop_seats         Let these seats contribute no longer, unless the owner has their

@@ -38,17 +38,19 @@ static bool is_reachable(const struct tracker *tracker, uint32_t seat) {
     return row != NO_SEAT && tracker->members[row].report.measured.upload_kib_s != 0;
 }
 
+/* Owners are compared with their median: where more than half seem slow, these measurements are of
+ * another time, and the few others, which may be liars, would own everything. */
 uint64_t tracker_owner_candidates(const struct tracker *tracker, uint64_t seats) {
     uint64_t reachable = 0;
     uint64_t fast = 0;
-    ASSERT(seats != 0 && (seats & ~entry_voting_seats(&tracker->record.head)) == 0);
+    ASSERT((seats & ~entry_voting_seats(&tracker->record.head)) == 0);
     SEATS_EACH(seat, seats) {
         int row = tracker->seats.row_of_seat[seat];
         reachable |= is_reachable(tracker, (uint32_t)seat) ? seat_bit(seat) : 0;
         fast |= row != NO_SEAT && tracker_may_own(tracker, (uint32_t)row) ? seat_bit(seat) : 0;
     }
     seats = reachable != 0 ? reachable : seats; /* if no seat may own slices, all may */
-    return (seats & fast) != 0 ? seats & fast : seats;
+    return 2 * seats_count(seats & fast) >= seats_count(seats) ? seats & fast : seats;
 }
 
 /* Returns the seats that, according to the report of `seat`, do not answer it. */
