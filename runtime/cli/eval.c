@@ -30,13 +30,31 @@ static enum status open_data(struct request *request, struct session *session,
                          &request->data, fault);
 }
 
-static void print_json(const struct evaluation_result *result) {
+/* Bits of loss for each byte of text; 0: the files do not state how many bytes their tokens are. */
+static double bits_per_byte(const struct request *request, double loss) {
+    const double bytes_per_token = data_bytes_per_token(&request->data);
+    return bytes_per_token > 0 ? loss / M_LN2 / bytes_per_token : 0;
+}
+
+static void print_json(const struct request *request, const struct evaluation_result *result) {
     struct json_stdout out;
     struct json_writer *json = json_stdout_begin(&out, JSON_ONE_LINE);
     json_add_f64(json, "loss", result->loss, 9);
     json_add_f64(json, "perplexity", exp(result->loss), 9);
     json_add_i64(json, "tokens", result->tokens);
+    if (data_bytes_per_token(&request->data) > 0) {
+        json_add_f64(json, "bits_per_byte", bits_per_byte(request, result->loss), 9);
+    }
     json_stdout_end(&out);
+}
+
+static void print_text(const struct request *request, const struct evaluation_result *result) {
+    printf("loss %.4f, perplexity %.2f", nan_without_sign(result->loss),
+           nan_without_sign(exp(result->loss)));
+    if (data_bytes_per_token(&request->data) > 0) {
+        printf(", %.4f bits per byte", nan_without_sign(bits_per_byte(request, result->loss)));
+    }
+    printf(" over %lld tokens\n", (long long)result->tokens);
 }
 
 static enum status run_eval(struct invocation *invocation) {
@@ -52,10 +70,9 @@ static enum status run_eval(struct invocation *invocation) {
     struct step_source source = {.data = &request->data};
     TRY(evaluate_data(session, &source, 0, &result, fault));
     if (request->json) {
-        print_json(&result);
+        print_json(request, &result);
     } else {
-        printf("loss %.4f, perplexity %.2f over %lld tokens\n", nan_without_sign(result.loss),
-               nan_without_sign(exp(result.loss)), (long long)result.tokens);
+        print_text(request, &result);
     }
     return OK;
 }

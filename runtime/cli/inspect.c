@@ -1,11 +1,16 @@
 /* inspect: `skep inspect MODEL` describes a model from its config.json, without reading weights. */
 #include "base/file.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/reports/reports.h"
 #include "runtime/model/families/families.h"
+#include "runtime/tokenizer/tokenizer.h"
 
-enum { SEQUENCE_MAX = 4096 /* maximum sequence length for which FLOPs are reported */ };
+enum {
+    SEQUENCE_MAX = 4096, /* maximum sequence length for which FLOPs are reported */
+    TOKENIZER_CONFIG_BYTES_MAX = 1 << 24
+};
 
 struct request {    /* options of `skep inspect` */
     int64_t shards; /* number of shards to report; 0: not requested */
@@ -25,6 +30,46 @@ static const char *find_weights(const char *folder) {
     return NULL;
 }
 
+/* Whether the model has a template for conversations: a file of its own, or a field of
+ * tokenizer_config.json. */
+static bool has_chat_template(const char *folder, struct region *region) {
+    char path[PATH_BYTES + 64];
+    char *text;
+    size_t length;
+    struct fault ignored;
+    struct json_document document;
+    struct json_node node;
+    path_join(folder, "chat_template.jinja", path, sizeof path);
+    if (file_exists(path)) {
+        return true;
+    }
+    path_join(folder, "tokenizer_config.json", path, sizeof path);
+    if (!file_exists(path) ||
+        file_read_into_region(path, TOKENIZER_CONFIG_BYTES_MAX, region, &text, &length, &ignored) !=
+            OK ||
+        json_parse(text, length, TOKENIZER_CONFIG_BYTES_MAX, path, &document, &ignored) != OK) {
+        return false;
+    }
+    const bool found = json_find(&document.root, "chat_template", &node);
+    json_finish(&document);
+    return found;
+}
+
+static void describe_tokenizer(const char *folder, struct region *region,
+                               struct inspect_report *report) {
+    const struct tokenizer *tokenizer;
+    struct fault fault;
+    if (folder[0] == '\0' || !tokenizer_exists(folder)) {
+        return;
+    }
+    report->has_chat_template = has_chat_template(folder, region);
+    if (tokenizer_load(folder, region, &tokenizer, &fault) == OK) {
+        report->tokenizer_ids = tokenizer_info(tokenizer)->id_count;
+    } else {
+        report->tokenizer_problem = region_format(region, "%s: %s", fault.subject, fault.reason);
+    }
+}
+
 static enum status run_inspect(struct invocation *invocation) {
     const struct request *request = invocation->request;
     const char *model = invocation->positionals[0];
@@ -36,7 +81,7 @@ static enum status run_inspect(struct invocation *invocation) {
     const struct unit_options options = {.world = request->shards > 0 ? request->shards : 1};
     TRY(blueprint_open(model, region, &blueprint, folder, fault));
     TRY(unit_table_init(&blueprint, &options, region, &units, fault));
-    const struct inspect_report report = {
+    struct inspect_report report = {
         .model = model,
         .weights = find_weights(folder),
         .blueprint = &blueprint,
@@ -45,6 +90,7 @@ static enum status run_inspect(struct invocation *invocation) {
         .shards = request->shards,
         .is_full = log_is_enabled(LOG_DEBUG) != 0,
         .parts = region_alloc(region, (size_t)units.param_count, sizeof *report.parts)};
+    describe_tokenizer(folder, region, &report);
     (request->json ? inspect_print_json : inspect_print_text)(&report);
     return OK;
 }

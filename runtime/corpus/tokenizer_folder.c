@@ -1,10 +1,12 @@
 #include "runtime/corpus/tokenizer_folder.h"
 
+#include "base/bytes.h"
 #include "base/file.h"
 #include "runtime/model/model.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum status tokenizer_folder_find(const char *model, char folder[static PATH_BYTES],
                                   struct fault *fault) {
@@ -25,4 +27,36 @@ enum status tokenizer_folder_find(const char *model, char folder[static PATH_BYT
     return fault_set(fault, STATUS_INPUT, model,
                      "name a model folder, or org/name of a model in the Hub cache",
                      "no such folder");
+}
+
+bool tokenizer_folder_hash(const char *model, struct hash *hash) {
+    enum { PIECE_BYTES = 1 << 12 };
+    char folder[PATH_BYTES];
+    char path[PATH_BYTES + NAME_BYTES];
+    uint8_t piece[PIECE_BYTES];
+    struct fault ignored;
+    struct hash_state state;
+    int64_t bytes = 0;
+    int fd = -1;
+    if (tokenizer_folder_find(model, folder, &ignored) != OK) {
+        return false;
+    }
+    path_join(folder, "tokenizer.json", path, sizeof path);
+    if (file_open_read(path, &fd, &bytes, &ignored) != OK) {
+        return false;
+    }
+    enum status status = OK;
+    hash_begin(&state);
+    for (int64_t at = 0; at < bytes && status == OK; at += PIECE_BYTES) {
+        const size_t count = (size_t)min_i64(bytes - at, PIECE_BYTES);
+        status = file_read_at(fd, path, piece, count, at, &ignored);
+        if (status == OK) {
+            hash_add(&state, piece, count);
+        }
+    }
+    close(fd);
+    if (status == OK) {
+        *hash = hash_end(&state);
+    }
+    return status == OK;
 }

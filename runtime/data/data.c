@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "runtime/corpus/tokenizer_folder.h"
 #include "runtime/settings/settings.h"
 
 #include <math.h>
@@ -78,6 +79,65 @@ static enum status open_file(struct token_data *data, const char *path,
     return OK;
 }
 
+static const struct shard_header *header_of(const struct data_file *file) {
+    return &file->tokens.header;
+}
+
+/* Shortens a hash to what a person compares. */
+static const char *shown_hash(const struct hash *hash, char hex[static HASH_HEX_BYTES]) {
+    enum { SHOWN_DIGITS = 12 };
+    (void)hash_hex(hash, hex);
+    hex[SHOWN_DIGITS] = '\0';
+    return hex;
+}
+
+/* All files whose headers name a tokenizer must name the same, and the same document token. */
+static enum status compare_origins(struct token_data *data, const struct data_options *options,
+                                   struct fault *fault) {
+    char hex[HASH_HEX_BYTES], other_hex[HASH_HEX_BYTES];
+    for (int i = 0; i < data->file_count; i++) {
+        const struct data_file *file = &data->files[i];
+        if (!header_of(file)->has_origin) {
+            continue;
+        }
+        data->origin = data->origin == NULL ? file : data->origin;
+        const struct shard_header *first = header_of(data->origin);
+        if (!hash_equal(&first->tokenizer_hash, &header_of(file)->tokenizer_hash)) {
+            return fault_set(
+                fault, STATUS_INPUT, file->tokens.path, "make all files with one tokenizer",
+                "its tokens are of the tokenizer %s, those of %.200s of %s",
+                shown_hash(&header_of(file)->tokenizer_hash, hex), data->origin->tokens.path,
+                shown_hash(&first->tokenizer_hash, other_hex));
+        }
+        if (options->reads_separator && first->document_token != header_of(file)->document_token) {
+            return fault_set(fault, STATUS_INPUT, file->tokens.path,
+                             "set data.documents, or make all files in the same way",
+                             "its documents end with token %lld, those of %.200s with %lld",
+                             (long long)header_of(file)->document_token, data->origin->tokens.path,
+                             (long long)first->document_token);
+        }
+    }
+    if (options->reads_separator && data->origin != NULL) {
+        data->separator = header_of(data->origin)->document_token;
+    }
+    return OK;
+}
+
+double data_bytes_per_token(const struct token_data *data) {
+    double bytes = 0;
+    double tokens = 0;
+    for (int i = 0; i < data->file_count; i++) {
+        const struct token_file *file = &data->files[i].tokens;
+        if (!file->header.has_origin && file->format != TOKENS_BYTES) {
+            return 0;
+        }
+        tokens += (double)file->token_count;
+        bytes +=
+            file->header.has_origin ? (double)file->header.text_bytes : (double)file->token_count;
+    }
+    return tokens > 0 ? bytes / tokens : 0;
+}
+
 /* Runs may have thousands of token files, and the default limit is 1024. If the limit cannot be
  * raised enough, opening a file reports the error. */
 static void raise_open_file_limit(int count) {
@@ -105,6 +165,9 @@ enum status data_open(const struct data_options *options, struct region *region,
     enum status status = OK;
     for (int i = 0; i < paths->count && status == OK; i++) {
         status = open_file(&opened, region_copy_text(region, paths->paths[i]), options, fault);
+    }
+    if (status == OK) {
+        status = compare_origins(&opened, options, fault);
     }
     if (status != OK) {
         data_close(&opened);
@@ -175,6 +238,26 @@ enum status data_resolve_epochs(struct settings *settings, const struct token_da
     return OK;
 }
 
+/* Compares the tokenizer of the files with that of the model. */
+static enum status check_tokenizer(const struct settings *settings, const struct token_data *data,
+                                   struct fault *fault) {
+    char hex[HASH_HEX_BYTES], model_hex[HASH_HEX_BYTES];
+    struct hash model_hash;
+    if (data->origin == NULL || settings->model == NULL ||
+        !tokenizer_folder_hash(settings->model, &model_hash)) {
+        return OK;
+    }
+    const struct hash *hash = &header_of(data->origin)->tokenizer_hash;
+    if (!hash_equal(hash, &model_hash)) {
+        return fault_set(fault, STATUS_INPUT, data->origin->tokens.path,
+                         "make the tokens with `skep data --model` and this model",
+                         "its tokens are of the tokenizer %s; the model %.200s has %s",
+                         shown_hash(hash, hex), settings->model,
+                         shown_hash(&model_hash, model_hex));
+    }
+    return OK;
+}
+
 enum status data_open_run(const struct settings *settings, const struct path_list *patterns,
                           int64_t vocab, struct region *region, struct token_data *data,
                           struct fault *fault) {
@@ -182,10 +265,21 @@ enum status data_open_run(const struct settings *settings, const struct path_lis
                                    .refuses_text = settings->text_needs_tokenizer,
                                    .sequence = settings->sequence_tokens,
                                    .vocab = vocab,
-                                   .separator = settings->document_end_token};
+                                   .separator = DATA_NO_SEPARATOR};
+    if (settings->document_end_token >= 0) {
+        options.separator = settings->document_end_token;
+    }
+    options.reads_separator = settings->document_end_token == DOCUMENT_END_OF_FILES;
     enum status status = path_list_expand(patterns, region, &options.paths, fault);
     if (status == OK) {
         status = data_open(&options, region, data, fault);
+    }
+    if (status == OK) {
+        status = check_tokenizer(settings, data, fault);
+        if (status != OK) {
+            data_close(data);
+        }
+        return status;
     }
     if (status == STATUS_INPUT) {
         data_explain_missing_file(settings, patterns, fault);

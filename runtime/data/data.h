@@ -34,6 +34,7 @@ struct data_options {
     int64_t sequence;       /* Number of tokens in a row. */
     int64_t vocab;          /* Number of token ids of the model. */
     int64_t separator;      /* Token id that ends a document; DATA_NO_SEPARATOR: none. */
+    bool reads_separator;   /* The headers of the files name the separator, if they do. */
 };
 
 /* An open token file and the layout of its blocks and windows. */
@@ -54,13 +55,14 @@ struct token_data {
     int64_t window_count;               /* Number of windows in all files. */
     int64_t block_count;                /* Number of blocks in all files. */
     int64_t block_windows_max;          /* Number of windows in the largest block. */
+    const struct data_file *origin;     /* First file whose header names its tokenizer, or NULL. */
 };
 
 /* data_open: open all files and index their windows. Raises the process's limit of open files if
  * necessary.
  * memory  in `region`
- * errors  STATUS_INPUT when there are no files or a file is too short for one window; those of
- *         token_file_open */
+ * errors  STATUS_INPUT when there are no files, a file is too short for one window, or the headers
+ *         of two files name different tokenizers or document tokens; those of token_file_open */
 MUST_CHECK enum status data_open(const struct data_options *options, struct region *region,
                                  struct token_data *data, struct fault *fault);
 
@@ -73,9 +75,11 @@ void data_explain_missing_file(const struct settings *settings, const struct pat
                                struct fault *fault);
 
 /* data_open_run: open the files in `patterns` with the run's settings, for a model with `vocab`
- * tokens.
+ * tokens. If the files name their tokenizer, it must be that of settings->model, where that has a
+ * tokenizer.json.
  * patterns  settings->train_files, settings->validation_files, or the files that --data names
- * errors  those of path_list_expand and data_open */
+ * errors  STATUS_INPUT with both hashes for another tokenizer; those of path_list_expand and
+ *         data_open */
 MUST_CHECK enum status data_open_run(const struct settings *settings,
                                      const struct path_list *patterns, int64_t vocab,
                                      struct region *region, struct token_data *data,
@@ -88,6 +92,10 @@ MUST_CHECK enum status data_open_run(const struct settings *settings,
 MUST_CHECK enum status data_resolve_epochs(struct settings *settings, const struct token_data *data,
                                            struct fault *fault);
 double data_passes(const struct settings *settings, const struct token_data *data);
+
+/* data_bytes_per_token: bytes of UTF-8 text for each token of the files, or 0 if not all of them
+ * state it. A file in the format "bytes" has 1. */
+double data_bytes_per_token(const struct token_data *data);
 
 /* data_next_window: return the next window of the endless shuffled stream, and advance *cursor by
  * at least 1. The cursor starts at 0. Each pass over the data returns every window once. It

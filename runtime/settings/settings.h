@@ -25,6 +25,12 @@ struct number_pair {
     double first, second;
 };
 
+/* Values of settings->document_end_token that are no tokens. */
+enum document_end {
+    DOCUMENT_END_OF_FILES = -1, /* the token that the headers of the files name, if they do */
+    DOCUMENT_END_NONE = -2
+};
+
 /* The settings of a run; keys that were not set have their defaults. setting_keys.h states the
  * type of a field for each type of key. Unset texts and paths are NULL. Paths are relative to the
  * working directory. */
@@ -49,7 +55,7 @@ struct settings {
     /* Whether the tokens of the model are not the bytes of a text, so that text must be tokenised
      * first; set by settings_check_model. */
     bool text_needs_tokenizer;
-    int64_t document_end_token;            /* token that ends a document; DATA_NO_SEPARATOR: none */
+    int64_t document_end_token;            /* token that ends a document, or enum document_end */
     int64_t sequence_tokens, batch_tokens; /* 0: settings_check_model derives the value. */
     int64_t microbatch;                    /* Rows of one forward and backward pass. */
     double learning_rate, epsilon, weight_decay, clip_norm;

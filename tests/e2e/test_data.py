@@ -3,6 +3,7 @@ small_tokenizer), in every form of input, with any number of threads, and after 
 import gzip
 import hashlib
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-from small_run import LONG, SKEP, TIMEOUT_S, RunTest, main, wait_until
+from small_run import LLAMA, LONG, SKEP, TIMEOUT_S, RunTest, main, nested, wait_until
 
 SMALL = pathlib.Path(__file__).parents[1] / "support" / "small_tokenizer"
 sys.path.insert(0, str(SMALL))
@@ -404,6 +405,83 @@ class Interrupted(DataTest):
         self.write("a.txt", b"text")
         self.refused("a.txt", "-o", "out", words=["another process is writing this folder",
                                                   str(process.pid)])
+
+
+class Used(DataTest):
+    """What other commands do with the files and with the tokenizer."""
+
+    def setUp(self):
+        super().setUp()
+        (self.path / "model" / "config.json").write_text(json.dumps(
+            {**LLAMA, "vocab_size": 512}))
+        self.write("train.txt", documents.long_text(7, 8000).encode())
+        self.data("train.txt", "-o", "tokens", "--validation", "20%")
+        self.write_run(data__train="tokens/train_*.bin", data__validation="tokens/validation_*")
+
+    def write_run(self, **settings):
+        settings = {key.replace("__", "."): value for key, value in settings.items()}
+        (self.path / "run.yaml").write_text(nested(
+            {"model": "model", "init": "random", "steps": 3, "batch.sequence": 32,
+             "batch.tokens": 256, **settings}))
+
+    def skep(self, *arguments, code=0):
+        result = subprocess.run([SKEP, *arguments], cwd=self.path, capture_output=True, text=True,
+                                timeout=TIMEOUT_S, check=False)
+        self.assertEqual(result.returncode, code, result.stderr)
+        return result
+
+    def test_evaluation_prints_bits_per_byte(self):
+        tokens = (self.path / "tokens" / "validation_000000.bin").read_bytes()
+        header = struct.unpack_from(f"<{HEADER_WORDS}I", tokens)
+        self.skep("train", "run.yaml")
+        found = json.loads(self.skep("eval", "run.yaml", "--json").stdout)
+        bits = found["loss"] / math.log(2) * header[2] / header[ORIGIN + 8]
+        self.assertAlmostEqual(found["bits_per_byte"], bits, places=6)
+        text = self.skep("eval", "run.yaml").stdout
+        self.assertIn(f", {bits:.4f} bits per byte over ", text)
+
+    def test_documents_are_divided_at_the_token_that_the_files_name(self):
+        """As with the token in data.documents, and unlike with no token."""
+        losses = []
+        self.skep("train", "run.yaml")
+        self.write_lines("a.jsonl", [f"{word} and {word} " * 3 for word in documents.WORDS * 20])
+        self.data("a.jsonl", "-o", "lines")
+        for documents_key in (-1, END, -2):
+            result = self.skep("eval", "run/model", "--data", "lines/train_000000.bin", "--json",
+                               f"data.documents={documents_key}", "batch.sequence=32")
+            losses.append((json.loads(result.stdout)["loss"], json.loads(result.stdout)["tokens"]))
+        self.assertEqual(losses[0], losses[1])
+        self.assertNotEqual(losses[0], losses[2])
+
+    def test_tokens_of_another_tokenizer_are_rejected(self):
+        self.skep("train", "run.yaml")
+        path = self.path / "model" / "tokenizer.json"
+        hashes = [hashlib.blake2b(path.read_bytes(), digest_size=32).hexdigest()[:12]]
+        path.write_bytes(path.read_bytes() + b"\n")
+        hashes.append(hashlib.blake2b(path.read_bytes(), digest_size=32).hexdigest()[:12])
+        for command in ("train", "eval"):
+            errors = self.skep(command, "run.yaml", code=2).stderr
+            for word in ("tokens/", f"its tokens are of the tokenizer {hashes[0]}; the model model "
+                         f"has {hashes[1]}", "make the tokens with `skep data --model`"):
+                self.assertIn(word, errors)
+        self.data("train.txt", "-o", "others")
+        self.write_run(data__train="[tokens/train_000000.bin, others/train_000000.bin]")
+        errors = self.skep("eval", "run.yaml", "--data", "others/train_000000.bin").stderr
+        errors = self.skep("train", "run.yaml", code=2).stderr
+        self.assertIn("make all files with one tokenizer", errors)
+
+    def test_the_tokenizer_is_described(self):
+        text = self.skep("inspect", "model").stdout
+        self.assertIn("\n  tokenizer of 412 ids, no chat template\n", text)
+        found = json.loads(self.skep("inspect", "model", "--json").stdout)
+        self.assertEqual(found["tokenizer"], {"usable": True, "ids": 412, "chat_template": False})
+        config = self.path / "model" / "tokenizer_config.json"
+        config.write_text(json.dumps({**json.loads(config.read_text()), "chat_template": "{{ x }}"}))
+        self.assertIn("with a chat template", self.skep("inspect", "model").stdout)
+        (self.path / "model" / "tokenizer.json").write_text("{}")
+        found = json.loads(self.skep("inspect", "model", "--json").stdout)["tokenizer"]
+        self.assertFalse(found["usable"])
+        self.assertIn("tokenizer.json", found["problem"])
 
 
 class Memory(DataTest):

@@ -132,6 +132,23 @@ static void add_tensors(struct json_writer *json, const struct blueprint *model)
     json_end(json_newline(json, 2));
 }
 
+static void add_tokenizer(struct json_writer *json, const struct inspect_report *report) {
+    json_newline(json, 2);
+    if (report->tokenizer_ids == 0 && report->tokenizer_problem == NULL) {
+        json_add_null(json, "tokenizer");
+        return;
+    }
+    json_begin_object(json, "tokenizer");
+    json_add_bool(json, "usable", report->tokenizer_problem == NULL);
+    if (report->tokenizer_problem != NULL) {
+        json_add_text(json, "problem", report->tokenizer_problem);
+    } else {
+        json_add_i64(json, "ids", report->tokenizer_ids);
+    }
+    json_add_bool(json, "chat_template", report->has_chat_template);
+    json_end(json);
+}
+
 void inspect_print_json(const struct inspect_report *report) {
     const struct blueprint *model = report->blueprint;
     struct json_stdout out;
@@ -145,6 +162,7 @@ void inspect_print_json(const struct inspect_report *report) {
     } else {
         json_add_null(json, "weights");
     }
+    add_tokenizer(json, report);
     if (report->shards > 0) {
         json_add_i64(json_newline(json, 2), "shards", report->shards);
     }

@@ -19,6 +19,12 @@ static void print_shape(const struct inspect_report *report) {
            (long long)model->layers, (long long)model->hidden, (long long)model->ffn,
            (long long)model->heads, (long long)model->head_dim, (long long)model->kv_heads,
            (long long)model->vocab, (long long)model->max_positions);
+    if (report->tokenizer_problem != NULL) {
+        printf("  tokenizer cannot be used: %s\n", report->tokenizer_problem);
+    } else if (report->tokenizer_ids > 0) {
+        printf("  tokenizer of %lld ids, %s chat template\n", (long long)report->tokenizer_ids,
+               report->has_chat_template ? "with a" : "no");
+    }
     if (model->notice != NULL) {
         printf("  note: %s\n", model->notice);
     }

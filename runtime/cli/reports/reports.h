@@ -26,6 +26,10 @@ struct inspect_report {
     const char *weights; /* file that contains or lists the weights, or NULL */
     const struct blueprint *blueprint;
     const struct unit_table *units;
+    int64_t tokenizer_ids; /* ids of the model's tokenizer; 0: none, or one that is not supported */
+    const char
+        *tokenizer_problem; /* why the tokenizer cannot be used; NULL: it can, or is absent */
+    bool has_chat_template;
     int64_t sequence;        /* sequence length for which FLOPs are computed */
     int64_t shards;          /* number of shards; 0: not requested */
     bool is_full;            /* the text lists each rank's parts of every parameter */
