@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+enum { FIRST_IDS = 1024 }; /* ids that a new encoder has memory for */
+
 struct tokenizer_encoder *tokenizer_encoder_make(const struct tokenizer *tokenizer,
                                                  struct region *region) {
     struct tokenizer_encoder *encoder = region_alloc(region, 1, sizeof *encoder);
@@ -15,6 +17,8 @@ struct tokenizer_encoder *tokenizer_encoder_make(const struct tokenizer *tokeniz
     encoder->region = region;
     encoder->cache = region_alloc(region, CACHE_SLOTS, sizeof *encoder->cache);
     encoder->matchers = region_alloc(region, STEPS_MAX, sizeof *encoder->matchers);
+    encoder->ids.capacity = FIRST_IDS * sizeof(int32_t);
+    encoder->ids.memory = region_alloc(region, FIRST_IDS, sizeof(int32_t));
     return encoder;
 }
 

@@ -186,7 +186,6 @@ static enum status check_version(struct loader *loader) {
 static enum status load_parts(struct loader *loader, const char *folder) {
     struct tokenizer *tokenizer = loader->tokenizer;
     tokenizer->info.hash = hash_of(loader->text, loader->length);
-    tokenizer->unicode = unicode_make(loader->region);
     TRY(scan_file(loader));
     TRY(check_version(loader));
     TRY(load_normalizer(loader));
@@ -198,6 +197,26 @@ static enum status load_parts(struct loader *loader, const char *folder) {
     TRY(load_names(loader, folder));
     load_split_rule(tokenizer);
     return OK;
+}
+
+enum status tokenizer_parse(const struct tokenizer_source *source, struct region *region,
+                            struct region *temporary, const struct tokenizer **tokenizer,
+                            struct fault *fault) {
+    struct loader loader = {.path = source->path,
+                            .text = source->text,
+                            .length = source->length,
+                            .region = region,
+                            .temporary = temporary,
+                            .tokenizer = region_alloc(region, 1, sizeof *loader.tokenizer),
+                            .fault = fault};
+    loader.tokenizer->unicode = source->unicode;
+    enum status status = load_parts(&loader, source->folder);
+    if (status == OK) {
+        *tokenizer = loader.tokenizer;
+    } else {
+        tokenizer_finish(loader.tokenizer);
+    }
+    return status;
 }
 
 /* Folders that have the tokenizer in another form only. */
@@ -237,19 +256,13 @@ enum status tokenizer_load(const char *folder, struct region *region,
         return missing_fault(folder, path, fault);
     }
     struct region temporary = {0};
-    struct loader loader = {.path = path,
-                            .region = region,
-                            .temporary = &temporary,
-                            .tokenizer = region_alloc(region, 1, sizeof *loader.tokenizer),
-                            .fault = fault};
+    struct tokenizer_source source = {.path = path, .folder = folder};
     enum status status = file_read_into_region(path, TOKENIZER_FILE_BYTES_MAX, &temporary,
-                                               &loader.text, &loader.length, fault);
+                                               &source.text, &source.length, fault);
     if (status == OK) {
-        status = load_parts(&loader, folder);
+        source.unicode = unicode_make(region);
+        status = tokenizer_parse(&source, region, &temporary, tokenizer, fault);
     }
     region_finish(&temporary);
-    if (status == OK) {
-        *tokenizer = loader.tokenizer;
-    }
     return status;
 }

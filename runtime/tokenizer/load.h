@@ -48,6 +48,20 @@ struct loader {
     bool has_byte_level; /* the pre-tokenizer ends with ByteLevel */
 };
 
+/* A tokenizer.json in memory. */
+struct tokenizer_source {
+    const char *path;   /* for faults */
+    const char *folder; /* where the roles of special tokens are read; NULL: nowhere */
+    char *text;         /* [length + 1], with a NUL at the end; changed while it is read */
+    size_t length;
+    const struct unicode *unicode; /* lives as long as the tokenizer */
+};
+
+/* tokenizer_parse: tokenizer_load from memory. `temporary` may be freed afterwards. */
+MUST_CHECK enum status tokenizer_parse(const struct tokenizer_source *source, struct region *region,
+                                       struct region *temporary, const struct tokenizer **tokenizer,
+                                       struct fault *fault);
+
 /* load_fault: STATUS_INPUT for the file. */
 enum status load_fault(struct loader *loader, const char *remedy, const char *format, ...)
     PRINTF_LIKE(3, 4);

@@ -7,7 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SHOWN_BYTES = 60, FIRST_ROWS = 1024, BYTE_TOKEN_BYTES = 8 };
+enum {
+    SHOWN_BYTES = 60,
+    FIRST_ROWS = 1024,
+    BYTE_TOKEN_BYTES = 8,
+    /* ids without tokens: they cost memory, and no published vocabulary has more than a few */
+    HOLES_FACTOR = 2,
+    HOLES_MAX = 1 << 16,
+};
 
 /* An array that grows. */
 struct rows {
@@ -67,6 +74,13 @@ static enum status read_vocabulary(struct loader *loader, struct rows *rows) {
         has_more = json_scan_has_more(&scan, '}');
     }
     const struct vocabulary_entry *entries = rows->items;
+    for (size_t i = 0; i < rows->count; i++) {
+        if ((size_t)entries[i].id >= HOLES_FACTOR * rows->count + HOLES_MAX) {
+            return load_fault(loader, "number the tokens without holes",
+                              "`model.vocab`: '%.*s' has the id %d, but there are %zu tokens",
+                              SHOWN_BYTES, entries[i].text, entries[i].id, rows->count);
+        }
+    }
     int64_t bad =
         vocabulary_make(entries, rows->count, loader->region, &loader->tokenizer->model.vocabulary);
     if (bad >= 0) {

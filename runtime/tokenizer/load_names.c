@@ -37,6 +37,9 @@ static enum status read_roles(struct loader *loader, const char *folder, const c
     char *text;
     size_t length;
     struct json_document document;
+    if (folder == NULL) {
+        return OK;
+    }
     path_join(folder, file, path, sizeof path);
     if (!file_exists(path)) {
         return OK;

@@ -12,7 +12,8 @@
 enum {
     SYMBOLS_MAX = 255,      /* a symbol is one byte, and not 0 */
     SYMBOL_TEXT_BYTES = 16, /* of a range of symbols in the pattern */
-    SLOTS = 512,
+    BLOCK = 1 << UNICODE_BLOCK_BITS,
+    BLOCK_COUNT = UNICODE_END >> UNICODE_BLOCK_BITS,
 };
 
 struct pattern {
@@ -38,36 +39,6 @@ static void release(void *memory, void *region) {
     (void)region;
 }
 
-/* For each character the sets that it is in. */
-static uint64_t *mask_characters(const struct pattern_draft *draft, const struct unicode *unicode,
-                                 struct region *region) {
-    uint64_t *masks = region_alloc(region, UNICODE_END, sizeof *masks);
-    uint64_t class_masks[UNICODE_CLASSES] = {0};
-    uint64_t negated = 0;
-    for (int s = 0; s < draft->set_count; s++) {
-        uint64_t bit = (uint64_t)1 << s;
-        negated |= draft->sets[s].is_negated ? bit : 0;
-        for (int i = 0; i < UNICODE_CLASSES; i++) {
-            class_masks[i] |= draft->sets[s].classes[i] ? bit : 0;
-        }
-    }
-    for (uint32_t point = 0; point < UNICODE_END; point++) {
-        masks[point] = class_masks[unicode_class(unicode, point)];
-    }
-    for (int s = 0; s < draft->set_count; s++) {
-        const struct pattern_set *set = &draft->sets[s];
-        for (int r = set->first_range; r < set->first_range + set->range_count; r++) {
-            for (uint32_t point = draft->ranges[r].low; point <= draft->ranges[r].high; point++) {
-                masks[point] |= (uint64_t)1 << s;
-            }
-        }
-    }
-    for (uint32_t point = 0; point < UNICODE_END; point++) {
-        masks[point] ^= negated;
-    }
-    return masks;
-}
-
 /* The symbol of a mask, which is a new one if need be; 0: too many. */
 static int symbol_of(struct symbol_table *table, uint64_t mask) {
     for (int symbol = 1; symbol <= table->count; symbol++) {
@@ -82,16 +53,97 @@ static int symbol_of(struct symbol_table *table, uint64_t mask) {
     return table->count;
 }
 
-static bool assign_symbols(const uint64_t *masks, struct symbol_table *table, uint8_t *symbols) {
-    for (uint32_t point = 0; point < UNICODE_END; point++) {
-        bool is_same = point > 0 && masks[point] == masks[point - 1];
-        int symbol = is_same ? symbols[point - 1] : symbol_of(table, masks[point]);
+/* What decides the symbol of a character. */
+struct assignment {
+    const struct pattern_draft *draft;
+    const struct unicode *unicode;
+    uint64_t class_masks[UNICODE_CLASSES]; /* sets that have the class */
+    uint64_t negated;                      /* sets that are negated */
+    struct symbol_table *table;
+};
+
+static void mask_classes(struct assignment *assignment) {
+    const struct pattern_draft *draft = assignment->draft;
+    for (int s = 0; s < draft->set_count; s++) {
+        uint64_t bit = (uint64_t)1 << s;
+        assignment->negated |= draft->sets[s].is_negated ? bit : 0;
+        for (int i = 0; i < UNICODE_CLASSES; i++) {
+            assignment->class_masks[i] |= draft->sets[s].classes[i] ? bit : 0;
+        }
+    }
+}
+
+/* The sets with a range that has the code point. */
+static uint64_t mask_ranges(const struct pattern_draft *draft, uint32_t point) {
+    uint64_t mask = 0;
+    for (int s = 0; s < draft->set_count; s++) {
+        const struct pattern_set *set = &draft->sets[s];
+        for (int r = set->first_range; r < set->first_range + set->range_count; r++) {
+            bool is_in = draft->ranges[r].low <= point && point <= draft->ranges[r].high;
+            mask |= is_in ? (uint64_t)1 << s : 0;
+        }
+    }
+    return mask;
+}
+
+static bool has_range_in(const struct pattern_draft *draft, uint32_t low, uint32_t high) {
+    for (int r = 0; r < draft->range_count; r++) {
+        if (draft->ranges[r].low <= high && draft->ranges[r].high >= low) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Writes the symbols of a block of characters; false: too many symbols.
+ * classes  their classes
+ * first    its first code point; UNICODE_END: no range has any of its characters */
+static bool assign_block(struct assignment *assignment, const uint8_t *classes, uint32_t first,
+                         uint8_t *symbols) {
+    uint64_t previous = 0;
+    int symbol = 0;
+    for (uint32_t i = 0; i < BLOCK; i++) {
+        uint64_t mask = assignment->class_masks[classes[i]];
+        mask |= first == UNICODE_END ? 0 : mask_ranges(assignment->draft, first + i);
+        mask ^= assignment->negated;
+        if (symbol == 0 || mask != previous) {
+            symbol = symbol_of(assignment->table, mask);
+            previous = mask;
+        }
         if (symbol == 0) {
             return false;
         }
-        symbols[point] = (uint8_t)symbol;
+        symbols[i] = (uint8_t)symbol;
     }
     return true;
+}
+
+/* Blocks without a range have the symbols of their block of classes; others are added after these.
+ */
+static bool assign_symbols(struct assignment *assignment, struct region *region,
+                           struct pattern *pattern) {
+    const struct unicode *unicode = assignment->unicode;
+    size_t count = unicode->class_block_count;
+    mask_classes(assignment);
+    for (uint32_t i = 0; i < BLOCK_COUNT; i++) {
+        bool has_range = has_range_in(assignment->draft, i * BLOCK, i * BLOCK + BLOCK - 1);
+        pattern->blocks[i] = has_range ? (uint16_t)count++ : unicode->class_blocks[i];
+    }
+    uint8_t *symbols = region_alloc(region, count, BLOCK);
+    bool fits = true;
+    for (size_t block = 0; fits && block < unicode->class_block_count; block++) {
+        fits = assign_block(assignment, unicode->classes + block * BLOCK, UNICODE_END,
+                            symbols + block * BLOCK);
+    }
+    for (uint32_t i = 0; fits && i < BLOCK_COUNT; i++) {
+        if (pattern->blocks[i] >= unicode->class_block_count) {
+            fits = assign_block(assignment,
+                                unicode->classes + (size_t)unicode->class_blocks[i] * BLOCK,
+                                i * BLOCK, symbols + (size_t)pattern->blocks[i] * BLOCK);
+        }
+    }
+    pattern->symbols = symbols;
+    return fits;
 }
 
 /* The pattern over symbols. */
@@ -154,14 +206,12 @@ enum status pattern_make(const char *regex, const struct unicode *unicode, const
     struct symbol_table table = {0};
     enum status status = pattern_parse(regex, unicode, subject, draft, fault);
     if (status == OK) {
-        uint8_t *symbols = region_alloc(&temporary, UNICODE_END, 1);
-        uint64_t *masks = mask_characters(draft, unicode, &temporary);
+        struct assignment assignment = {.draft = draft, .unicode = unicode, .table = &table};
         status =
-            assign_symbols(masks, &table, symbols)
+            assign_symbols(&assignment, region, pattern)
                 ? OK
                 : fault_set(fault, STATUS_INPUT, subject, "use a tokenizer of a supported family",
                             "the pattern %.200s has too many sets", regex);
-        pattern->symbols = unicode_share_blocks(symbols, region, pattern->blocks);
     }
     if (status == OK) {
         status = compile(write_symbols(draft, &table, &temporary), regex, subject, region, pattern,

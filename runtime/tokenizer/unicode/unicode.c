@@ -54,8 +54,9 @@ static uint32_t next_number(struct varints *table) {
     return number;
 }
 
-const uint8_t *unicode_share_blocks(const uint8_t *values, struct region *region,
-                                    uint16_t blocks[static BLOCK_COUNT]) {
+/* Divides `values` into blocks, and stores equal ones once. */
+static const uint8_t *share_blocks(const uint8_t *values, struct region *region,
+                                   uint16_t blocks[static BLOCK_COUNT], size_t *block_count) {
     struct region temporary = {0};
     uint8_t *unique = region_alloc(&temporary, UNICODE_END, 1);
     size_t count = 0;
@@ -73,6 +74,7 @@ const uint8_t *unicode_share_blocks(const uint8_t *values, struct region *region
     uint8_t *kept = region_alloc(region, count * BLOCK, 1);
     memcpy(kept, unique, count * BLOCK);
     region_finish(&temporary);
+    *block_count = count;
     return kept;
 }
 
@@ -116,7 +118,8 @@ static void unpack_classes(struct unicode *unicode, struct region *region,
         memset(unicode->kinds + 8 * i, kinds_of(CATEGORIES[i]), 8);
     }
     unicode->kinds[UNICODE_CONTROL_SPACE] = KIND_SPACE;
-    unicode->classes = unicode_share_blocks(values, region, unicode->class_blocks);
+    unicode->classes =
+        share_blocks(values, region, unicode->class_blocks, &unicode->class_block_count);
     for (uint32_t point = 0; point < 128; point++) {
         unicode->ascii_kinds[point] = unicode->kinds[values[point]];
     }
@@ -202,6 +205,7 @@ static void mark_unstable(uint8_t *forms, uint32_t point) {
 
 static void unpack_forms(struct unicode *unicode, struct region *region, struct region *temporary) {
     struct varints table = {.words = unicode_forms};
+    size_t form_block_count;
     uint8_t *forms = region_alloc(temporary, UNICODE_END, 1);
     unpack_combining_classes(&table, forms);
     unpack_decompositions(unicode, &table, region);
@@ -219,7 +223,7 @@ static void unpack_forms(struct unicode *unicode, struct region *region, struct 
             mark_unstable(forms, point);
         }
     }
-    unicode->forms = unicode_share_blocks(forms, region, unicode->form_blocks);
+    unicode->forms = share_blocks(forms, region, unicode->form_blocks, &form_block_count);
 }
 
 const struct unicode *unicode_make(struct region *region) {

@@ -47,6 +47,7 @@ struct unicode_pair {
 struct unicode {
     uint16_t class_blocks[UNICODE_END >> UNICODE_BLOCK_BITS], /* block of a code point */
         form_blocks[UNICODE_END >> UNICODE_BLOCK_BITS];
+    size_t class_block_count;
     const uint8_t *classes, *forms; /* [blocks][1 << UNICODE_BLOCK_BITS] */
     uint8_t kinds[UNICODE_CLASSES]; /* enum unicode_kind of each class */
     uint8_t ascii_kinds[128];
@@ -59,13 +60,6 @@ struct unicode {
 /* unicode_make: unpack the tables.
  * memory  in `region` */
 const struct unicode *unicode_make(struct region *region);
-
-/* unicode_share_blocks: divide the values of all code points into blocks, and store equal ones
- * once.
- * blocks   set to the number of the block that holds each one
- * returns  the blocks, in `region` */
-const uint8_t *unicode_share_blocks(const uint8_t *values, struct region *region,
-                                    uint16_t blocks[static UNICODE_END >> UNICODE_BLOCK_BITS]);
 
 /* unicode_class_is: true if characters of the class are in the general category `name`, such as
  * "Lu", or in one of a letter, such as "L". */

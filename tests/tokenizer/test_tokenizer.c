@@ -1,0 +1,298 @@
+/* Loading: files that are rejected, with the words of their faults; roles of tokens; patterns where
+ * memory cannot be made executable. */
+#include "base/file.h"
+#include "runtime/tokenizer/tokenizer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { FILE_CAPACITY = 8192, PATH_CAPACITY = 256, SET_MDWE = 65, REFUSE_EXEC_GAIN = 1 };
+
+static char folder[] = "/tmp/skep-tokenizer-XXXXXX";
+
+/* Members of a small tokenizer: a, b, c, ab, a space and U+2581. */
+struct parts {
+    const char *added, *normalizer, *pre_tokenizer, *post_processor, *decoder, *options, *vocab,
+        *merges;
+};
+static const struct parts DEFAULTS = {
+    .added = "[]",
+    .normalizer = "null",
+    .pre_tokenizer = "null",
+    .post_processor = "null",
+    .decoder = "null",
+    .options = "\"type\": \"BPE\"",
+    .vocab = "{\"a\": 0, \"b\": 1, \"c\": 2, \"ab\": 3, \" \": 4, \"\xe2\x96\x81\": 5}",
+    .merges = "[[\"a\", \"b\"]]"};
+
+static const char *or_default(const char *part, const char *other) {
+    return part != NULL ? part : other;
+}
+
+static void write_text(const char *name, const char *text) {
+    char path[PATH_CAPACITY];
+    struct fault fault;
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    assert_int_equal(file_write_new(path, text, strlen(text), &fault), OK);
+}
+
+static void remove_file(const char *name) {
+    char path[PATH_CAPACITY];
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    (void)unlink(path);
+}
+
+static enum status load(const struct parts *parts, struct region *region,
+                        const struct tokenizer **tokenizer, struct fault *fault) {
+    char text[FILE_CAPACITY];
+    int length = snprintf(
+        text, sizeof text,
+        "{\"version\": \"1.0\", \"added_tokens\": %s, \"normalizer\": %s, \"pre_tokenizer\": %s, "
+        "\"post_processor\": %s, \"decoder\": %s, \"model\": {%s, \"vocab\": %s, \"merges\": %s}}",
+        or_default(parts->added, DEFAULTS.added),
+        or_default(parts->normalizer, DEFAULTS.normalizer),
+        or_default(parts->pre_tokenizer, DEFAULTS.pre_tokenizer),
+        or_default(parts->post_processor, DEFAULTS.post_processor),
+        or_default(parts->decoder, DEFAULTS.decoder), or_default(parts->options, DEFAULTS.options),
+        or_default(parts->vocab, DEFAULTS.vocab), or_default(parts->merges, DEFAULTS.merges));
+    assert_true(length > 0 && length < FILE_CAPACITY);
+    write_text("tokenizer.json", text);
+    return tokenizer_load(folder, region, tokenizer, fault);
+}
+
+#define SPLIT(regex)                                                                               \
+    "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"" regex "\"}, \"behavior\": \"Isolated\"}"
+#define TOKEN(id, content, more)                                                                   \
+    "{\"id\": " id ", \"content\": \"" content "\", \"special\": true, \"normalized\": false" more \
+    "}"
+
+static void unsupported_parts_are_rejected_by_name(void **state) {
+    (void)state;
+    static const struct {
+        struct parts parts;
+        const char *reason;
+    } ROWS[] = {
+        {{.normalizer = "{\"type\": \"NFKC\"}"}, "`normalizer` is a NFKC"},
+        {{.normalizer = "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Lowercase\"}]}"},
+         "`normalizer.normalizers[0]` is a Lowercase"},
+        {{.normalizer = "{\"type\": \"Replace\", \"pattern\": {\"Regex\": \"a\"}, "
+                        "\"content\": \"\"}"},
+         "a Regex in Replace"},
+        {{.pre_tokenizer = "{\"type\": \"Whitespace\"}"}, "is a Whitespace"},
+        {{.pre_tokenizer = SPLIT("a*")}, "matches an empty text"},
+        {{.pre_tokenizer = SPLIT("^a")}, "a character without its escape at '^a'"},
+        {{.pre_tokenizer = SPLIT("\\\\p{Han}")}, "a property other than a general category"},
+        {{.pre_tokenizer = SPLIT("(a)\\\\1")}, "an escape at '\\1'"},
+        {{.pre_tokenizer = SPLIT("[a[b]]")}, "a class with a part at '[b]]'"},
+        {{.pre_tokenizer = SPLIT("[a&&b]")}, "a class with a part at '&&b]'"},
+        {{.pre_tokenizer = SPLIT("(?i:ss)")}, "letters of a ligature"},
+        {{.pre_tokenizer = SPLIT("(?i:[a-z])")}, "(?i: with a class"},
+        {{.pre_tokenizer = SPLIT("(a")}, "a group without its end"},
+        {{.pre_tokenizer = SPLIT("a{2,1}")}, "a repetition"},
+        {{.pre_tokenizer = SPLIT("\\\\h")}, "an escape at '\\h'"},
+        {{.pre_tokenizer = "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"ByteLevel\"},"
+                           " {\"type\": \"Digits\"}]}"},
+         "ByteLevel before another step"},
+        {{.post_processor = "{\"type\": \"RobertaProcessing\"}"}, "is a RobertaProcessing"},
+        {{.decoder = "{\"type\": \"WordPiece\"}"}, "`decoder` is a WordPiece"},
+        {{.decoder = "{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Fuse\"}, "
+                     "{\"type\": \"ByteFallback\"}]}"},
+         "these decoders in this order"},
+        {{.decoder = "{\"type\": \"Strip\", \"content\": \" \", \"start\": 0, \"stop\": 1}"},
+         "a Strip of other than characters at the start"},
+        {{.options = "\"type\": \"Unigram\""}, "`model.type` is Unigram"},
+        {{.options = "\"type\": \"BPE\", \"dropout\": 0.1"}, "`model.dropout` is set"},
+        {{.options = "\"type\": \"BPE\", \"end_of_word_suffix\": \"</w>\""},
+         "`model.end_of_word_suffix` is set"},
+        {{.options = "\"type\": \"BPE\", \"unk_token\": \"<unk>\""},
+         "`model.unk_token` '<unk>' is not in the vocabulary"},
+        {{.vocab = "{\"a\": 0, \"b\": 0, \"ab\": 1}"}, "the text or id of 'b' is there twice"},
+        {{.vocab = "{\"a\": -1}"}, "expected a whole number"},
+        {{.vocab = "{\"a\": 99999999}"}, "'a' has the id 99999999"},
+        {{.vocab = "{\"a\": 9999999}"}, "'a' has the id 9999999, but there are 1 tokens"},
+        {{.merges = "[[\"a\", \"c\"]]"}, "'a' + 'c': not all three are in the vocabulary"},
+        {{.merges = "[\"a b c\"]"}, "'a b c' is not two tokens"},
+        {{.merges = "[[\"a\"]]"}, "of `model.merges`"},
+        {{.added = "[" TOKEN("7", "<s>", "") "]"}, "has the id 7, but its place gives it 6"},
+        {{.added = "[" TOKEN("6", "<s>", "") ", " TOKEN("6", "<s>", "") "]"},
+         "but its place gives it 7"},
+        {{.added = "[" TOKEN("0", "a", "") ", " TOKEN("0", "a", "") "]"}, "have the same text"},
+        {{.added = "[{\"id\": 6}]"}, "content"},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
+        struct region region = {0};
+        const struct tokenizer *tokenizer = NULL;
+        struct fault fault = {0};
+        assert_int_equal(load(&ROWS[i].parts, &region, &tokenizer, &fault), STATUS_INPUT);
+        assert_null(tokenizer);
+        if (strstr(fault.reason, ROWS[i].reason) == NULL) {
+            fail_msg("row %zu: '%s' is not in '%s'", i, ROWS[i].reason, fault.reason);
+        }
+        assert_non_null(strstr(fault.subject, "tokenizer.json"));
+        region_finish(&region);
+    }
+}
+
+static void other_files_are_rejected_with_the_remedy(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *reason, *remedy;
+    } ROWS[] = {
+        {"tokenizer.model", "does not exist, only tokenizer.model", "save_pretrained"},
+        {"tekken.json", "does not exist, only tekken.json", "tokenizer.json"},
+        {"vocab.json", "does not exist, only vocab.json", "save_pretrained"},
+        {NULL, "does not exist", "download the model with its tokenizer"},
+    };
+    remove_file("tokenizer.json");
+    assert_false(tokenizer_exists(folder));
+    for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
+        struct region region = {0};
+        const struct tokenizer *tokenizer;
+        struct fault fault;
+        if (ROWS[i].file != NULL) {
+            write_text(ROWS[i].file, "{}");
+        }
+        assert_int_equal(tokenizer_load(folder, &region, &tokenizer, &fault), STATUS_INPUT);
+        assert_non_null(strstr(fault.reason, ROWS[i].reason));
+        assert_non_null(strstr(fault.remedy, ROWS[i].remedy));
+        if (ROWS[i].file != NULL) {
+            remove_file(ROWS[i].file);
+        }
+        region_finish(&region);
+    }
+}
+
+static void roles_come_from_the_files_beside_it(void **state) {
+    (void)state;
+    static const struct parts PARTS = {
+        .added = "[" TOKEN("6", "<|endoftext|>", "") ", " TOKEN("7", "<|im_end|>", "") "]"};
+    struct region region = {0};
+    const struct tokenizer *tokenizer;
+    struct fault fault;
+    write_text("tokenizer_config.json",
+               "{\"bos_token\": null, \"eos_token\": {\"content\": \"<|im_end|>\"}}");
+    write_text("special_tokens_map.json", "{\"pad_token\": \"c\", \"eos_token\": \"a\"}");
+    assert_int_equal(load(&PARTS, &region, &tokenizer, &fault), OK);
+    const struct tokenizer_info *info = tokenizer_info(tokenizer);
+    assert_int_equal(info->bos_id, TOKENIZER_NO_ID);
+    assert_int_equal(info->eos_id, 7);
+    assert_int_equal(info->pad_id, 2);
+    assert_int_equal(info->document_id, 6);
+    assert_int_equal(info->id_count, 8);
+    assert_int_equal(info->token_count, 8);
+    assert_int_equal(info->added_count, 2);
+    assert_int_equal(info->merge_count, 1);
+    assert_true(tokenizer_is_special(tokenizer, 7));
+    assert_false(tokenizer_is_special(tokenizer, 0));
+    assert_int_equal(tokenizer_token_id(tokenizer, "ab", 2), 3);
+    assert_int_equal(tokenizer_token_id(tokenizer, "<|im_end|>", 10), 7);
+    assert_int_equal(tokenizer_token_id(tokenizer, "x", 1), TOKENIZER_NO_ID);
+    struct token_text text = tokenizer_token_text(tokenizer, 6);
+    assert_int_equal(text.count, strlen("<|endoftext|>"));
+    size_t at;
+    static const char WITH_TOKEN[] = "ab<|im_end|>c";
+    assert_int_equal(tokenizer_find_special(tokenizer, WITH_TOKEN, strlen(WITH_TOKEN), &at), 7);
+    assert_int_equal(at, 2);
+    assert_int_equal(tokenizer_find_special(tokenizer, "ab", 2, &at), TOKENIZER_NO_ID);
+    remove_file("tokenizer_config.json");
+    remove_file("special_tokens_map.json");
+    region_finish(&region);
+}
+
+static void ill_formed_text_is_rejected_with_its_position(void **state) {
+    (void)state;
+    static const struct parts PARTS;
+    static const struct tokenizer_options OPTIONS;
+    static const struct {
+        const char *text;
+        size_t valid;
+    } ROWS[] = {{"ab\xff", 2},       {"abcabcabc\xc3", 9},
+                {"\xed\xa0\x80", 0}, {"a\xf4\x90\x80\x80", 1},
+                {"\xc0\x80", 0},     {"a\xe2\x82g", 1}};
+    struct region region = {0};
+    const struct tokenizer *tokenizer;
+    struct token_list list;
+    struct fault fault;
+    assert_int_equal(load(&PARTS, &region, &tokenizer, &fault), OK);
+    struct tokenizer_encoder *encoder = tokenizer_encoder_make(tokenizer, &region);
+    for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
+        char expected[64];
+        (void)snprintf(expected, sizeof expected, "byte %zu is not UTF-8", ROWS[i].valid);
+        assert_int_equal(
+            tokenizer_encode(encoder, ROWS[i].text, strlen(ROWS[i].text), &OPTIONS, &list, &fault),
+            STATUS_INPUT);
+        assert_string_equal(fault.reason, expected);
+    }
+    region_finish(&region);
+}
+
+/* Encodes a text with a pattern that PCRE2 matches, and returns a number for the ids. */
+static unsigned ids_of_pattern(void) {
+    static const struct parts PARTS = {.pre_tokenizer = SPLIT("\\\\s?[^\\\\s\\\\p{Lu}]+|\\\\w")};
+    static const struct tokenizer_options OPTIONS;
+    static const char TEXT[] = "ab cab abab  bba\xe2\x96\x81 abcabcabc";
+    struct region region = {0};
+    const struct tokenizer *tokenizer;
+    struct token_list list;
+    struct fault fault;
+    assert_int_equal(load(&PARTS, &region, &tokenizer, &fault), OK);
+    struct tokenizer_encoder *encoder = tokenizer_encoder_make(tokenizer, &region);
+    assert_int_equal(tokenizer_encode(encoder, TEXT, strlen(TEXT), &OPTIONS, &list, &fault), OK);
+    unsigned sum = 1;
+    for (size_t i = 0; i < list.count; i++) {
+        sum = (sum * 31 + (unsigned)list.ids[i]) % 127;
+    }
+    tokenizer_finish(tokenizer);
+    region_finish(&region);
+    return sum;
+}
+
+static void patterns_match_without_executable_memory(void **state) {
+    (void)state;
+    unsigned expected = ids_of_pattern();
+    (void)fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        if (prctl(SET_MDWE, REFUSE_EXEC_GAIN, 0, 0, 0) != 0) {
+            _exit(255); /* a kernel before 6.3 */
+        }
+        _exit((int)ids_of_pattern());
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 255) {
+        skip();
+    }
+    assert_int_equal(WEXITSTATUS(status), expected);
+}
+
+static int make_folder(void **state) {
+    (void)state;
+    return mkdtemp(folder) == NULL;
+}
+
+static int remove_folder(void **state) {
+    (void)state;
+    remove_file("tokenizer.json");
+    return rmdir(folder);
+}
+
+int main(void) {
+    static const struct CMUnitTest TESTS[] = {
+        cmocka_unit_test(unsupported_parts_are_rejected_by_name),
+        cmocka_unit_test(other_files_are_rejected_with_the_remedy),
+        cmocka_unit_test(roles_come_from_the_files_beside_it),
+        cmocka_unit_test(ill_formed_text_is_rejected_with_its_position),
+        cmocka_unit_test(patterns_match_without_executable_memory),
+    };
+    return cmocka_run_group_tests(TESTS, make_folder, remove_folder);
+}
