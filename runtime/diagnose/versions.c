@@ -12,8 +12,9 @@
 
 /* How a library reports its version. */
 enum version_call {
-    CALL_TEXT,          /* const char *name(void) */
-    CALL_THREE_INTEGERS /* void name(int *major, int *minor, int *patch) */
+    CALL_TEXT,           /* const char *name(void) */
+    CALL_THREE_INTEGERS, /* void name(int *major, int *minor, int *patch) */
+    CALL_CONFIG          /* int name(uint32_t what, void *text), as in PCRE2 */
 };
 
 static const struct {
@@ -26,6 +27,7 @@ static const struct {
     {"libfyaml", LIBFYAML_VERSION, "fy_library_version", CALL_TEXT},
     {"sqlite3", SQLITE3_VERSION, "sqlite3_libversion", CALL_TEXT},
     {"msgpack-c", MSGPACK_VERSION_TEXT, "msgpack_version", CALL_TEXT},
+    {"pcre2", PCRE2_VERSION_TEXT, "pcre2_config_8", CALL_CONFIG},
     {"zlib", ZLIB_VERSION_TEXT, "zlibVersion", CALL_TEXT},
     {"libzstd", LIBZSTD_VERSION, "ZSTD_versionString", CALL_TEXT},
 };
@@ -43,6 +45,16 @@ static void read_used_version(const char *symbol, enum version_call call,
         const char *(*text)(void);
         memcpy(&text, &found, sizeof text);
         snprintf(used, VERSION_BYTES, "%s", text());
+        return;
+    }
+    if (call == CALL_CONFIG) {
+        enum { CONFIG_VERSION = 11 }; /* PCRE2_CONFIG_VERSION: "10.42 2022-12-11" */
+        int (*config)(uint32_t what, void *text);
+        memcpy(&config, &found, sizeof config);
+        if (config(CONFIG_VERSION, NULL) <= VERSION_BYTES) {
+            (void)config(CONFIG_VERSION, used);
+        }
+        used[strcspn(used, " ")] = '\0';
         return;
     }
     void (*integers)(int *major, int *minor, int *patch);

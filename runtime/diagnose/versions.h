@@ -2,7 +2,7 @@
 #ifndef SKEP_DIAGNOSE_VERSIONS_H
 #define SKEP_DIAGNOSE_VERSIONS_H
 
-enum { VERSION_BYTES = 32, VERSION_LIBRARIES = 8, VERSION_INSTRUCTION_SETS_MAX = 8 };
+enum { VERSION_BYTES = 32, VERSION_LIBRARIES = 9, VERSION_INSTRUCTION_SETS_MAX = 8 };
 
 struct library_version {
     const char *name;         /* "libsodium" */
