@@ -99,10 +99,6 @@ static enum status check_member_rates(const struct settings *settings, struct fa
 /* Rejects keys that the codec makes ineffective. The error feedback of the sparse codec takes the
  * place of the outer momentum. */
 static enum status check_codec_keys(const struct settings *settings, struct fault *fault) {
-    if (swarm_codec_is_sparse(settings)) { /* GATE */
-        return set_key_fault(settings, fault, "swarm.codec", "choose fp32, bf16, int8 or int4",
-                             "is sparse, which is not implemented yet");
-    }
     if (!swarm_codec_is_sparse(settings)) {
         for (size_t i = 0; i < ARRAY_COUNT(SPARSE_KEYS); i++) {
             if (settings_is_given(settings, SPARSE_KEYS[i])) {

@@ -262,7 +262,9 @@ FUNCTION_LINES_MAX = 70
 FUNCTION_LINES_P95 = 30
 
 # path: why it is longer. An entry that is no longer needed is a failure too.
-LONG_FILES = {}
+LONG_FILES = {
+    "tests/unit/swarm/test_member_values.c": "all its tests need the one scene",
+}
 # room: its limit of lines of code, and why.
 LARGE_ROOMS = {}
 # path: why its lines are wider.

@@ -99,7 +99,12 @@ static void add_network(const struct fit_report *report, struct text *text) {
     text_add(text, "         %s%.3g GB up, %.3g GB down a day\n",
              report->exchange_s > 0 ? "" : "at most ", report->up_bytes_per_day / GB,
              report->down_bytes_per_day / GB);
-    add_audits(exchange, text);
+    if (slices_are_sparse(&report->terms->shape.slices)) {
+        text_add(text,
+                 "audits   none: every member checks all contributions and computes all means\n");
+    } else {
+        add_audits(exchange, text);
+    }
 }
 
 static void add_disk(const struct disk_budget *disk, struct text *text) {

@@ -31,7 +31,7 @@ enum {
     NORM_EFFECT_DIVISOR = 16, /* part of the reference below which a contribution has no effect */
     /* largest value of a sparse contribution, as a multiple of the root mean square of the values
      * of a contribution with the reference norm */
-    NORM_VALUE_FACTOR = 16,
+    NORM_VALUE_FACTOR = 8,
     NORM_GUEST_DIVISOR = 2 /* all guests together have at most this part of the voters' weight */
 };
 

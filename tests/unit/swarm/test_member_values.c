@@ -28,7 +28,8 @@ static struct scene {
     struct hash nodes[SEATS][3 * SLICES]; /* trees over the contributions */
 } scene;
 
-static bool has_guest; /* the second member is one, in rounds that open from now on */
+static bool has_guest;       /* the second member is one, in rounds that open from now on */
+static uint64_t sent_values; /* of a sparse codec, for members that begin from now on */
 
 static void take(const struct event *event) {
     scene.actions.count = 0;
@@ -127,6 +128,7 @@ static void make_table(void) {
 static void begin(void) {
     struct member_initial_state start = {
         .id = id_of(0), .start_id = 5, .slice_count = SLICES, .sample_tokens = SAMPLE_TOKENS};
+    start.sent_values = sent_values;
     free(scene.member);
     memset(&scene, 0, sizeof scene);
     scene.actions = (struct actions){scene.rows, 0, ACTIONS_MAX};
@@ -142,6 +144,11 @@ static void begin(void) {
 
 static void say_table(void) {
     hear((struct message){.kind = MESSAGE_TABLE, .round = 1, .table = &scene.table});
+}
+
+static void begin_exchange(void) {
+    begin();
+    say_table();
 }
 
 /* Whether the member has taken the table: it then requests what it needs. */
@@ -164,7 +171,7 @@ static void make_proposal(void) {
     }
 }
 
-static void give_result(uint32_t slice, double norm) {
+static void give_values(uint32_t slice, struct message_values values) {
     hear((struct message){.kind = MESSAGE_RESULT,
                           .from = id_of(slice / OWN),
                           .owner = id_of(slice / OWN),
@@ -172,7 +179,11 @@ static void give_result(uint32_t slice, double norm) {
                           .slice = slice,
                           .contributors = ALL,
                           .hash = result_hash(slice),
-                          .values.norm = norm});
+                          .values = values});
+}
+
+static void give_result(uint32_t slice, double norm) {
+    give_values(slice, (struct message_values){.norm = norm});
 }
 
 /* Says the proposal and gives all results. Returns the ROOT job, or NULL if there is none. */
@@ -208,11 +219,14 @@ static void a_table_is_taken_only_with_weights_that_follow_from_it(void **state)
     assert_true(has_taken_table());
 }
 
-static uint32_t reported_version(void) {
+static struct message report_after_heartbeat(void) {
     take(&(struct event){.kind = EVENT_TICK});
-    const struct message *report = sent(MESSAGE_REPORT);
-    assert_non_null(report);
-    return report->version;
+    assert_non_null(sent(MESSAGE_REPORT));
+    return *sent(MESSAGE_REPORT);
+}
+
+static uint32_t reported_version(void) {
+    return report_after_heartbeat().version;
 }
 
 /* Says a table that has the plan of slice 0 only, as it is read from a message with a base. */
@@ -250,20 +264,13 @@ static void a_table_with_a_base_changes_only_the_plans_that_it_has(void **state)
     assert_int_equal(reported_version(), 5);
 }
 
-static struct message report_after_heartbeat(void) {
-    take(&(struct event){.kind = EVENT_TICK});
-    assert_non_null(sent(MESSAGE_REPORT));
-    return *sent(MESSAGE_REPORT);
-}
-
 static void confirm(uint64_t number) {
     hear((struct message){.kind = MESSAGE_CONFIRM, .number = number});
 }
 
 static void a_report_has_what_the_tracker_has_not_confirmed(void **state) {
     (void)state;
-    begin();
-    say_table();
+    begin_exchange();
     struct message report = report_after_heartbeat();
     assert_int_equal(report.report.parts, REPORT_ALL);
     assert_int_equal(report.report.base, 0);
@@ -294,8 +301,7 @@ static void a_report_has_what_the_tracker_has_not_confirmed(void **state) {
 static void a_proposal_is_accepted_only_with_the_weights_of_the_table(void **state) {
     (void)state;
     for (int i = 0; i < 5; i++) {
-        begin();
-        say_table();
+        begin_exchange();
         make_proposal();
         scene.proposal.members[1].weight -= i == 1;
         scene.proposal.members[2].norm *= i == 2 ? 1.5 : 1;
@@ -311,8 +317,7 @@ static void a_proposal_is_accepted_only_with_the_weights_of_the_table(void **sta
 static void a_commit_without_its_rows_is_fetched_as_a_state(void **state) {
     (void)state;
     for (int has_rows = 0; has_rows <= 1; has_rows++) {
-        begin();
-        say_table();
+        begin_exchange();
         make_proposal();
         scene.proposal.root.bytes[0] = 50;
         scene.proposal.slice_count = has_rows ? SLICES : 0;
@@ -354,8 +359,7 @@ static void a_slice_without_its_declared_norm_is_not_added(void **state) {
 /* It is requested again. */
 static void a_slice_without_a_valid_proof_does_not_count_as_received(void **state) {
     (void)state;
-    begin();
-    say_table();
+    begin_exchange();
     give_contribution(2, 1, 1);
     give_contribution(1, 0.5, 0.5); /* the path belongs to another norm */
     assert_null(find(ACTION_KEEP_BYTES));
@@ -367,8 +371,7 @@ static void a_slice_without_a_valid_proof_does_not_count_as_received(void **stat
 
 static void a_result_that_no_mean_can_be_is_not_kept(void **state) {
     (void)state;
-    begin();
-    say_table();
+    begin_exchange();
     give_result(OWN, 5);
     assert_null(find(ACTION_KEEP_BYTES));
     give_result(OWN, 3.9);
@@ -378,8 +381,7 @@ static void a_result_that_no_mean_can_be_is_not_kept(void **state) {
 /* What a quorum has committed is applied, whatever its size. */
 static void a_committed_result_is_kept_in_any_case(void **state) {
     (void)state;
-    begin();
-    say_table();
+    begin_exchange();
     make_proposal();
     scene.proposal.signature_count = 2;
     scene.proposal.signatures[1].seat = 1;
@@ -391,10 +393,8 @@ static void a_committed_result_is_kept_in_any_case(void **state) {
 
 static void a_state_that_is_not_finite_is_refused_and_not_stored(void **state) {
     (void)state;
-    begin();
-    say_table();
+    begin_exchange();
     make_proposal();
-    scene.proposal.reference_norm = 1;
     const struct action *root = propose();
     assert_non_null(root);
     take(&(struct event){.kind = EVENT_ROOT_COMPUTED, .job = root->job});
@@ -407,6 +407,66 @@ static void a_state_that_is_not_finite_is_refused_and_not_stored(void **state) {
         take(&(struct event){.kind = EVENT_TICK});
         assert_null(find(ACTION_ROOT)); /* it is not computed again */
     }
+}
+
+/* Makes the list of slice OWN, whose contributions have a norm of 0. */
+static void make_list(struct listed_contribution listed[static SEATS]) {
+    static const double NORMS[SLICES] = {1};
+    for (uint32_t seat = 0; seat < SEATS; seat++) {
+        listed[seat] = (struct listed_contribution){.part = {.weight = TOKENS, .clip = 1},
+                                                    .hash = declared_hash(seat, OWN)};
+        contribution_prove(scene.nodes[seat], NORMS, SLICES, OWN, &listed[seat].part.proof);
+    }
+}
+
+static bool is_list_kept(const struct listed_contribution *listed, double value_limit) {
+    give_values(OWN, (struct message_values){.value_limit = value_limit, .listed = listed});
+    return find(ACTION_KEEP_BYTES) != NULL;
+}
+
+static void a_list_is_kept_only_as_its_members_declared_it(void **state) {
+    (void)state;
+    sent_values = 64;
+    for (int lie = 0; lie < 8; lie++) {
+        struct listed_contribution listed[SEATS];
+        begin_exchange();
+        make_list(listed);
+        double limit = norms_value_limit(1, sent_values);
+        listed[2].part.weight += lie == 1;
+        listed[2].part.clip = lie == 2 ? 0.5F : 1;
+        listed[0].hash.bytes[3] ^= lie == 3;
+        listed[2].norm = lie == 4 ? 0.5 : 0;
+        listed[1].norm = listed[1].part.proof.norm = lie == 5 ? 1e-300 : 0;
+        listed[1] = lie == 6 ? listed[2] : listed[1]; /* in the seat of another member */
+        limit *= lie == 7 ? 1.5 : 1;
+        assert_true(is_list_kept(listed, limit) == (lie == 0));
+    }
+    sent_values = 0;
+}
+
+static uint64_t ask_for_list(uint64_t left_out) {
+    hear((struct message){.kind = MESSAGE_FETCH_RESULT,
+                          .from = id_of(2),
+                          .round = 1,
+                          .slice = OWN,
+                          .values.left_out = left_out});
+    assert_non_null(sent(MESSAGE_RESULT));
+    return sent(MESSAGE_RESULT)->values.left_out;
+}
+
+static void lists_are_sent_without_the_receivers_own_contribution(void **state) {
+    (void)state;
+    struct listed_contribution listed[SEATS];
+    sent_values = 64;
+    begin_exchange();
+    assert_int_equal(sent(MESSAGE_FETCH_RESULT)->values.left_out, 1);
+    assert_int_equal(sent(MESSAGE_FETCH_RESULT)->values.expected, 2);
+    make_list(listed);
+    assert_true(is_list_kept(listed, norms_value_limit(1, sent_values)));
+    assert_int_equal(ask_for_list(4), 4);
+    assert_int_equal(ask_for_list(0), 0);
+    assert_int_equal(ask_for_list(2), 0); /* that of another member */
+    sent_values = 0;
 }
 
 static int free_scene(void **state) {
@@ -443,6 +503,8 @@ int main(void) {
         cmocka_unit_test(a_result_that_no_mean_can_be_is_not_kept),
         cmocka_unit_test(a_committed_result_is_kept_in_any_case),
         cmocka_unit_test(a_state_that_is_not_finite_is_refused_and_not_stored),
+        cmocka_unit_test(a_list_is_kept_only_as_its_members_declared_it),
+        cmocka_unit_test(lists_are_sent_without_the_receivers_own_contribution),
     };
     return cmocka_run_group_tests(tests, NULL, free_scene);
 }
