@@ -64,6 +64,7 @@ MAY_INCLUDE = {
         "kernels/cuda/launch", "transport/site", "transport/collectives", "runtime/schedule"),
     "runtime/tokenizer/unicode": ("base",),
     "runtime/tokenizer": ("base", "runtime/checkpoint", "runtime/tokenizer/unicode"),
+    "runtime/chat": ("base", "runtime/tokenizer"),
     "runtime/corpus": (
         "base", "targets/os", "transport/site", "runtime/model", "runtime/tokenizer"),
     "runtime/settings": (
@@ -286,6 +287,7 @@ PLAIN_FOLDERS = (
     "base",
     "docs",
     "kernels",
+    "runtime/chat",
     "runtime/checkpoint",
     "runtime/cli",
     "runtime/corpus",

@@ -1,0 +1,84 @@
+/* chat: conversations as the text that a chat model expects. The model's template says what this
+ * text is; it is a program in Jinja. This room does not run it: it recognises the templates that it
+ * knows by a hash of their text, and has a renderer of its own for each kind.
+ *
+ *     {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]}
+ *
+ *     <|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello<|im_end|>\n
+ *                                                           |== trained ==|
+ *
+ * The texts equal those of apply_chat_template in transformers 5.23.0.
+ *
+ * public   chat.h */
+#ifndef SKEP_CHAT_CHAT_H
+#define SKEP_CHAT_CHAT_H
+
+#include "base/fault.h"
+#include "base/json.h"
+#include "base/region.h"
+#include "runtime/tokenizer/tokenizer.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { CHAT_MESSAGES_MAX = 1 << 16 }; /* maximum number of messages of a conversation */
+
+#define CHAT_DATE "26 Jul 2024" /* the date in Llama's own template */
+
+struct chat_template; /* a template that this program knows */
+
+/* chat_template_find: the template of a model: that of `name`, if it is not NULL, else the one with
+ * the hash of the template's text: the file chat_template.jinja in `folder`, or `chat_template` in
+ * its tokenizer_config.json. A newline at the end of the text does not count.
+ * name    "chatml", "llama3", "mistral", "qwen3" or NULL
+ * errors  STATUS_INPUT for a folder without a template, and for a template whose hash is unknown;
+ *         STATUS_USAGE for another name */
+MUST_CHECK enum status chat_template_find(const char *folder, const char *name,
+                                          const struct chat_template **found, struct fault *fault);
+
+/* chat_template_name: which template it is, such as "Qwen3". */
+const char *chat_template_name(const struct chat_template *chat);
+
+/* How to render. */
+struct chat_options {
+    const struct chat_template *chat;
+    const char *date; /* the date that Llama's template prints */
+    const char *bos;  /* texts of the tokens that start a text and end an answer, where the */
+    const char *eos;  /* template takes them from the tokenizer; "": none */
+    /* Qwen3: whether an empty block of thoughts is part of the answer. Without thinking, the model
+     * gets this block with the question, so it is not trained. */
+    bool is_thinking;
+    bool starts_answer; /* the text ends with the header of the next answer */
+    /* The tokenizer whose special tokens must not be in the conversation's own text; NULL: they may
+     * be. */
+    const struct tokenizer *guard;
+};
+
+/* A part of a rendered text; it ends where the next one begins. */
+struct chat_segment {
+    size_t begin;    /* offset of its first byte */
+    bool is_trained; /* what the model has to write: an answer and the token that ends it */
+    /* A control token begins here, so that the text from here on can be tokenised separately. */
+    bool is_separate;
+};
+
+/* A rendered conversation. Zeros at first, but for the region; reused by the next call. */
+struct chat_text {
+    struct region *region; /* of the arrays, which grow */
+    char *bytes;           /* [length], well-formed UTF-8, and a NUL */
+    int length, capacity;
+    struct chat_segment *segments; /* [segment_count], of the whole text, in order */
+    int segment_count, segment_capacity;
+};
+
+/* chat_render: render a conversation.
+ * conversation  an object with `messages`, a list of {"role", "content"} and, where the template
+ *               has tools, "tool_calls"; and optionally with `tools`
+ * errors        STATUS_INPUT naming the field: what is missing or has another type; a role or a
+ *               member that the template cannot render, which it never ignores; roles that do not
+ *               alternate, where the template demands it; a special token in a text */
+MUST_CHECK enum status chat_render(const struct chat_options *options,
+                                   const struct json_node *conversation, struct chat_text *text,
+                                   struct fault *fault);
+
+#endif

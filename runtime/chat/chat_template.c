@@ -1,0 +1,176 @@
+/* chat_template: the templates that this program knows, and the one of a model's folder. */
+#include "runtime/chat/chat_template.h"
+
+#include "base/check.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/limits.h"
+#include "base/text.h"
+
+#include <string.h>
+
+enum { TEMPLATE_BYTES_MAX = 1 << 20, CONFIG_FILE_BYTES_MAX = 1 << 24 };
+
+static const struct chat_template TEMPLATES[] = {
+    {.name = "ChatML",
+     .hash = "827b1b44d7e035c3f79e595cfd2472e7f08a2764ccbb98d1d4e95d96f882ae0b",
+     .render = render_chatml,
+     .choice = "chatml"},
+    {.name = "Llama 3.2",
+     .hash = "51e68c9f989467577fb67f8e1d45e58110c1ca737735c3662bd62c2d93112828",
+     .render = render_llama31,
+     .choice = "llama3",
+     .has_tools = true},
+    {.name = "Mistral 7B Instruct v0.3",
+     .hash = "f0ba0be2f352fcd913b00715009f03ebfb9e91168c65f6554035745ed1865308",
+     .render = render_mistral,
+     .choice = "mistral",
+     .has_tools = true},
+    {.name = "Qwen 3",
+     .hash = "b9dfc3e866d8e1360059a0d3bb3094ef035279d0a5bdb60bab369537cf0b9ece",
+     .render = render_qwen3,
+     .choice = "qwen3",
+     .has_tools = true},
+    {.name = "Qwen 3 of April 2025",
+     .hash = "9f5090d79b6197a19b77603444b9cf5282ab6ca2ca628f365f76bd94ce22418d",
+     .render = render_qwen3,
+     .has_tools = true},
+    {.name = "Llama 3",
+     .hash = "05facb19f527d33e1ba2066abb9656dc46ff7f61a33d5419bbd0f773d3519478",
+     .render = render_llama3},
+    {.name = "Llama 3.1 and 3.3",
+     .hash = "57a8c20780bfb41e320b31e7d20285cb33a0a23b65ddf18c92e65feadb207e71",
+     .render = render_llama31,
+     .has_tools = true},
+    {.name = "Qwen 2",
+     .hash = "7cb398e81113b4aee262bd9621f9186062cf6d071f87ac2c0f735f064e2a3e50",
+     .render = render_chatml,
+     .default_system = "You are a helpful assistant."},
+    {.name = "Qwen 2.5",
+     .hash = "ef0829bf42c538a9bbd234c9664d95d9504fb8e6939b293dea2c595107b35170",
+     .render = render_qwen2,
+     .default_system = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.",
+     .has_tools = true},
+    {.name = "SmolLM 2",
+     .hash = "786dc803909c78d9d03264ecb6d82c6bcbbe28070b7e342b474af75e0d1c93db",
+     .render = render_chatml,
+     .default_system = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"},
+};
+
+static const char CHOICES[] = "choose one with --template chatml, llama3, mistral or qwen3";
+
+const char *chat_template_name(const struct chat_template *chat) {
+    return chat->name;
+}
+
+const struct chat_template *chat_template_named(const char *name) {
+    for (size_t i = 0; i < ARRAY_COUNT(TEMPLATES); i++) {
+        if (strcmp(TEMPLATES[i].name, name) == 0) {
+            return &TEMPLATES[i];
+        }
+    }
+    return NULL;
+}
+
+static const struct chat_template *find_choice(const char *name) {
+    for (size_t i = 0; i < ARRAY_COUNT(TEMPLATES); i++) {
+        if (TEMPLATES[i].choice != NULL && strcmp(TEMPLATES[i].choice, name) == 0) {
+            return &TEMPLATES[i];
+        }
+    }
+    return NULL;
+}
+
+/* Finds the template with this text. */
+static enum status find_by_text(const char *path, const char *text, size_t length,
+                                const struct chat_template **found, struct fault *fault) {
+    char hex[HASH_HEX_BYTES];
+    length -= length > 0 && text[length - 1] == '\n';
+    const struct hash hash = hash_of(text, length);
+    hash_hex(&hash, hex);
+    for (size_t i = 0; i < ARRAY_COUNT(TEMPLATES); i++) {
+        if (strcmp(TEMPLATES[i].hash, hex) == 0) {
+            *found = &TEMPLATES[i];
+            return OK;
+        }
+    }
+    return fault_set(fault, STATUS_INPUT, path, CHOICES,
+                     "its chat template is not one that skep knows: hash %s", hex);
+}
+
+/* The text of `chat_template`: a string, or the one named "default" in a list. NULL: none. */
+static enum status find_text(const struct json_node *config, const char **text,
+                             struct fault *fault) {
+    struct json_node node;
+    *text = NULL;
+    if (!json_find(config, "chat_template", &node)) {
+        return OK;
+    }
+    if (!json_node_is_array(&node)) {
+        return json_as_text(&node, text, fault);
+    }
+    for (size_t i = 0; i < json_child_count(&node); i++) {
+        const struct json_node element = json_element(&node, i);
+        const char *name = "";
+        TRY(json_as_object(&element, fault));
+        TRY(json_get_text(&element, "name", &name, NULL, fault));
+        if (strcmp(name, "default") == 0) {
+            return json_get_text(&element, "template", text, NULL, fault);
+        }
+    }
+    return OK;
+}
+
+static enum status find_in_config(const char *path, struct region *scratch,
+                                  const struct chat_template **found, bool *has_one,
+                                  struct fault *fault) {
+    struct json_document document;
+    const char *template_text;
+    char *bytes;
+    size_t length;
+    TRY(file_read_into_region(path, CONFIG_FILE_BYTES_MAX, scratch, &bytes, &length, fault));
+    TRY(json_parse(bytes, length, length, path, &document, fault));
+    enum status status = find_text(&document.root, &template_text, fault);
+    *has_one = status == OK && template_text != NULL;
+    if (*has_one) {
+        status = find_by_text(path, template_text, strlen(template_text), found, fault);
+    }
+    json_finish(&document);
+    return status;
+}
+
+static enum status find_in_folder(const char *folder, struct region *scratch,
+                                  const struct chat_template **found, struct fault *fault) {
+    char path[PATH_BYTES];
+    char *text;
+    size_t length;
+    bool has_one = false;
+    path_join(folder, "chat_template.jinja", path, sizeof path);
+    if (file_exists(path)) {
+        TRY(file_read_into_region(path, TEMPLATE_BYTES_MAX, scratch, &text, &length, fault));
+        return find_by_text(path, text, length, found, fault);
+    }
+    path_join(folder, "tokenizer_config.json", path, sizeof path);
+    if (file_exists(path)) {
+        TRY(find_in_config(path, scratch, found, &has_one, fault));
+    }
+    return has_one ? OK : fault_set(fault, STATUS_INPUT, folder, CHOICES, "has no chat template");
+}
+
+enum status chat_template_find(const char *folder, const char *name,
+                               const struct chat_template **found, struct fault *fault) {
+    struct region scratch = {0};
+    if (name != NULL) {
+        const struct chat_template *chosen = find_choice(name);
+        if (chosen == NULL) {
+            return fault_set(fault, STATUS_USAGE, "--template",
+                             "write chatml, llama3, mistral or qwen3",
+                             "\"%.40s\" is not the name of a template", name);
+        }
+        *found = chosen;
+        return OK;
+    }
+    const enum status status = find_in_folder(folder, &scratch, found, fault);
+    region_finish(&scratch);
+    return status;
+}

@@ -1,0 +1,220 @@
+/* render: reads a conversation's JSON, and appends to its text. */
+#include "runtime/chat/render.h"
+
+#include "base/check.h"
+#include "base/text.h"
+#include "runtime/chat/chat_template.h"
+
+#include <string.h>
+
+/* ---- the text ---- */
+
+static void append(struct chat_text *text, const char *bytes, size_t count) {
+    ASSERT(count < INT32_MAX / 2 - (size_t)text->length);
+    while ((size_t)text->capacity < (size_t)text->length + count + 1) {
+        text->bytes = region_grow(text->region, text->bytes, text->length, &text->capacity, 1);
+    }
+    memcpy(text->bytes + text->length, bytes, count);
+    text->length += (int)count;
+    text->bytes[text->length] = '\0';
+}
+
+void add_fixed(struct renderer *renderer, const char *text) {
+    append(renderer->text, text, strlen(text));
+}
+
+static enum status reject_token(struct renderer *renderer, const struct json_node *node,
+                                int32_t id) {
+    const struct token_text token = tokenizer_token_text(renderer->options->guard, id);
+    return json_fault(node, renderer->fault, "take it out of the text, or add --parse-special",
+                      "contains the control token %.*s", (int)(token.count < 64 ? token.count : 64),
+                      token.bytes);
+}
+
+enum status add_data(struct renderer *renderer, const struct json_node *node, const char *text,
+                     size_t bytes) {
+    const struct tokenizer *guard = renderer->options->guard;
+    size_t at;
+    if (guard != NULL) {
+        const int32_t id = tokenizer_find_special(guard, text, bytes, &at);
+        if (id != TOKENIZER_NO_ID) {
+            return reject_token(renderer, node, id);
+        }
+    }
+    append(renderer->text, text, bytes);
+    return OK;
+}
+
+enum status add_content(struct renderer *renderer, const struct message *message) {
+    return add_data(renderer, &message->node, message->content, strlen(message->content));
+}
+
+/* The bytes of a space, as str.isspace() of Python has it, at the start of `text`; 0: none. */
+static size_t space_bytes(const char *text, const char *end) {
+    static const char *const SPACES[] = {
+        "\t",           "\n",           "\v",           "\f",           "\r",
+        "\x1c",         "\x1d",         "\x1e",         "\x1f",         " ",
+        "\xc2\x85",     "\xc2\xa0",     "\xe1\x9a\x80", "\xe2\x80\x80", "\xe2\x80\x81",
+        "\xe2\x80\x82", "\xe2\x80\x83", "\xe2\x80\x84", "\xe2\x80\x85", "\xe2\x80\x86",
+        "\xe2\x80\x87", "\xe2\x80\x88", "\xe2\x80\x89", "\xe2\x80\x8a", "\xe2\x80\xa8",
+        "\xe2\x80\xa9", "\xe2\x80\xaf", "\xe2\x81\x9f", "\xe3\x80\x80"};
+    for (size_t i = 0; i < ARRAY_COUNT(SPACES); i++) {
+        const size_t bytes = strlen(SPACES[i]);
+        if ((size_t)(end - text) >= bytes && memcmp(text, SPACES[i], bytes) == 0) {
+            return bytes;
+        }
+    }
+    return 0;
+}
+
+/* The bytes of a space at the end of the text; 0: none. No character has another one's bytes at its
+ * end. */
+static size_t last_space_bytes(const char *text, const char *end) {
+    for (size_t bytes = 1; bytes <= 3 && bytes <= (size_t)(end - text); bytes++) {
+        if (space_bytes(end - bytes, end) == bytes) {
+            return bytes;
+        }
+    }
+    return 0;
+}
+
+enum status add_trimmed(struct renderer *renderer, const struct message *message) {
+    const char *begin = message->content;
+    const char *end = begin + strlen(begin);
+    for (size_t bytes = 1; bytes > 0;) {
+        bytes = space_bytes(begin, end);
+        begin += bytes;
+    }
+    for (size_t bytes = 1; bytes > 0;) {
+        bytes = last_space_bytes(begin, end);
+        end -= bytes;
+    }
+    return add_data(renderer, &message->node, begin, (size_t)(end - begin));
+}
+
+static void begin_segment(struct chat_text *text, bool is_trained, bool is_separate) {
+    if (text->segment_count == text->segment_capacity) {
+        text->segments = region_grow(text->region, text->segments, text->segment_count,
+                                     &text->segment_capacity, sizeof *text->segments);
+    }
+    text->segments[text->segment_count++] = (struct chat_segment){
+        .begin = (size_t)text->length, .is_trained = is_trained, .is_separate = is_separate};
+}
+
+void begin_message(struct renderer *renderer) {
+    begin_segment(renderer->text, false, true);
+}
+
+void begin_answer(struct renderer *renderer) {
+    begin_segment(renderer->text, true, false);
+}
+
+void end_answer(struct renderer *renderer) {
+    begin_segment(renderer->text, false, false);
+}
+
+/* ---- the conversation ---- */
+
+bool has_role(const struct message *message, const char *role) {
+    return strcmp(message->role, role) == 0;
+}
+
+static enum status check_role(struct renderer *renderer, const struct message *message) {
+    const bool has_tools = renderer->options->chat->has_tools;
+    const bool is_known = has_role(message, "system") || has_role(message, "user") ||
+                          has_role(message, "assistant") ||
+                          (has_tools && has_role(message, "tool"));
+    if (!is_known) {
+        return json_fault_member(&message->node, "role", renderer->fault,
+                                 "is \"%.40s\"; it must be system, user, assistant%s",
+                                 message->role, has_tools ? " or tool" : "");
+    }
+    if (message->call_count > 0 && !has_role(message, "assistant")) {
+        return json_fault(
+            &message->calls, renderer->fault, NULL,
+            "belongs to a message of the role \"%.40s\"; only an assistant calls tools",
+            message->role);
+    }
+    return message->call_count == 0 || has_tools
+               ? OK
+               : json_fault(&message->calls, renderer->fault, NULL,
+                            "cannot be rendered: the template %s has no tools",
+                            renderer->options->chat->name);
+}
+
+static enum status read_message(struct renderer *renderer, int index, struct message *message) {
+    struct json_node role;
+    bool has_content = false, has_calls = false;
+    message->node = json_element(&renderer->list, (size_t)index);
+    message->content = "";
+    TRY(json_as_object(&message->node, renderer->fault));
+    TRY(json_require(&message->node, "role", &role, renderer->fault));
+    TRY(json_as_text(&role, &message->role, renderer->fault));
+    TRY(json_get_text(&message->node, "content", &message->content, &has_content, renderer->fault));
+    TRY(json_get_text(&message->node, "reasoning_content", &message->reasoning, NULL,
+                      renderer->fault));
+    TRY(json_get_array(&message->node, "tool_calls", &message->calls, &has_calls, renderer->fault));
+    message->call_count = has_calls ? (int)json_child_count(&message->calls) : 0;
+    if (!has_content && message->call_count == 0) {
+        return json_fault_member(&message->node, "content", renderer->fault, "is missing");
+    }
+    return check_role(renderer, message);
+}
+
+static enum status read_tools(struct renderer *renderer) {
+    bool has_tools = false;
+    TRY(json_get_array(renderer->conversation, "tools", &renderer->tools, &has_tools,
+                       renderer->fault));
+    renderer->tool_count = has_tools ? (int)json_child_count(&renderer->tools) : 0;
+    return renderer->tool_count == 0 || renderer->options->chat->has_tools
+               ? OK
+               : json_fault(&renderer->tools, renderer->fault, NULL,
+                            "cannot be rendered: the template %s has no tools",
+                            renderer->options->chat->name);
+}
+
+static enum status read_messages(struct renderer *renderer, struct region *region) {
+    TRY(json_require(renderer->conversation, "messages", &renderer->list, renderer->fault));
+    TRY(json_as_array(&renderer->list, renderer->fault));
+    const size_t count = json_child_count(&renderer->list);
+    if (count == 0 || count > CHAT_MESSAGES_MAX) {
+        return json_fault(&renderer->list, renderer->fault, NULL,
+                          "has %zu messages; a conversation has from 1 to %d", count,
+                          (int)CHAT_MESSAGES_MAX);
+    }
+    renderer->count = (int)count;
+    renderer->messages = region_alloc(region, count, sizeof *renderer->messages);
+    for (int i = 0; i < renderer->count; i++) {
+        TRY(read_message(renderer, i, &renderer->messages[i]));
+    }
+    return read_tools(renderer);
+}
+
+enum status find_call(struct renderer *renderer, const struct message *message, int index,
+                      struct tool_call *call) {
+    struct json_node name;
+    bool is_wrapped = false;
+    call->call = json_element(&message->calls, (size_t)index);
+    TRY(json_as_object(&call->call, renderer->fault));
+    TRY(json_get_object(&call->call, "function", &call->function, &is_wrapped, renderer->fault));
+    if (!is_wrapped) {
+        call->function = call->call;
+    }
+    TRY(json_require(&call->function, "name", &name, renderer->fault));
+    TRY(json_as_text(&name, &call->name, renderer->fault));
+    return json_require(&call->function, "arguments", &call->arguments, renderer->fault);
+}
+
+enum status chat_render(const struct chat_options *options, const struct json_node *conversation,
+                        struct chat_text *text, struct fault *fault) {
+    struct region scratch = {0};
+    struct renderer renderer = {
+        .options = options, .text = text, .conversation = conversation, .fault = fault};
+    text->length = text->segment_count = 0;
+    enum status status = read_messages(&renderer, &scratch);
+    if (status == OK) {
+        status = options->chat->render(&renderer);
+    }
+    region_finish(&scratch);
+    return status;
+}
