@@ -100,7 +100,11 @@ class Forks(SwarmTest):
         """The operator orders the tracker to continue with the only member that it has."""
         self.assert_says(self.tracker, r"possible fork: 1 of the 2 electors .*too few")
         status = json.loads(self.site.run("status", self.join_string, "--json").stdout)
-        self.assertRegex(json.dumps(status), r"electors: 1 of 2 .*\(a possible fork\)")
+        self.assertRegex(json.dumps(status), r"electors: 1 of 2 .*\(a possible fork\); \w+ "
+                                             r"disconnected 0:\d\d ago; start it again, or see ")
+        for process in (self.tracker, waiting):
+            self.assert_says(process, r"waiting for 1 more elector: 1 of at least 2 can vote here; "
+                                      r"\w+ disconnected 0:\d\d ago; start it again, or see ", 20)
         self.assert_no_commits([waiting])
         ordered = self.site.run("track", "run.yaml", "--state", "tracker", "--continue", "--json")
         self.assert_exit(ordered, 0)
@@ -108,7 +112,7 @@ class Forks(SwarmTest):
         self.wait_for_commits([waiting], "commits of the member that the operator named")
 
     def test_at_most_one_of_two_copies_commits(self):
-        self.swarm(steps=10**6, swarm__inner_steps=2, swarm__shrink_after=7)
+        self.swarm(steps=10**6, swarm__inner_steps=2, swarm__shrink_after=14)
         members = [self.member(name).start() for name in ("first", "second", "third", "anna")]
         self.wait_for(lambda: all(len(self.commits(member)) >= 3 for member in members), "commits")
         self.wait_for(lambda: len(self.commits(members[0])[-1]["members"]) == 4, "all members")
@@ -136,6 +140,24 @@ class Forks(SwarmTest):
         self.assertEqual(["order" in leases for leases in opened].count(True), 1)
         self.assert_resigned(history)
         print(f"both said that a fork is possible after {said_s:.1f} s")
+
+    def test_a_first_elector_that_the_operator_removed_is_named(self):
+        """With it a copy could have committed before, so the other one waits."""
+        self.swarm(steps=10**6, swarm__inner_steps=2)
+        members = [self.member(name).start() for name in ("first", "second")]
+        self.wait_for(lambda: all(len(self.commits(member)) >= 3 and
+                                  len(self.commits(member)[-1]["members"]) == 2
+                                  for member in members), "commits of both")
+        first = self.commits(members[0])[-1]["members"][0]["id"]
+        members.sort(key=lambda member: self.id_of(member) != first)
+        rows = self.roster.read_text()
+        self.set_roster(rows.replace(self.rows(members[0].name), ""))
+        words = rf"waiting for 1 more elector: 1 of at least 2 can vote here; {first[:12]} is " \
+                r"not on the allow-list; add it again, or see `skep track --continue`\n"
+        for process in (self.tracker, members[1]):
+            self.assert_says(process, words)
+        self.set_roster(rows)
+        self.wait_for_commits(members, "commits after the operator has added it again")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
 static const char PROMISE_NAME[] = "announced";
 
 enum {
+    SHORT_ID_BYTES = 13, /* the start of an id in hexadecimal, as in `skep status` */
     FORMAT_VERSION = 2,
     ATTENDANCE_MS = 1000, /* between two counts of members, which walk over all slices */
 };
@@ -132,21 +133,60 @@ void address_book_run_due(struct tracker_loop *loop) {
 
 /* ---- attendance ---- */
 
+static void add_absent_member(const struct tracker_loop *loop, int at, bool has_left,
+                              int64_t now_ms, struct attendance *attendance) {
+    const struct admitted_member *admitted = &loop->members->rows[at];
+    attendance_add_absence(attendance, admitted->name,
+                           has_left ? ABSENCE_LEFT : ABSENCE_DISCONNECTED,
+                           (uint64_t)(now_ms - admitted->last_received_ms));
+}
+
+static bool is_leaving(const struct tracker_view *view, const struct identity *id) {
+    bool is_found = false;
+    for (uint32_t row = 0; row < view->member_count; row++) {
+        is_found |=
+            view->members[row].is_leaving && memcmp(&view->members[row].id, id, sizeof *id) == 0;
+    }
+    return is_found;
+}
+
+/* An elector that was removed from the allow-list has no name any more. */
+static void count_electors(const struct tracker_loop *loop, const struct tracker_view *view,
+                           int64_t now_ms, struct attendance *attendance) {
+    for (uint32_t i = 0; i < view->missing_count; i++) {
+        const struct identity *id = &view->missing[i];
+        const int at = member_table_find_identity(loop->members, id);
+        if (at != MEMBER_NONE) {
+            add_absent_member(loop, at, is_leaving(view, id), now_ms, attendance);
+        } else {
+            char hex[HASH_HEX_BYTES], name[SHORT_ID_BYTES];
+            struct hash key;
+            memcpy(key.bytes, id->bytes, sizeof key.bytes);
+            struct text text = text_over(name, sizeof name);
+            text_add(&text, "%.12s", hash_hex(&key, hex));
+            attendance_add_absence(attendance, name, ABSENCE_REMOVED, 0);
+        }
+    }
+    attendance_set_electors(attendance, view->electors.here, view->electors.all);
+}
+
 void attendance_count(const struct tracker_loop *loop, const struct tracker_view *view,
                       int64_t now_ms, struct attendance *attendance) {
     const uint32_t commits_max = loop->options.settings.commits_max;
     const bool is_over = commits_max > 0 && view->record->head.commits >= commits_max;
     uint32_t present = 0;
     attendance_init(attendance);
+    if (view->is_fork_possible && !view->electors.is_enough && !is_over) {
+        count_electors(loop, view, now_ms, attendance);
+        return;
+    }
     for (uint32_t row = 0; row < view->member_count; row++) {
         const struct tracker_view_member *member = &view->members[row];
         const bool is_absent = member->is_silent || member->is_leaving;
         const int at = member_table_find_identity(loop->members, &member->id);
         present += !member->is_guest && !is_absent;
         if (!member->is_guest && is_absent && at != MEMBER_NONE) {
-            const struct admitted_member *admitted = &loop->members->rows[at];
-            attendance_add_absence(attendance, admitted->name, member->is_leaving,
-                                   (uint64_t)(now_ms - admitted->last_received_ms));
+            add_absent_member(loop, at, member->is_leaving, now_ms, attendance);
         }
     }
     if (view->awaited != NULL) { /* a round is open: only members with a seat count */

@@ -277,13 +277,19 @@ static void log_fork(struct machine_driver *driver) {
     const enum fork_state state = !is_possible      ? FORK_NONE
                                   : count.is_enough ? FORK_CONTINUES
                                                     : FORK_WAITS;
-    if (state == FORK_WAITS && state != driver->fork) {
+    if (state == FORK_WAITS && state != driver->fork && count.promised > 0) {
         log_line(LOG_ERROR,
                  "possible fork: %u of the %u electors of the newest state can vote here, which is "
                  "too few; %u members promised their votes to another start of the tracker, and "
                  "missing ones may follow a copy of it: stop the copy, wait for the members, or "
                  "order this one to continue with `skep track --continue`",
                  count.here, count.all, count.promised);
+    } else if (state == FORK_WAITS && state != driver->fork) {
+        log_line(LOG_ERROR,
+                 "possible fork: %u of the %u electors of the newest state can vote here, which is "
+                 "too few: start the missing ones again; if they are lost, and no copy of this "
+                 "tracker runs, order it to continue with `skep track --continue`",
+                 count.here, count.all);
     } else if (state == FORK_CONTINUES && state != driver->fork) {
         log_line(LOG_WARNING,
                  "possible fork: %u of the %u electors of the newest state can vote here; this "

@@ -71,6 +71,8 @@ static const struct tracker_view_member *find_member_view(const struct tracker_v
 static void write_awaited(const struct tracker_loop *loop, const struct tracker_view *view,
                           struct text *text) {
     const char *comma = "";
+    struct attendance attendance;
+    attendance_count(loop, view, tracker_now_ms(), &attendance);
     bool is_over = loop->options.settings.commits_max > 0 &&
                    view->record->head.commits >= loop->options.settings.commits_max;
     if (view->is_fork_possible && !view->electors.is_enough && !is_over) {
@@ -81,12 +83,11 @@ static void write_awaited(const struct tracker_loop *loop, const struct tracker_
             text_add(text, "; another start of the tracker has the votes of %u members",
                      electors->promised);
         }
-        text_add(text, "); wait for the others, or see `skep track --continue`");
+        text_add(text, ")");
+        attendance_describe_absence(&attendance, 0, text);
         return;
     }
     if (view->present < view->needed && !is_over) {
-        struct attendance attendance;
-        attendance_count(loop, view, tracker_now_ms(), &attendance);
         text_add(text, "members: %u of at least %u are %s", view->present, view->needed,
                  view->awaited == NULL ? "ready" : "connected");
         attendance_describe_absence(&attendance, 0, text);

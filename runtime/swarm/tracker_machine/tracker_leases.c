@@ -88,6 +88,22 @@ struct elector_count tracker_count_electors(const struct tracker *tracker, uint6
     return count;
 }
 
+uint32_t tracker_list_missing_electors(const struct tracker *tracker,
+                                       struct identity ids[static SWARM_MEMBERS_MAX]) {
+    const struct electors *electors = &tracker->leases.electors;
+    const uint64_t resigned = find_resigned(tracker);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < electors->count && tracker->leases.start != 0; i++) {
+        const uint32_t row = tracker_find_row(tracker, &electors->ids[i]);
+        const bool is_absent =
+            row == ROW_NONE || tracker->members[row].is_silent || tracker->members[row].is_leaving;
+        if (is_absent && (resigned >> i & 1) == 0) {
+            ids[count++] = electors->ids[i];
+        }
+    }
+    return count;
+}
+
 void leases_mark_vote(struct tracker_leases *leases, uint32_t row, bool is_promised) {
     leases->mute &= ~seat_bit(row);
     leases->promised |= is_promised && leases->start != 0 ? seat_bit(row) : 0;

@@ -135,6 +135,8 @@ struct tracker_view {
     uint32_t present, needed;      /* Number of ready or seated members, and the minimum. */
     bool is_fork_possible;         /* tracker_is_fork_possible */
     struct elector_count electors; /* then */
+    uint32_t missing_count;        /* electors that have not resigned and are not connected */
+    struct identity missing[SWARM_MEMBERS_MAX];
     uint32_t slice_count;
     /* Probability that audits of the newest roster's voters find an owner that lies (audit.h). */
     double found_in_round, found_in_10_rounds;

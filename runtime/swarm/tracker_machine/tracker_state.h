@@ -347,6 +347,7 @@ bool tracker_has_many_pairs(const struct tracker *tracker, uint32_t row);
  * leases_advance            This entry is durable.
  * tracker_has_needed_seats  Whether the members in these seats of the newest OPEN can commit it.
  * tracker_count_electors    The electors, and what `rows` have of them; none without leases.
+ * tracker_list_missing_electors  The electors that have not resigned and are not connected.
  * tracker_electors_allow    Whether a round of these rows can be committed.
  * tracker_has_resigned      Whether the row is an elector that has resigned.
  * tracker_must_resign       Whether a row resigns before it leaves: `stayers` may wait for it.
@@ -364,6 +365,8 @@ void leases_draft(const struct tracker *tracker, struct entry *entry);
 void leases_advance(struct tracker_leases *leases, const struct entry *head);
 bool tracker_has_needed_seats(const struct tracker *tracker, uint64_t seats);
 struct elector_count tracker_count_electors(const struct tracker *tracker, uint64_t rows);
+uint32_t tracker_list_missing_electors(const struct tracker *tracker,
+                                       struct identity ids[static SWARM_MEMBERS_MAX]);
 bool tracker_electors_allow(const struct tracker *tracker, uint64_t rows);
 bool tracker_has_resigned(const struct tracker *tracker, uint32_t row);
 bool tracker_must_resign(const struct tracker *tracker, uint32_t row, uint64_t stayers);

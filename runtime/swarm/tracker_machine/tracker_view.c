@@ -151,6 +151,7 @@ void tracker_read_view(const struct tracker *tracker, struct tracker_view *view)
         fill_member_view(tracker, row, &view->members[row]);
     }
     view->is_fork_possible = tracker_is_fork_possible(tracker, &view->electors);
+    view->missing_count = tracker_list_missing_electors(tracker, view->missing);
     view->slice_count = tracker->settings.slice_count;
     fill_audits(tracker, view);
     fill_round_fields(tracker, view);

@@ -9,7 +9,7 @@ enum {
     LOG_INTERVAL_MIN_MS = 10 * 1000, /* shortest time between two log lines */
     /* longest time between two lines while members stay missing */
     LOG_INTERVAL_MAX_MS = 10 * 60 * 1000,
-    LOG_LINE_BYTES = 256,
+    LOG_LINE_BYTES = 320,
 };
 
 static void pack_attendance(struct packer *pack, void *object) {
@@ -17,12 +17,14 @@ static void pack_attendance(struct packer *pack, void *object) {
     pack_u32(pack, "present", &attendance->present);
     pack_u32(pack, "needed", &attendance->needed);
     pack_text(pack, "name", attendance->name, sizeof attendance->name);
-    pack_u32(pack, "has_left", &attendance->has_left);
+    pack_u32(pack, "absence", &attendance->absence);
     pack_u32(pack, "others", &attendance->others);
     pack_u64(pack, "absent_ms", &attendance->absent_ms);
+    pack_u32(pack, "are_electors", &attendance->are_electors);
     if (attendance->needed > SWARM_MEMBERS_MAX || attendance->others > SWARM_MEMBERS_MAX ||
         (attendance->needed > 0 && attendance->needed <= attendance->present) ||
-        attendance->has_left > 1 || attendance->absent_ms > INT64_MAX / 2) {
+        attendance->absence >= ABSENCES || attendance->are_electors > 1 ||
+        attendance->absent_ms > INT64_MAX / 2) {
         packer_fail(pack, "has a number above the limit of its field");
     }
 }
@@ -43,14 +45,14 @@ void attendance_init(struct attendance *attendance) {
     memset(attendance, 0, sizeof *attendance);
 }
 
-void attendance_add_absence(struct attendance *attendance, const char *name, bool has_left,
-                            uint64_t absent_ms) {
+void attendance_add_absence(struct attendance *attendance, const char *name,
+                            enum attendance_absence absence, uint64_t absent_ms) {
     const bool is_first = attendance->name[0] == '\0';
     attendance->others += !is_first;
     if (is_first || absent_ms < attendance->absent_ms) {
         struct text text = text_over(attendance->name, sizeof attendance->name);
         text_add(&text, "%s", name);
-        attendance->has_left = has_left;
+        attendance->absence = absence;
         attendance->absent_ms = absent_ms;
     }
 }
@@ -64,26 +66,53 @@ void attendance_set_count(struct attendance *attendance, uint32_t present, uint3
     attendance->needed = needed;
 }
 
+/* More than half are needed: half is enough only with the first one, which may be missing. */
+void attendance_set_electors(struct attendance *attendance, uint32_t present, uint32_t electors) {
+    const uint32_t majority = electors / 2 + 1;
+    attendance_set_count(attendance, present, majority > present ? majority : present + 1);
+    attendance->are_electors = 1;
+}
+
 void attendance_describe_need(const struct attendance *attendance, struct text *text) {
     ASSERT(attendance->needed > attendance->present);
     const uint32_t missing = attendance->needed - attendance->present;
-    text_add(text, "%u more member%s: %u of at least %u %s", missing, missing == 1 ? "" : "s",
+    text_add(text, "%u more %s%s: %u of at least %u %s", missing,
+             attendance->are_electors == 1 ? "elector" : "member", missing == 1 ? "" : "s",
              attendance->present, attendance->needed,
-             attendance->name[0] == '\0' ? "have joined" : "are here");
+             attendance->are_electors == 1 ? "can vote here"
+             : attendance->name[0] == '\0' ? "have joined"
+                                           : "are here");
+}
+
+/* Writes how the named member was lost. */
+static void describe_name(const struct attendance *attendance, int64_t elapsed_ms,
+                          struct text *text) {
+    if (attendance->absence == ABSENCE_REMOVED) {
+        text_add(text, "; %s is not on the allow-list", attendance->name);
+    } else {
+        text_add(text, "; %s %s ", attendance->name,
+                 attendance->absence == ABSENCE_LEFT ? "left" : "disconnected");
+        activity_add_time(text, (double)attendance->absent_ms * 1e-3 + (double)elapsed_ms * 1e-3);
+        text_add(text, " ago");
+    }
+    if (attendance->others > 0) {
+        text_add(text, ", and %u other%s %s absent", attendance->others,
+                 attendance->others == 1 ? "" : "s", attendance->others == 1 ? "is" : "are");
+    }
 }
 
 void attendance_describe_absence(const struct attendance *attendance, int64_t elapsed_ms,
                                  struct text *text) {
-    if (attendance->name[0] == '\0') {
-        return;
+    static const char *const REMEDIES[ABSENCES] = {[ABSENCE_DISCONNECTED] = "start it again",
+                                                   [ABSENCE_LEFT] = "start it again",
+                                                   [ABSENCE_REMOVED] = "add it again"};
+    if (attendance->name[0] != '\0') {
+        describe_name(attendance, elapsed_ms, text);
     }
-    text_add(text, "; %s %s ", attendance->name,
-             attendance->has_left == 1 ? "left" : "disconnected");
-    activity_add_time(text, (double)attendance->absent_ms * 1e-3 + (double)elapsed_ms * 1e-3);
-    text_add(text, " ago");
-    if (attendance->others > 0) {
-        text_add(text, ", and %u other%s %s absent", attendance->others,
-                 attendance->others == 1 ? "" : "s", attendance->others == 1 ? "is" : "are");
+    if (attendance->are_electors == 1) {
+        text_add(text, "; %s, or see `skep track --continue`",
+                 attendance->name[0] != '\0' ? REMEDIES[attendance->absence]
+                                             : "stop the other tracker");
     }
 }
 
@@ -92,7 +121,8 @@ void attendance_describe_absence(const struct attendance *attendance, int64_t el
 /* Ignores the times, which differ in each count. */
 static bool has_equal_counts_and_names(const struct attendance *a, const struct attendance *b) {
     return a->present == b->present && a->needed == b->needed && a->others == b->others &&
-           a->has_left == b->has_left && strcmp(a->name, b->name) == 0;
+           a->absence == b->absence && a->are_electors == b->are_electors &&
+           strcmp(a->name, b->name) == 0;
 }
 
 /* Time from one log line to the next. It grows while members stay missing, until the state

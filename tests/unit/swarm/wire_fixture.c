@@ -410,7 +410,9 @@ size_t wire_fixture_service(struct wire_fixture *fixture, enum wire_kind kind, e
                             uint64_t key, uint8_t *payload) {
     static const size_t SIZES[WIRE_FILLS] = {0, 100, 3000};
     static const struct attendance ATTENDANCES[WIRE_FILLS] = {
-        {0}, {2, 3, "ben", 1, 0, 10000}, {63, 64, "c", 0, 64, INT64_MAX / 2}};
+        {0},
+        {2, 3, "ben", ABSENCE_LEFT, 0, 10000, 0},
+        {63, 64, "c", ABSENCE_REMOVED, 64, INT64_MAX / 2, 1}};
     static const struct wire_probe PROBES[WIRE_FILLS] = {
         {"", PROBE_FOREIGN}, {"tcp://:7710", PROBE_REQUESTED}, {"tcp://[::1]:65535", PROBE_BUSY}};
     const uint64_t numbers[WIRE_FILLS] = {0, 1 + key, UINT64_MAX - key};
