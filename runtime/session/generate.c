@@ -3,6 +3,7 @@
 #include "base/random.h"
 
 #include <math.h>
+#include <string.h>
 
 static enum status check_prompt(const struct session *session, const struct generation *generation,
                                 struct fault *fault) {
@@ -52,23 +53,78 @@ static int32_t most_likely_token(const float *logits, int64_t vocab) {
     return (int32_t)best;
 }
 
-/* Returns the token at which the running sum of exp((logit - max) / temperature) exceeds `uniform`
- * times the total. Two passes need no memory for the distribution. */
-static int32_t sample_token(const float *logits, int64_t vocab, double temperature,
+/* Numbers in the order of floats: a greater logit has a greater number. */
+static int64_t order_of(float logit) {
+    int32_t bits;
+    memcpy(&bits, &logit, sizeof bits);
+    return bits >= 0 ? bits : (int64_t)INT32_MIN - bits;
+}
+
+/* The weights of a distribution that are not 0, and what a token must have to be chosen. */
+struct choice {
+    const float *logits; /* [vocab] */
+    double *weights;     /* [vocab] */
+    int64_t vocab;
+    int64_t lowest; /* order_of the least likely token that can be chosen */
+};
+
+/* The sum over all tokens whose logit has at least the order `lowest`: of their weights, or of 1. */
+static double sum_from(const struct choice *choice, int64_t lowest, bool counts) {
+    double sum = 0;
+    for (int64_t i = 0; i < choice->vocab; i++) {
+        if (order_of(choice->logits[i]) >= lowest) {
+            sum += counts ? 1 : choice->weights[i];
+        }
+    }
+    return sum;
+}
+
+/* Raises choice->lowest as far as the sum is at least `target`, by bisection over all floats. */
+static void raise_lowest(struct choice *choice, double target, bool counts) {
+    int64_t low = choice->lowest; /* the sum from here is enough */
+    int64_t high = (int64_t)INT32_MAX + 1;
+    while (high - low > 1) {
+        const int64_t middle = low + (high - low) / 2;
+        if (sum_from(choice, middle, counts) >= target) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    choice->lowest = low;
+}
+
+/* Returns the token at which the running sum of exp((logit - max) / temperature), over the tokens
+ * that top_k and top_p leave, exceeds `uniform` times the total. */
+static int32_t sample_token(const struct generation *generation, const float *logits, int64_t vocab,
                             double uniform) {
-    double top = (double)logits[most_likely_token(logits, vocab)];
+    const int32_t likeliest = most_likely_token(logits, vocab);
+    const double top = (double)logits[likeliest];
+    struct choice choice = {.logits = logits,
+                            .weights = generation->weights,
+                            .vocab = vocab,
+                            .lowest = (int64_t)INT32_MIN - INT32_MAX};
     double total = 0;
     for (int64_t i = 0; i < vocab; i++) {
-        total += exp(((double)logits[i] - top) / temperature);
+        choice.weights[i] = exp(((double)logits[i] - top) / generation->temperature);
+        total += choice.weights[i];
+    }
+    if (generation->top_k > 0 && generation->top_k < vocab) {
+        raise_lowest(&choice, (double)generation->top_k, true);
+        total = sum_from(&choice, choice.lowest, false);
+    }
+    if (generation->top_p < 1) {
+        raise_lowest(&choice, generation->top_p * total, false);
+        total = sum_from(&choice, choice.lowest, false);
     }
     double left = uniform * total;
     for (int64_t i = 0; i < vocab; i++) {
-        left -= exp(((double)logits[i] - top) / temperature);
+        left -= order_of(logits[i]) >= choice.lowest ? choice.weights[i] : 0;
         if (left < 0) {
             return (int32_t)i;
         }
     }
-    return (int32_t)(vocab - 1);
+    return likeliest; /* rounding has left a rest */
 }
 
 static int32_t next_token(const struct session *session, const struct generation *generation,
@@ -80,7 +136,7 @@ static int32_t next_token(const struct session *session, const struct generation
         return most_likely_token(logits, vocab);
     }
     double uniform = random_uniform(random_key(generation->seed, "sample"), (uint64_t)index);
-    return sample_token(logits, vocab, generation->temperature, uniform);
+    return sample_token(generation, logits, vocab, uniform);
 }
 
 enum status generate_run(struct session *session, const struct generation *generation,

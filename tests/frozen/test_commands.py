@@ -49,6 +49,7 @@ EXITS = [
     ("eval none --data valid.u16", 2), ("eval run/model --data none.u16", 2),
     ("generate run/model --prompt 1,2,3 --ids --tokens 4", 0), ("generate run/model", 2),
     ("generate run/model --prompt 1,2,999 --ids --tokens 4", 2),
+    ("generate run/model --prompt 1,2 --ids --stop x", 2), ("generate run/model --prompt a --top-p 0", 2),
     ("dump model none.safetensors -o out.safetensors", 2), ("dump model", 2),
     ("snapshot list run/snapshots", 0), ("snapshot verify run/snapshots", 0),
     ("snapshot inspect run/snapshots", 0), ("snapshot lst run/snapshots", 2),
