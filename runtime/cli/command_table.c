@@ -36,7 +36,7 @@ const struct named_meaning VARIABLES[] = {
     {"STATE_DIRECTORY", "folder for the state of `skep join`, as systemd sets it"},
     {"XDG_STATE_HOME", "folder for the state of `skep join`; default: ~/.local/state"},
     {"XDG_CONFIG_HOME", "folder for skep/identity; default: ~/.config"},
-    {"XDG_CACHE_HOME", "folder for skep/, a cache of hashes; default: ~/.cache"},
+    {"XDG_CACHE_HOME", "folder for skep/, a cache of tokens and data files; default: ~/.cache"},
     {"HF_HOME", "folder of the Hugging Face cache; default: ~/.cache/huggingface"},
     {"NOTIFY_SOCKET", "set by systemd: `skep track` and `skep join` report when they are ready"},
     {"JOURNAL_STREAM", "set by systemd: each line of the log begins with its priority"},

@@ -1,6 +1,7 @@
 /* eval: `skep eval RUN-or-MODEL --data FILE` computes loss and perplexity. */
 #include "runtime/cli/cli.h"
 #include "runtime/cli/reports/reports.h"
+#include "runtime/data/text_tokens.h"
 #include "runtime/session/step.h"
 
 #include <math.h>
@@ -26,8 +27,10 @@ static enum status open_data(struct request *request, struct session *session,
                          "add --data FILE, or set data.validation in the run file",
                          "no data to evaluate");
     }
-    return data_open_run(settings, paths, session->blueprint.vocab, &session->region,
-                         &request->data, fault);
+    struct path_list tokens = *paths;
+    TRY(data_tokenise_list(settings, &tokens, &session->region, fault));
+    return data_open_run(settings, tokens.paths == paths->paths ? paths : &tokens,
+                         session->blueprint.vocab, &session->region, &request->data, fault);
 }
 
 /* Bits of loss for each byte of text; 0: the files do not state how many bytes their tokens are. */

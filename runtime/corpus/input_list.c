@@ -52,6 +52,12 @@ static bool is_text(const char *name) {
     return has_any_suffix(name, SUFFIXES, ARRAY_COUNT(SUFFIXES));
 }
 
+bool input_path_is_text(const char *path) {
+    struct stat info;
+    return is_text(path) || is_json_lines(path) ||
+           (stat(path, &info) == 0 && S_ISDIR(info.st_mode));
+}
+
 /* Files of these kinds would give tokens of noise if they were read as text. */
 static enum status reject_other_kind(const char *path, struct fault *fault) {
     static const struct {

@@ -4,13 +4,13 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "runtime/data/cache_folder.h"
 #include "runtime/data/data.h"
 #include "runtime/data/token_file.h"
 #include "runtime/swarm/ledger/merkle.h"
 #include "transport/site/stop.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -214,18 +214,6 @@ enum status data_match_hash(const struct settings *settings, struct region *regi
 
 /* ---- finding ---- */
 
-static bool find_cache_folder(char *out, size_t capacity) {
-    const char *cache = getenv("XDG_CACHE_HOME");
-    const char *home = getenv("HOME");
-    int length = -1;
-    if (cache != NULL && cache[0] == '/') {
-        length = snprintf(out, capacity, "%s/skep/data", cache);
-    } else if (home != NULL && home[0] == '/') {
-        length = snprintf(out, capacity, "%s/.cache/skep/data", home);
-    }
-    return length > 0 && (size_t)length < capacity;
-}
-
 static bool is_file_of_size(const char *path, uint64_t bytes) {
     struct fault fault;
     int64_t found = 0;
@@ -243,7 +231,7 @@ static const char *find_file(const struct manifest_file *file, struct region *re
     if (is_file_of_size(file->name, file->bytes)) {
         return region_copy_text(region, file->name);
     }
-    if (!find_cache_folder(folder, sizeof folder)) {
+    if (!cache_folder_find("data", folder, sizeof folder)) {
         return NULL;
     }
     path_join(folder, file->name, path, sizeof path);

@@ -169,9 +169,10 @@ MUST_CHECK enum status member_run_read(struct member_run *member,
 const char *member_listen_address(const struct member_run_args *args);
 
 /* member_run_find_data: checks, after member_run_read, that the data files of the swarm are on this
- * machine, by their number, sizes and formats. member_run_prepare compares their contents too.
- * errors  those of data_match_check_sizes */
-MUST_CHECK enum status member_run_find_data(const struct member_run *member, struct fault *fault);
+ * machine, by their number, sizes and formats. Text is tokenised first. member_run_prepare compares
+ * their contents too.
+ * errors  those of data_tokenise_text and data_match_check_sizes */
+MUST_CHECK enum status member_run_find_data(struct member_run *member, struct fault *fault);
 
 /* member_run_prepare: does all preparation that must precede the seal: opens the data, binds the
  * program, loads the state and opens the sockets. The caller must have compiled the session's

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "runtime/data/data_match.h"
+#include "runtime/data/text_tokens.h"
 #include "runtime/inner_training/lockstep.h"
 #include "runtime/inner_training/member_run_state.h"
 #include "transport/site/stop.h"
@@ -27,7 +28,9 @@ static enum status check_data(struct member_run *member, struct fault *fault) {
                : OK;
 }
 
-enum status member_run_find_data(const struct member_run *member, struct fault *fault) {
+enum status member_run_find_data(struct member_run *member, struct fault *fault) {
+    struct session *session = &member->trainer.session;
+    TRY(data_tokenise_text(&session->settings, &session->region, fault));
     return data_match_check_sizes(&member->trainer.session.settings, &member->swarm.manifest,
                                   fault);
 }
@@ -150,6 +153,7 @@ enum status member_run_prepare(struct member_run *member, struct fault *fault) {
     struct session *session = &trainer->session;
     const struct hash *manifest = &member->swarm.manifest.hash;
     trainer->stop_subject = "join";
+    TRY(trainer_tokenise_text(trainer, fault));
     TRY(trainer_agree_on_stage(trainer, check_data(member, fault), fault));
     TRY(trainer_agree_on_stage(trainer, trainer_open_data(trainer, fault), fault));
     TRY(trainer_agree_on_stage(trainer, trainer_compare_ranks(trainer, manifest, fault), fault));

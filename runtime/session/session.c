@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "runtime/data/data.h"
+#include "runtime/data/text_tokens.h"
 #include "runtime/model/families/families.h"
 #include "runtime/session/batch.h"
 #include "runtime/settings/model_config.h"
@@ -154,8 +155,10 @@ enum status session_read(struct session *session, const char *what, const char *
 /* Opens the files if the settings list any. Returns whether they are open. */
 static bool open_data(const struct session *session, const struct path_list *files,
                       struct region *region, struct token_data *data, struct fault *problem) {
-    return files->count > 0 && data_open_run(&session->settings, files, session->blueprint.vocab,
-                                             region, data, problem) == OK;
+    /* The tokens of text are known after `skep train` has made them. */
+    return files->count > 0 && !data_is_text(&session->settings, files) &&
+           data_open_run(&session->settings, files, session->blueprint.vocab, region, data,
+                         problem) == OK;
 }
 
 double session_count_data_passes(struct session *session, struct fault *problem) {

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "runtime/data/data_match.h"
+#include "runtime/data/text_tokens.h"
 #include "runtime/model/families/families.h"
 #include "runtime/settings/model_config.h"
 #include "runtime/swarm_setup/genesis.h"
@@ -73,7 +74,9 @@ enum status manifest_draft_sign(const struct manifest_draft *draft, const char *
     struct text file = text_over(region_alloc(region, room, 1), room);
     ASSERT(address_error(address) == NULL);
     memcpy(made.join.address, address, strlen(address) + 1);
-    TRY(data_match_hash(settings, region, &made.files, &made.file_count, fault));
+    struct settings tokenised = *settings;
+    TRY(data_tokenise_text(&tokenised, region, fault));
+    TRY(data_match_hash(&tokenised, region, &made.files, &made.file_count, fault));
     TRY(genesis_root(settings, &draft->blueprint, draft->model_folder, &made.genesis_root, fault));
     TRY(manifest_write(&made, operator_keys, &file, &made.hash, fault));
     *manifest = made;

@@ -203,6 +203,7 @@ enum status training_prepare(struct training *training, bool fresh, struct fault
         locks ? resume_lock(&session->settings, &training->lock_fd, &training->made_folder, fault)
               : OK,
         fault));
+    TRY(trainer_tokenise_text(trainer, fault));
     TRY(trainer_agree_on_stage(trainer, open_data(training, fault), fault));
     TRY(trainer_agree_on_stage(trainer, build_program(session, fault), fault));
     TRY(trainer_agree_on_stage(trainer, trainer_compare_ranks(trainer, &training->data_hash, fault),

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "build_config.h"
+#include "runtime/data/text_tokens.h"
 #include "runtime/session/rank_parts.h"
 #include "runtime/session/ranks_check.h"
 #include "transport/site/stop.h"
@@ -18,6 +19,19 @@ enum status trainer_agree_on_stage(const struct trainer *trainer, enum status mi
                          "stopped, as requested by a signal");
     }
     return session_agree(&trainer->session, mine, fault);
+}
+
+enum status trainer_tokenise_text(struct trainer *trainer, struct fault *fault) {
+    struct session *session = &trainer->session;
+    const bool is_rank0 = session_is_rank0(session);
+    for (int turn = 0; turn < 2; turn++) {
+        const enum status mine =
+            is_rank0 == (turn == 0)
+                ? data_tokenise_text(&session->settings, &session->region, fault)
+                : OK;
+        TRY(trainer_agree_on_stage(trainer, mine, fault));
+    }
+    return OK;
 }
 
 enum status trainer_open_data(struct trainer *trainer, struct fault *fault) {

@@ -53,6 +53,10 @@ struct trainer {
 MUST_CHECK enum status trainer_agree_on_stage(const struct trainer *trainer, enum status mine,
                                               struct fault *fault);
 
+/* trainer_tokenise_text: data_tokenise_text, by rank 0; the other ranks then find the tokens.
+ * errors  those of data_tokenise_text, on all ranks */
+MUST_CHECK enum status trainer_tokenise_text(struct trainer *trainer, struct fault *fault);
+
 /* trainer_open_data: opens the token files of data.train and data.validation.
  * errors  those of data_open_run */
 MUST_CHECK enum status trainer_open_data(struct trainer *trainer, struct fault *fault);

@@ -407,8 +407,8 @@ class Interrupted(DataTest):
                                                   str(process.pid)])
 
 
-class Used(DataTest):
-    """What other commands do with the files and with the tokenizer."""
+class ModelTest(DataTest):
+    """A test with a model, its tokens and a run file."""
 
     def setUp(self):
         super().setUp()
@@ -429,6 +429,10 @@ class Used(DataTest):
                                 timeout=TIMEOUT_S, check=False)
         self.assertEqual(result.returncode, code, result.stderr)
         return result
+
+
+class Used(ModelTest):
+    """What other commands do with the files and with the tokenizer."""
 
     def test_evaluation_prints_bits_per_byte(self):
         tokens = (self.path / "tokens" / "validation_000000.bin").read_bytes()
@@ -482,6 +486,97 @@ class Used(DataTest):
         found = json.loads(self.skep("inspect", "model", "--json").stdout)["tokenizer"]
         self.assertFalse(found["usable"])
         self.assertIn("tokenizer.json", found["problem"])
+
+
+class Text(ModelTest):
+    """Text and JSON lines as data.train: tokenised once, into the cache."""
+
+    def setUp(self):
+        super().setUp()
+        self.environment = {**os.environ, "XDG_CACHE_HOME": str(self.path / "cache"),
+                            "XDG_STATE_HOME": str(self.path / "state"),
+                            "XDG_CONFIG_HOME": str(self.path / "config")}
+        self.write("valid.txt", documents.long_text(9, 3000).encode())
+        self.write_run(data__train="train.txt", data__validation="valid.txt")
+
+    def skep(self, *arguments, code=0):
+        result = subprocess.run([SKEP, *map(str, arguments)], cwd=self.path, capture_output=True,
+                                text=True, timeout=TIMEOUT_S, check=False, env=self.environment)
+        self.assertEqual(result.returncode, code, result.stderr)
+        return result
+
+    def cached(self):
+        return sorted((self.path / "cache" / "skep" / "tokens").glob("*/train_*.bin"))
+
+    def test_text_is_tokenised_once(self):
+        first = self.skep("train", "run.yaml").stderr
+        self.assertIn("tokenising train.txt into ", first)
+        self.assertIn("tokenising valid.txt into ", first)
+        self.assertIn(" passes over the data", first)
+        files = {path: path.stat().st_mtime_ns for path in self.cached()}
+        self.assertEqual(len(files), 2)
+        self.data("train.txt", "-o", "same")
+        self.assertIn((self.path / "same" / "train_000000.bin").read_bytes(),
+                      [path.read_bytes() for path in files])
+        again = self.skep("train", "run.yaml", "--fresh").stderr
+        self.assertIn("using the tokens of train.txt in ", again)
+        self.assertNotIn("tokenising", again)
+        self.assertEqual({path: path.stat().st_mtime_ns for path in self.cached()}, files)
+        self.assertIn("bits per byte", self.skep("eval", "run.yaml", "--data", "valid.txt").stdout)
+        self.assertEqual(len(self.cached()), 2)
+        os.utime(self.path / "valid.txt", (1, 1))
+        self.skep("eval", "run.yaml", "--data", "valid.txt")
+        self.assertEqual(len(self.cached()), 3)
+
+    def test_json_lines_folders_and_compressed_text(self):
+        self.write("folder/a.txt", DOCUMENTS["medium-5"] * 3)
+        self.write("b.txt.gz", gzip.compress(DOCUMENTS["medium-4"] * 3))
+        self.write_lines("c.jsonl", [DOCUMENTS["medium-3"].decode()] * 3)
+        for name in ("folder", "b.txt.gz", "c.jsonl", "[b.txt.gz, c.jsonl, folder]"):
+            self.write_run(data__train=name)
+            self.assertIn("tokenising ", self.skep("train", "run.yaml", "--fresh").stderr)
+
+    def test_ranks_share_the_cache(self):
+        result = self.skep("train", "run.yaml", "--ranks", 2).stderr
+        self.assertEqual(result.count("tokenising train.txt into "), 1)
+        self.assertEqual(len(self.cached()), 2)
+
+    def test_members_of_a_swarm_make_the_same_tokens(self):
+        """Each from the text, with a cache of its own; another text is another file."""
+        self.write_run(data__train="train.txt", swarm__name="heather", swarm__inner_steps=1)
+        tracker = subprocess.Popen(
+            [SKEP, "track", "run.yaml", "--listen", "tcp://127.0.0.1:0", "--state", "tracker"],
+            cwd=self.path, env=self.environment, text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL)
+        self.addCleanup(tracker.stdout.close)
+        self.addCleanup(tracker.wait)
+        self.addCleanup(tracker.kill)
+        join = tracker.stdout.readline().strip()
+        self.assertEqual(len(self.cached()), 1)
+        self.environment["XDG_CACHE_HOME"] = str(self.path / "other")
+        same = (self.path / "train.txt").read_bytes()
+        for name, data, code in (("same.txt", same, 0), ("shorter.txt", same[:-200], 2)):
+            self.write(name, data)
+            report = self.skep("join", join, "model=model", f"data.train={name}", "--check",
+                               "--listen", "none", code=code)
+            line = next(line for line in report.stdout.splitlines() if line.startswith("data"))
+            self.assertEqual("does not match file 1 of the swarm's data.train" in line, code == 2,
+                             line)
+        self.assertEqual(len(list((self.path / "other").rglob("train_*.bin"))), 2)
+
+    def test_a_plan_needs_no_tokens(self):
+        text = self.skep("plan", "run.yaml").stdout
+        self.assertNotIn("CANNOT TRAIN", text)
+        self.assertEqual(self.cached(), [])
+
+    def test_a_list_of_text_and_tokens_is_rejected(self):
+        self.write_run(data__train="[train.txt, tokens/train_000000.bin]")
+        self.assertIn("a list is of text or of tokens",
+                      self.skep("train", "run.yaml", code=2).stderr)
+
+    def test_bytes_are_not_tokenised(self):
+        self.skep("train", "run.yaml", "data.format=bytes")
+        self.assertEqual(self.cached(), [])
 
 
 class Memory(DataTest):

@@ -73,7 +73,7 @@ EARLY = {
     "program": {"compile.c", "print.c"},
     "settings": {"comma_list.c", "model_config.c", "path_list.c", "setting_keys.c",
                  "setting_value.c", "settings.c", "settings_model.c", "settings_print.c"},
-    "data": {"data_match.c", "token_file.c"},
+    "data": {"cache_folder.c", "data_match.c", "text_tokens.c", "token_file.c"},
     "session": {"disk.c", "load_weights.c", "rank_parts.c", "ranks_check.c", "remedies.c",
                 "session.c", "what_if.c"},
     "swarm_setup": {"genesis.c", "manifest_make.c", "member_session.c", "preflight.c",

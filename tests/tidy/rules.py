@@ -70,7 +70,7 @@ MAY_INCLUDE = {
     "runtime/settings": (
         "base", "runtime/model", "runtime/shard", "runtime/schedule", "runtime/checkpoint"),
     "runtime/data": (
-        "base", "transport/site", "runtime/checkpoint", "runtime/swarm/ledger",
+        "base", "targets/os", "transport/site", "runtime/checkpoint", "runtime/swarm/ledger",
         "runtime/tokenizer", "runtime/corpus", "runtime/settings"),
     "runtime/session": (
         "base", "targets/os", "targets/ports", "targets/probe", "transport/site",
@@ -104,7 +104,7 @@ MAY_INCLUDE = {
         "transport/identity", "transport/site", "runtime/tokenizer", "runtime/corpus",
         "runtime/model/families", "runtime/checkpoint", "runtime/swarm/ledger",
         "runtime/swarm/delegation", "runtime/swarm/client", "runtime/swarm/tracker",
-        "runtime/program", "runtime/settings",
+        "runtime/program", "runtime/settings", "runtime/data",
         "runtime/swarm_setup", "runtime/session", "runtime/train", "runtime/inner_training",
         "runtime/diagnose", "runtime/cli/reports"),
 }

@@ -1,0 +1,13 @@
+/* cache_folder: the folders of this program's cache. */
+#ifndef SKEP_DATA_CACHE_FOLDER_H
+#define SKEP_DATA_CACHE_FOLDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* cache_folder_find: write $XDG_CACHE_HOME/skep/NAME, else ~/.cache/skep/NAME, to `out`. It need
+ * not exist.
+ * returns  false when neither variable is set to an absolute path, or the path is too long */
+bool cache_folder_find(const char *name, char *out, size_t capacity);
+
+#endif

@@ -1,0 +1,154 @@
+#include "runtime/data/text_tokens.h"
+
+#include "base/bytes.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "runtime/corpus/corpus.h"
+#include "runtime/corpus/input_list.h"
+#include "runtime/corpus/tokenizer_folder.h"
+#include "runtime/data/cache_folder.h"
+#include "targets/os/machine.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { SHOWN_DIGITS = 32 /* of the hash that names a folder of the cache */ };
+
+/* Whether the files are text. *is_mixed: some are, and some are not. */
+static bool contains_text(const struct path_list *list, bool *is_mixed) {
+    int count = 0;
+    for (int i = 0; i < list->count; i++) {
+        count += input_path_is_text(list->paths[i]);
+    }
+    *is_mixed = count > 0 && count < list->count;
+    return count > 0;
+}
+
+/* A hash of what the tokens depend on. A file that changes has another time. */
+static struct hash hash_inputs(const struct tokenizer *tokenizer, const struct input_list *inputs) {
+    const int64_t version = TOKENIZER_ALGORITHM;
+    struct hash_state state;
+    hash_begin(&state);
+    hash_add(&state, tokenizer_info(tokenizer)->hash.bytes, HASH_BYTES);
+    hash_add(&state, &version, sizeof version);
+    for (int i = 0; i < inputs->count; i++) {
+        const char *path = inputs->inputs[i].path;
+        const struct file_stamp stamp = file_stamp_of(path);
+        hash_add(&state, path, strlen(path) + 1);
+        hash_add(&state, &stamp, sizeof stamp);
+    }
+    return hash_end(&state);
+}
+
+static enum status write_tokens(const struct settings *settings, const struct path_list *paths,
+                                const struct tokenizer *tokenizer, const char *folder,
+                                struct region *region, struct fault *fault) {
+    struct machine machine;
+    struct corpus_report report;
+    char parent[PATH_BYTES];
+    char tokens[24];
+    machine_read("", &machine);
+    const int64_t threads = settings->threads > 0 ? settings->threads : machine.cpu_count;
+    const struct corpus_options options = {.paths = paths->paths,
+                                           .path_count = paths->count,
+                                           .folder = folder,
+                                           .tokenizer = tokenizer,
+                                           .document_token = tokenizer_info(tokenizer)->document_id,
+                                           .field = CORPUS_FIELD,
+                                           .shard_tokens = CORPUS_SHARD_TOKENS,
+                                           .threads = (int)min_i64(threads, THREADS_MAX)};
+    file_parent_folder(folder, parent, sizeof parent);
+    TRY(file_make_folders(parent, fault));
+    log_line(LOG_INFO, "tokenising %s%s into %s", paths->paths[0],
+             paths->count > 1 ? " and other files" : "", folder);
+    TRY(corpus_write(&options, region, &report, fault));
+    log_line(LOG_INFO, "%s tokens of %llu document%s",
+             text_format_count((double)report.train.tokens, tokens),
+             (unsigned long long)report.train.documents, report.train.documents == 1 ? "" : "s");
+    if (report.replacements > 0) {
+        log_line(LOG_WARNING, "%s: %llu sequences are not UTF-8, the first at byte %llu",
+                 report.replaced_path != NULL ? report.replaced_path : paths->paths[0],
+                 (unsigned long long)report.replacements,
+                 (unsigned long long)report.replaced_offset);
+    }
+    return OK;
+}
+
+static enum status list_token_files(const char *folder, struct region *region,
+                                    struct path_list *list, struct fault *fault) {
+    const char *pattern = region_format(region, "%s/train_*.bin", folder);
+    const struct path_list patterns = {.paths = &pattern, .count = 1};
+    return path_list_expand(&patterns, region, list, fault);
+}
+
+static enum status tokenise(const struct settings *settings, const struct path_list *paths,
+                            struct region *scratch, struct region *region, struct path_list *list,
+                            struct fault *fault) {
+    const struct tokenizer *tokenizer;
+    struct input_list inputs;
+    char model[PATH_BYTES];
+    char folder[PATH_BYTES];
+    char hex[HASH_HEX_BYTES];
+    TRY(tokenizer_folder_find(settings->model, model, fault));
+    TRY(tokenizer_load(model, scratch, &tokenizer, fault));
+    TRY(input_list_expand(paths->paths, paths->count, INPUT_TEXT, scratch, &inputs, fault));
+    if (!cache_folder_find("tokens", folder, sizeof folder - sizeof hex)) {
+        return fault_set(fault, STATUS_INPUT, paths->paths[0],
+                         "set XDG_CACHE_HOME or HOME, or make tokens with `skep data`",
+                         "is text, and there is no folder for a cache of its tokens");
+    }
+    const struct hash hash = hash_inputs(tokenizer, &inputs);
+    (void)hash_hex(&hash, hex);
+    const size_t length = strlen(folder);
+    snprintf(folder + length, sizeof folder - length, "/%.*s", SHOWN_DIGITS, hex);
+    if (file_exists(folder)) {
+        log_line(LOG_INFO, "using the tokens of %s%s in %s", paths->paths[0],
+                 paths->count > 1 ? " and other files" : "", folder);
+    } else {
+        TRY(write_tokens(settings, paths, tokenizer, folder, scratch, fault));
+    }
+    return list_token_files(folder, region, list, fault);
+}
+
+/* Expands the list, and says whether it has text. A pattern without a match is reported when the
+ * files are opened. */
+static bool finds_text(const struct settings *settings, const struct path_list *list,
+                       struct region *region, struct path_list *paths, bool *is_mixed) {
+    struct hash ignored_hash;
+    struct fault ignored;
+    return list->count > 0 && settings->text_needs_tokenizer && settings->data_format == NULL &&
+           settings->model != NULL && tokenizer_folder_hash(settings->model, &ignored_hash) &&
+           path_list_expand(list, region, paths, &ignored) == OK && contains_text(paths, is_mixed);
+}
+
+bool data_is_text(const struct settings *settings, const struct path_list *list) {
+    struct region scratch = {0};
+    struct path_list paths;
+    bool is_mixed = false;
+    const bool is_text = finds_text(settings, list, &scratch, &paths, &is_mixed);
+    region_finish(&scratch);
+    return is_text;
+}
+
+enum status data_tokenise_list(const struct settings *settings, struct path_list *list,
+                               struct region *region, struct fault *fault) {
+    struct region scratch = {0};
+    struct path_list paths;
+    bool is_mixed = false;
+    enum status status = OK;
+    if (finds_text(settings, list, &scratch, &paths, &is_mixed)) {
+        status = is_mixed ? fault_set(fault, STATUS_INPUT, paths.paths[0],
+                                      "make tokens of the text with `skep data`, or list it alone",
+                                      "is listed together with files of another kind; a list is "
+                                      "of text or of tokens")
+                          : tokenise(settings, &paths, &scratch, region, list, fault);
+    }
+    region_finish(&scratch);
+    return status;
+}
+
+enum status data_tokenise_text(struct settings *settings, struct region *region,
+                               struct fault *fault) {
+    TRY(data_tokenise_list(settings, &settings->train_files, region, fault));
+    return data_tokenise_list(settings, &settings->validation_files, region, fault);
+}

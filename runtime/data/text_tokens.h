@@ -1,0 +1,27 @@
+/* text_tokens: text among the data of a run. For a model with a tokenizer it is tokenised once, into
+ * a cache, and the run reads the token files from there. */
+#ifndef SKEP_DATA_TEXT_TOKENS_H
+#define SKEP_DATA_TEXT_TOKENS_H
+
+#include "runtime/settings/settings.h"
+
+/* data_tokenise_list: if the files in `list` are text or JSON lines, or folders of them, and the
+ * model has a tokenizer.json, replace the list by token files in the cache:
+ * $XDG_CACHE_HOME/skep/tokens or ~/.cache/skep/tokens. Their folder is named by a hash of the
+ * tokenizer and of path, size and time of each file. It is written if it does not exist, which logs
+ * the progress, and appears when it is complete. Lists of other files are unchanged, and so are all
+ * lists if data.format is set.
+ * memory  paths in `region`
+ * errors  STATUS_INPUT for a list of both text and tokens, and without a folder for the cache; those
+ *         of tokenizer_load and corpus_write. *list is then unchanged */
+MUST_CHECK enum status data_tokenise_list(const struct settings *settings, struct path_list *list,
+                                          struct region *region, struct fault *fault);
+
+/* data_is_text: whether data_tokenise_list would replace the list. */
+bool data_is_text(const struct settings *settings, const struct path_list *list);
+
+/* data_tokenise_text: data_tokenise_list for data.train and data.validation. */
+MUST_CHECK enum status data_tokenise_text(struct settings *settings, struct region *region,
+                                          struct fault *fault);
+
+#endif
