@@ -71,6 +71,7 @@ double norms_find_reference(const struct entry_member *members, uint32_t seat_co
                             uint64_t voters, double last) {
     struct norm_vote rows[SWARM_MEMBERS_MAX + 1];
     const uint64_t weighted = weighted_voters(members, seat_count, voters);
+    const uint64_t seats = seat_count < 64 ? (UINT64_C(1) << seat_count) - 1 : UINT64_MAX;
     uint64_t full = median_weight(members, seat_count, voters);
     uint32_t count = 0;
     ASSERT(seat_count <= SWARM_MEMBERS_MAX && norm_is_valid(last));
@@ -87,7 +88,9 @@ double norms_find_reference(const struct entry_member *members, uint32_t seat_co
     if (count % 2 == 0 && last > 0) {
         rows[count++] = (struct norm_vote){last, full};
     }
-    return find_lower_median(rows, count);
+    bool is_alone = count == 1 && (voters & seats) == seats;
+    bool is_kept = rows[0].norm < last && rows[0].norm >= last / NORM_EFFECT_DIVISOR;
+    return is_alone && is_kept ? last : find_lower_median(rows, count);
 }
 
 static enum norm_position find_norm_position(const struct entry_member *member,

@@ -8,7 +8,10 @@
  * more members has half of the votes. If the number of members is even, the reference norm of the
  * last commit takes part too, with as many votes as the median of the weights. A median of two
  * members and the last reference norm lies between the norm of either member and the last
- * reference norm.
+ * reference norm. If one voter is alone in a round, and its norm is below the last reference norm
+ * but has an effect by it, the reference norm stays. Otherwise a member with a ten times larger
+ * norm that missed one round would be excluded from every later round with that voter. In rounds
+ * with guests it follows the voter, because the bounds of the guests must do so.
  *
  *     norm     0 ........ effect bound ........ 2 x reference ........ 8 x reference ........
  *              no weight             unchanged            scaled down              no weight

@@ -56,7 +56,10 @@ static void the_reference_is_the_lower_median_of_the_norms_and_the_last_one(void
         double last, norms[SEATS_MAX], expected;
     } TABLE[] = {
         {1, 0, {3}, 3},
-        {1, 5, {3}, 3}, /* a member alone decides for itself, so its norm may rise */
+        {1, 2, {3}, 3},   /* a member alone decides for itself, so its norm may rise */
+        {1, 5, {3}, 5},   /* but the bounds do not fall for those that missed one round */
+        {1, 64, {4}, 64}, /* as long as it has an effect by them */
+        {1, 64, {3.99}, 3.99},
         {2, 0, {3, 2}, 2},
         {2, 2.5, {3, 2}, 2.5},
         {2, 1, {3, 2}, 2},
@@ -182,6 +185,31 @@ static void one_of_two_moves_the_reference_no_further_than_the_last_one(void **s
     assert_int_equal(excluded(&round), 1); /* the honest one: documented */
 }
 
+/* Two honest members with unlike data, whose norms differ by a factor of 10. One misses rounds, as
+ * every member does. */
+static void a_member_that_missed_rounds_returns_with_its_weight(void **state) {
+    (void)state;
+    double last = 1;
+    for (int number = 0; number < 100; number++) {
+        struct round alone = make_round(1, last, (double[]){0.1});
+        weigh(&alone);
+        assert_int_equal(excluded(&alone), 0);
+        struct round both = make_round(2, alone.reference, (double[]){0.1, 1});
+        weigh(&both);
+        assert_int_equal(excluded(&both), 0);
+        last = both.reference;
+    }
+}
+
+/* The only voter sets the bounds of guests, whatever the norm of earlier rounds. */
+static void a_voter_among_guests_decides_alone(void **state) {
+    (void)state;
+    struct round round = make_round(3, 5, (double[]){3, 3, 3});
+    round.voters = 1;
+    weigh(&round);
+    assert_true(round.reference == 3);
+}
+
 static void other_weights_and_references_are_errors(void **state) {
     (void)state;
     struct round round = make_round(5, 0, (double[]){1, 2, 3, 4, 1e38});
@@ -298,6 +326,8 @@ int main(void) {
         cmocka_unit_test(a_member_with_few_tokens_has_few_votes),
         cmocka_unit_test(one_liar_moves_the_reference_at_most_to_an_honest_norm),
         cmocka_unit_test(one_of_two_moves_the_reference_no_further_than_the_last_one),
+        cmocka_unit_test(a_member_that_missed_rounds_returns_with_its_weight),
+        cmocka_unit_test(a_voter_among_guests_decides_alone),
         cmocka_unit_test(other_weights_and_references_are_errors),
         cmocka_unit_test(guests_share_half_of_the_weight_of_the_voters),
         cmocka_unit_test(guests_have_no_part_in_the_reference),
