@@ -305,7 +305,9 @@ enum status __wrap_lockstep_execute_within(struct member_run *member,
                                            const struct lockstep_command *command,
                                            struct step_limits *limits, struct fault *fault) {
     struct timespec left = pause_before_step;
-    while (command->kind == COMMAND_STEP && nanosleep(&left, &left) != 0 && errno == EINTR) {
+    bool has_pause = command->kind == COMMAND_STEP && (left.tv_sec > 0 || left.tv_nsec > 0);
+    /* a sleep of no time gives up the processor, which takes long on a busy machine */
+    while (has_pause && nanosleep(&left, &left) != 0 && errno == EINTR) {
     }
     return __real_lockstep_execute_within(member, command, limits, fault);
 }
