@@ -137,6 +137,15 @@ class Process:
     def is_running(self):
         return self.process is not None and self.process.poll() is None
 
+    def waits_s(self):
+        """Seconds that its threads have been ready to run and had no processor; of a process that
+        has ended 0."""
+        total_ns = 0
+        for path in pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/schedstat"):
+            with contextlib.suppress(OSError, IndexError):
+                total_ns += int(path.read_text().split()[1])
+        return total_ns * 1e-9
+
     def text(self, name="log"):
         path = self.folder / name
         return path.read_text(errors="replace") if path.exists() else ""

@@ -131,18 +131,25 @@ class Kills:
                 self.violations.append(f"{place}: {member.name} ended:\n{member.text()[-2000:]}")
                 member.start()
 
+    def waits(self):
+        """By process number, the seconds that each process had to wait for a processor."""
+        return {process.process.pid: process.waits_s() for process in self.swarm.processes()}
+
     def measure(self, place, before):
         """From the start on until there is a new round. One that died again before has made no
-        pause that could be told."""
-        began = time.monotonic()
+        pause that could be told. Other work on the machine is no part of a pause: the time in
+        which a process of the swarm is ready to run, and waits for a processor, does not count."""
+        began, waits = time.monotonic(), self.waits()
         while self.newest() <= before and self.swarm.tracker.is_running() \
                 and time.monotonic() < began + 4 * PAUSE_S:
             self.accidents.pass_by()
             time.sleep(0.002)
         seconds = time.monotonic() - began
+        waited = sum(after - waits.get(pid, 0) for pid, after in self.waits().items())
+        seconds = max(0, seconds - waited)
         if self.newest() > before:
             self.pauses.append(seconds)
-            print(f"{place}: {seconds:.2f} s", flush=True)
+            print(f"{place}: {seconds:.2f} s, and {waited:.2f} s without a processor", flush=True)
         if seconds > PAUSE_S:
             self.violations.append(f"{place}: {seconds:.1f} s until the next round")
 

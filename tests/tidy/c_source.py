@@ -9,6 +9,7 @@ OPAQUE = re.compile(
 )
 ATTRIBUTE = re.compile(r"__attribute__\s*\(\(.*?\)\)", re.DOTALL)
 DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
+INK = re.compile(r"[^\n]")
 SIGNATURE_NAME = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 
 
@@ -21,7 +22,7 @@ class Function(NamedTuple):
 
 def blank(match):
     """Spaces of the same shape, so that offsets and lines stay true."""
-    return re.sub(r"[^\n]", " ", match.group())
+    return INK.sub(" ", match.group())
 
 
 def without_comments_and_strings(text):

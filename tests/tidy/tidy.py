@@ -175,7 +175,8 @@ def check_recursion(source):
     for function in c_source.functions(source.text):
         if (source.path, function.name) in rules.RECURSIVE_FUNCTIONS:
             continue
-        if re.search(rf"(?<![\w.>]){function.name}\s*\(", function.body):
+        if function.name in function.body \
+                and re.search(rf"(?<![\w.>]){function.name}\s*\(", function.body):
             yield source.finding(function.first_line, f"{function.name} calls itself: write a "
                                  "loop with a named bound")
 
