@@ -413,7 +413,7 @@ void member_start_next_sum(struct member *member, struct actions *actions) {
     uint32_t first_deferred = 0;
     uint32_t deferred = 0;
     bool is_waiting = false; /* a slice that this member owns lacks an expected contribution */
-    for (uint32_t s = 0; s < member->slice_count; s++) {
+    for (uint32_t s = member->results.first_open; s < member->slice_count; s++) {
         const struct slice_plan *plan = &member->table.slices[s];
         const struct slice_report *report = &member->results.reports[s];
         if (!is_owner(member, plan) || report->has_result != 0) {
@@ -448,9 +448,9 @@ void member_handle_abandoned_sum(struct member *member) {
 static bool has_sums_left(const struct member *member) {
     ASSERT(member->table.version > 0 && member->round.is_open);
     bool owes = false;
-    for (uint32_t s = 0; s < member->slice_count; s++) {
-        owes |= is_owner(member, &member->table.slices[s]) &&
-                member->results.reports[s].has_result == 0;
+    for (uint32_t s = member->results.first_open; s < member->slice_count && !owes; s++) {
+        owes = is_owner(member, &member->table.slices[s]) &&
+               member->results.reports[s].has_result == 0;
     }
     return owes;
 }

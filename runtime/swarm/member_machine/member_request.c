@@ -446,7 +446,8 @@ void member_send_requests(struct member *member, struct actions *actions) {
     pass.ready &= ~pass.unreachable;
     ASSERT((pass.ready & ~roster_seats(pass.roster)) == 0);
     pass.full = target != NULL || has_abandoned_sum(&member->job) ? UINT64_MAX : 0;
-    for (uint32_t s = 0; s < member->slice_count && may_request(&pass); s++) {
+    for (uint32_t s = member->results.first_open; s < member->slice_count && may_request(&pass);
+         s++) {
         if (member->results.reports[s].has_result != 0 || job_reads_slice(&member->job, s)) {
             continue;
         }

@@ -4,6 +4,7 @@
 
 void results_bind(struct member_results *results, char **memory, size_t slice_count) {
     results->next_report = 1;
+    results->slice_count = (uint32_t)slice_count;
     results->reports = carve(memory, slice_count * sizeof *results->reports);
     results->waiting_seats = carve(memory, slice_count * sizeof *results->waiting_seats);
     results->left_out = carve(memory, slice_count * sizeof *results->left_out);
@@ -17,10 +18,24 @@ static struct slice_report *change_row(struct member_results *results, uint32_t 
     return row;
 }
 
+/* Most results arrive in the order of the slices, so that passes over the slices without a result
+ * are short when they begin with the first of these. */
+static void find_first_open(struct member_results *results) {
+    while (results->first_open < results->slice_count &&
+           results->reports[results->first_open].has_result != 0) {
+        results->first_open++;
+    }
+}
+
+static void reopen_slice(struct member_results *results, uint32_t slice) {
+    results->first_open = slice < results->first_open ? slice : results->first_open;
+}
+
 /* Sets a row to zero except for its epoch. */
 static void clear_row(struct member_results *results, uint32_t slice, uint32_t epoch) {
     const struct slice_report *row = &results->reports[slice];
     const struct slice_report cleared = {.epoch = epoch, .changed = row->changed};
+    reopen_slice(results, slice);
     if (memcmp(row, &cleared, sizeof cleared) != 0) {
         *change_row(results, slice) =
             (struct slice_report){.epoch = epoch, .changed = results->next_report};
@@ -35,6 +50,7 @@ void results_load(struct member_results *results, const struct member_initial_st
             results->reports[s].changed = 0;
             (void)change_row(results, s);
         }
+        find_first_open(results);
     }
 }
 
@@ -73,6 +89,7 @@ void results_keep_listed(struct member_results *results, const struct entry *ent
         if (stored->has_result != 0 && !is_listed_result(stored, &entry->slices[s])) {
             struct slice_report *report = change_row(results, s);
             report->has_result = 0;
+            reopen_slice(results, s);
             report->contributors = 0;
             report->hash = (struct hash){{0}};
         }
@@ -89,6 +106,7 @@ void results_set_result(struct member_results *results, uint32_t slice,
     report->epoch = result->epoch;
     report->hash = result->hash;
     report->contributors = result->contributors;
+    find_first_open(results);
 }
 
 void results_add_contributions(struct member_results *results, uint32_t slice, uint64_t seats) {
@@ -185,10 +203,6 @@ bool member_is_possible_result(const struct member *member, const struct message
 }
 
 bool member_has_all_results(const struct member *member) {
-    uint32_t count = 0;
-    for (uint32_t s = 0; s < member->slice_count; s++) {
-        count += member->results.reports[s].has_result;
-    }
-    ASSERT(count <= member->slice_count);
-    return count == member->slice_count;
+    ASSERT(member->results.first_open <= member->slice_count);
+    return member->results.first_open == member->slice_count;
 }

@@ -79,6 +79,8 @@ struct member_round {  /* member_round.c */
 struct member_results {           /* member_results.c */
     uint32_t round;               /* round that `reports` describes */
     uint64_t next_report;         /* number of the next report to the tracker */
+    uint32_t slice_count;         /* of the state */
+    uint32_t first_open;          /* first slice without a result; slice_count: none */
     struct slice_report *reports; /* [slice_count]: progress of this member in each slice */
     uint64_t *waiting_seats; /* [slice_count]: seats that receive the result once it is stored */
     uint64_t *left_out;      /* [slice_count]: those of them that have their own contribution */
