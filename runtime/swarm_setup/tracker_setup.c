@@ -23,9 +23,8 @@ enum {
     ASSUMED_STEP_MS = 2000,      /* duration of an inner step until members measure it */
     ASSUMED_TRANSFER_MS = 60000, /* assumed transfer time of an exchange until it is measured */
     ASSUMED_ROUND_TRIP_MS = 100, /* assumed round-trip time until it is measured */
-    /* How long the tracker waits for a member with the newest state: long enough to restart a
-     * machine. */
-    ROLLBACK_AFTER_MS = 30 * 60 * 1000, /* wait for the newest state before a rollback */
+    /* wait for a member with the newest state before a rollback: enough to restart a machine */
+    ROLLBACK_AFTER_MS = 30 * 60 * 1000,
 };
 
 static enum status set_address_fault(const char *given, const char *flag, const char *error,
@@ -483,6 +482,7 @@ struct tracker_loop_options tracker_setup_options(const struct tracker_setup *se
                      .sample_tokens = terms->sample_tokens,
                      .zero_root = slices_zero_root(slices),
                      .has_sketches = sum_check_has_sketches(slices),
+                     .is_sparse = slices_are_sparse(slices),
                      .members_min = (uint32_t)settings->swarm_members_min,
                      .shrink_after_ms = (uint32_t)(settings->swarm_shrink_after_s * 1000),
                      .rollback_after_ms = ROLLBACK_AFTER_MS,

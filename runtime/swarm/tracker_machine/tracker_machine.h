@@ -29,6 +29,7 @@ struct tracker_settings {
     uint64_t sample_tokens;   /* Maximum tokens per sample, which limits declared tokens. */
     struct hash zero_root;    /* Root of a contribution of zeros. */
     bool has_sketches;        /* The codec of the swarm has sketches. */
+    bool is_sparse;           /* Results are lists that every member checks: no audits. */
     /* Minimum number of voters with the current state to open a round, suspended ones included. */
     uint32_t members_min;
     uint32_t shrink_after_ms; /* time without a quorum after which a round is aborted; 0: never */

@@ -24,7 +24,8 @@ void recheck_confirm(struct tracker_recheck *recheck) {
 /* The draw is as random as the seed, which did not exist when the results were computed. */
 void tracker_begin_recheck(struct tracker *tracker) {
     struct tracker_recheck *recheck = &tracker->recheck;
-    const bool is_audited = tracker->proposal.seed.bytes[0] % AUDIT_ROUNDS == AUDIT_ROUNDS - 1 &&
+    const bool is_audited = !tracker->settings.is_sparse &&
+                            tracker->proposal.seed.bytes[0] % AUDIT_ROUNDS == AUDIT_ROUNDS - 1 &&
                             entry_voter_count(&tracker->record.head) >= AUDIT_VOTERS_MIN;
     recheck->current = recheck->next != RECHECK_NONE ? recheck->next
                        : is_audited                  ? (uint32_t)RECHECK_DRAWN

@@ -116,8 +116,9 @@ static void fill_audits(const struct tracker *tracker, struct tracker_view *view
                                       .voters = entry_voter_count(&tracker->record.head),
                                       .has_sketches = tracker->settings.has_sketches};
     const uint32_t lies = swarm.voters > 0 ? audit_fair_share(&swarm) : 0;
-    view->found_in_round = audit_detection(&swarm, lies, 1);
-    view->found_in_10_rounds = audit_detection(&swarm, lies, 10);
+    const bool is_sparse = tracker->settings.is_sparse;
+    view->found_in_round = is_sparse ? 1 : audit_detection(&swarm, lies, 1);
+    view->found_in_10_rounds = is_sparse ? 1 : audit_detection(&swarm, lies, 10);
 }
 
 void tracker_read_view(const struct tracker *tracker, struct tracker_view *view) {
