@@ -82,7 +82,7 @@ class Contract(RunTest):
         self.assertIn(found["instruction_set"], found["instruction_sets"])
         for library in found["libraries"]:
             self.assertIn(library["used"], ("", library["built"]), "built and run here")
-        self.assertEqual(len(found["libraries"]), 8)
+        self.assertEqual(len(found["libraries"]), 9)
         text = skep("version").stdout
         for word in (found["version"], found["commit"], found["compiler"], "libzmq"):
             self.assertIn(word, text)
