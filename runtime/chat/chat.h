@@ -9,7 +9,7 @@
  *
  * The texts equal those of apply_chat_template in transformers 5.23.0.
  *
- * public   chat.h */
+ * public   chat_encode.h */
 #ifndef SKEP_CHAT_CHAT_H
 #define SKEP_CHAT_CHAT_H
 
@@ -38,6 +38,11 @@ MUST_CHECK enum status chat_template_find(const char *folder, const char *name,
 
 /* chat_template_name: which template it is, such as "Qwen3". */
 const char *chat_template_name(const struct chat_template *chat);
+
+/* chat_template_check: check that the tokenizer has the template's control tokens.
+ * errors  STATUS_INPUT */
+MUST_CHECK enum status chat_template_check(const struct chat_template *chat,
+                                           const struct tokenizer *tokenizer, struct fault *fault);
 
 /* How to render. */
 struct chat_options {

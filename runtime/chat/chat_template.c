@@ -11,50 +11,68 @@
 
 enum { TEMPLATE_BYTES_MAX = 1 << 20, CONFIG_FILE_BYTES_MAX = 1 << 24 };
 
+static const char *const CHATML[] = {"<|im_start|>", "<|im_end|>", NULL};
+static const char *const LLAMA[] = {"<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", NULL};
+static const char *const MISTRAL[] = {"[INST]", "[/INST]", NULL};
+
 static const struct chat_template TEMPLATES[] = {
     {.name = "ChatML",
      .hash = "827b1b44d7e035c3f79e595cfd2472e7f08a2764ccbb98d1d4e95d96f882ae0b",
      .render = render_chatml,
-     .choice = "chatml"},
+     .choice = "chatml",
+     .control = CHATML},
+    {.name = "ChatML of docs/DATA.md",
+     .hash = "a4906e14ecda740b433ab7a0d4b780f4b2f341b539d9e8858867a10b66e507a2",
+     .render = render_chatml,
+     .control = CHATML},
     {.name = "Llama 3.2",
      .hash = "51e68c9f989467577fb67f8e1d45e58110c1ca737735c3662bd62c2d93112828",
      .render = render_llama31,
      .choice = "llama3",
-     .has_tools = true},
+     .has_tools = true,
+     .control = LLAMA},
     {.name = "Mistral 7B Instruct v0.3",
      .hash = "f0ba0be2f352fcd913b00715009f03ebfb9e91168c65f6554035745ed1865308",
      .render = render_mistral,
      .choice = "mistral",
-     .has_tools = true},
+     .has_tools = true,
+     .control = MISTRAL},
     {.name = "Qwen 3",
      .hash = "b9dfc3e866d8e1360059a0d3bb3094ef035279d0a5bdb60bab369537cf0b9ece",
      .render = render_qwen3,
      .choice = "qwen3",
-     .has_tools = true},
+     .has_tools = true,
+     .control = CHATML},
     {.name = "Qwen 3 of April 2025",
      .hash = "9f5090d79b6197a19b77603444b9cf5282ab6ca2ca628f365f76bd94ce22418d",
      .render = render_qwen3,
-     .has_tools = true},
+     .has_tools = true,
+     .control = CHATML},
     {.name = "Llama 3",
      .hash = "05facb19f527d33e1ba2066abb9656dc46ff7f61a33d5419bbd0f773d3519478",
-     .render = render_llama3},
+     .render = render_llama3,
+     .control = LLAMA},
     {.name = "Llama 3.1 and 3.3",
      .hash = "57a8c20780bfb41e320b31e7d20285cb33a0a23b65ddf18c92e65feadb207e71",
      .render = render_llama31,
-     .has_tools = true},
+     .has_tools = true,
+     .control = LLAMA},
     {.name = "Qwen 2",
      .hash = "7cb398e81113b4aee262bd9621f9186062cf6d071f87ac2c0f735f064e2a3e50",
      .render = render_chatml,
-     .default_system = "You are a helpful assistant."},
+     .default_system = "You are a helpful assistant.",
+     .control = CHATML},
     {.name = "Qwen 2.5",
      .hash = "ef0829bf42c538a9bbd234c9664d95d9504fb8e6939b293dea2c595107b35170",
      .render = render_qwen2,
      .default_system = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.",
-     .has_tools = true},
+     .has_tools = true,
+     .control = CHATML},
     {.name = "SmolLM 2",
      .hash = "786dc803909c78d9d03264ecb6d82c6bcbbe28070b7e342b474af75e0d1c93db",
      .render = render_chatml,
-     .default_system = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"},
+     .default_system = "You are a helpful AI assistant named SmolLM, trained by Hugging Face",
+     .control = CHATML},
 };
 
 static const char CHOICES[] = "choose one with --template chatml, llama3, mistral or qwen3";
@@ -173,4 +191,18 @@ enum status chat_template_find(const char *folder, const char *name,
     const enum status status = find_in_folder(folder, &scratch, found, fault);
     region_finish(&scratch);
     return status;
+}
+
+enum status chat_template_check(const struct chat_template *chat, const struct tokenizer *tokenizer,
+                                struct fault *fault) {
+    for (int i = 0; chat->control[i] != NULL; i++) {
+        if (tokenizer_token_id(tokenizer, chat->control[i], strlen(chat->control[i])) ==
+            TOKENIZER_NO_ID) {
+            return fault_set(fault, STATUS_INPUT, "tokenizer",
+                             "choose the model's template, or add the token to its tokenizer.json",
+                             "has no token %s, which the template %s needs", chat->control[i],
+                             chat->name);
+        }
+    }
+    return OK;
 }

@@ -11,6 +11,7 @@ struct chat_template {
     const char *hash;   /* BLAKE2b-256 of its text, in hexadecimal */
     const char *choice; /* the name by which a user chooses it; NULL: found by its hash only */
     enum status (*render)(struct renderer *renderer);
+    const char *const *control; /* tokens that it consists of, and a NULL */
     const char *default_system; /* system message of a conversation without one; NULL: none */
     bool has_tools;             /* it renders `tools`, `tool_calls` and messages of tools */
 };

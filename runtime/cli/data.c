@@ -5,6 +5,7 @@
 #include "runtime/cli/cli.h"
 #include "runtime/cli/data_ids.h"
 #include "runtime/cli/reports/reports.h"
+#include "runtime/corpus/chat_corpus.h"
 #include "runtime/corpus/corpus.h"
 #include "runtime/corpus/tokenizer_folder.h"
 #include "targets/os/machine.h"
@@ -13,11 +14,21 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { ROW_TOKENS_DEFAULT = 2048 };
+
+struct chat_request { /* options of `skep data --chat`; NULL and 0: not given */
+    const char *template_name, *date, *thinking, *long_text;
+    int64_t row_tokens;
+    bool parses_special;
+};
+
 struct request { /* options of `skep data` */
     const char *model, *folder, *field, *document_token, *validation;
     const char *ids_path, *decode_path; /* files for --ids and --decode; NULL: not requested */
     int64_t threads, shard_tokens;
     bool is_strict, is_literal, is_special, json;
+    bool is_chat;
+    struct chat_request chat;
 };
 
 /* ---- options ---- */
@@ -161,6 +172,133 @@ static void print_json(const struct corpus_options *options, const struct corpus
     json_stdout_end(&out);
 }
 
+/* ---- conversations ---- */
+
+/* Reads an option with two values. */
+static enum status read_choice(const char *option, const char *value, const char *first,
+                               const char *second, bool *is_first, struct fault *fault) {
+    char remedy[64];
+    if (value == NULL) {
+        return OK;
+    }
+    *is_first = strcmp(value, first) == 0;
+    if (*is_first || strcmp(value, second) == 0) {
+        return OK;
+    }
+    snprintf(remedy, sizeof remedy, "write %s or %s", first, second);
+    return fault_set(fault, STATUS_USAGE, option, remedy, "\"%.40s\" is neither of both", value);
+}
+
+static enum status check_chat_options(const struct chat_request *request, bool is_chat,
+                                      struct fault *fault) {
+    const char *given = request->template_name != NULL ? "--template"
+                        : request->date != NULL        ? "--date"
+                        : request->thinking != NULL    ? "--thinking"
+                        : request->long_text != NULL   ? "--long"
+                        : request->row_tokens > 0      ? "--sequence"
+                        : request->parses_special      ? "--parse-special"
+                                                       : NULL;
+    return is_chat || given == NULL
+               ? OK
+               : fault_set(fault, STATUS_USAGE, given, "add --chat, or leave it out",
+                           "is only for conversations");
+}
+
+static void print_chat_part(const char *name, const struct chat_part_report *part,
+                            int64_t row_tokens) {
+    char tokens[32], trained[32], rows[32], conversations[32];
+    const double room = (double)part->rows * (double)row_tokens;
+    if (part->rows == 0) {
+        return;
+    }
+    printf("%-12s%s tokens, %s of them trained, in %s rows of %lld, %.2f %% empty, %lld file%s; "
+           "%s conversations\n",
+           name, text_format_grouped(part->tokens, tokens),
+           text_format_grouped(part->trained, trained), text_format_grouped(part->rows, rows),
+           (long long)row_tokens, 100 * (1 - (double)part->tokens / room), (long long)part->shards,
+           part->shards == 1 ? "" : "s", text_format_grouped(part->conversations, conversations));
+}
+
+static void print_count(const char *name, uint64_t count, const char *what) {
+    char number[32];
+    if (count > 0) {
+        printf("%-12s%s %s\n", name, text_format_grouped(count, number), what);
+    }
+}
+
+static void print_chat_report(const struct chat_corpus_options *options,
+                              const struct chat_corpus_report *report) {
+    const bool has_validation = report->parts[1].rows > 0;
+    printf("template    %s\n", chat_template_name(options->chat->chat));
+    print_chat_part("train", &report->parts[0], options->row_tokens);
+    print_chat_part("validation", &report->parts[1], options->row_tokens);
+    print_count(options->cuts_long ? "cut" : "left out", report->long_count,
+                "conversations longer than a row");
+    print_count("left out", report->untrained_count, "conversations without an answer to train");
+    print_count("replaced", report->replacements, "ill-formed UTF-8 sequences by U+FFFD");
+    printf("run file    batch.sequence: %lld, data: {train: %s/train_*.bin",
+           (long long)options->row_tokens, options->folder);
+    printf(has_validation ? ", validation: %s/validation_*.bin}\n" : "}\n", options->folder);
+}
+
+static void add_chat_part(struct json_writer *json, const char *name,
+                          const struct chat_part_report *part) {
+    json_begin_object(json, name);
+    json_add_i64(json, "files", part->shards);
+    json_add_u64(json, "rows", part->rows);
+    json_add_u64(json, "conversations", part->conversations);
+    json_add_u64(json, "tokens", part->tokens);
+    json_add_u64(json, "trained", part->trained);
+    json_end(json);
+}
+
+static void print_chat_json(const struct chat_corpus_options *options,
+                            const struct chat_corpus_report *report) {
+    const struct tokenizer_info *info = tokenizer_info(options->tokenizer);
+    struct json_stdout out;
+    struct json_writer *json = json_stdout_begin(&out, JSON_ONE_LINE);
+    json_add_text(json, "folder", options->folder);
+    json_add_hex(json, "tokenizer", info->hash.bytes, HASH_BYTES);
+    json_add_text(json, "template", chat_template_name(options->chat->chat));
+    json_add_i64(json, "sequence", options->row_tokens);
+    add_chat_part(json, "train", &report->parts[0]);
+    add_chat_part(json, "validation", &report->parts[1]);
+    json_add_u64(json, "long", report->long_count);
+    json_add_u64(json, "untrained", report->untrained_count);
+    json_add_u64(json, "replaced_sequences", report->replacements);
+    json_stdout_end(&out);
+}
+
+/* The text of a token, or "" for none. */
+static const char *copy_token(const struct tokenizer *tokenizer, int32_t id,
+                              struct region *region) {
+    const struct token_text text = tokenizer_token_text(tokenizer, id);
+    return id == TOKENIZER_NO_ID ? "" : region_format(region, "%.*s", (int)text.count, text.bytes);
+}
+
+static enum status write_chats(const struct chat_request *request, const char *model_folder,
+                               struct chat_corpus_options *options, bool json,
+                               struct invocation *invocation) {
+    struct fault *fault = &invocation->fault;
+    const struct tokenizer_info *info = tokenizer_info(options->tokenizer);
+    struct chat_corpus_report report;
+    struct chat_options chat = {
+        .date = request->date != NULL ? request->date : CHAT_DATE,
+        .bos = copy_token(options->tokenizer, info->bos_id, &invocation->region),
+        .eos = copy_token(options->tokenizer, info->eos_id, &invocation->region),
+        .is_thinking = true,
+        .guard = request->parses_special ? NULL : options->tokenizer};
+    TRY(read_choice("--thinking", request->thinking, "on", "off", &chat.is_thinking, fault));
+    TRY(read_choice("--long", request->long_text, "cut", "drop", &options->cuts_long, fault));
+    TRY(chat_template_find(model_folder, request->template_name, &chat.chat, fault));
+    TRY(chat_template_check(chat.chat, options->tokenizer, fault));
+    options->row_tokens = request->row_tokens > 0 ? request->row_tokens : ROW_TOKENS_DEFAULT;
+    options->chat = &chat;
+    TRY(chat_corpus_write(options, &invocation->region, &report, fault));
+    (json ? print_chat_json : print_chat_report)(options, &report);
+    return OK;
+}
+
 /* ---- the command ---- */
 
 static enum status write_corpus(struct invocation *invocation, const struct tokenizer *tokenizer) {
@@ -186,12 +324,33 @@ static enum status write_corpus(struct invocation *invocation, const struct toke
     return OK;
 }
 
+static enum status write_chat_corpus(struct invocation *invocation,
+                                     const struct tokenizer *tokenizer, const char *model_folder) {
+    const struct request *request = invocation->request;
+    struct fault *fault = &invocation->fault;
+    struct chat_corpus_options options = {
+        .paths = invocation->inputs,
+        .path_count = invocation->input_count,
+        .folder = request->folder,
+        .tokenizer = tokenizer,
+        .is_strict = request->is_strict,
+        .shard_tokens = request->shard_tokens > 0 ? request->shard_tokens : CORPUS_SHARD_TOKENS};
+    if (request->field != NULL || request->document_token != NULL || request->is_literal) {
+        return fault_set(fault, STATUS_USAGE, "data", "leave them out",
+                         "--field, --document-token and --literal are not for --chat");
+    }
+    TRY(read_share(request->validation, &options.validation_ppm, fault));
+    watch_stop_signals();
+    return write_chats(&request->chat, model_folder, &options, request->json, invocation);
+}
+
 static enum status run_data(struct invocation *invocation) {
     const struct request *request = invocation->request;
     struct fault *fault = &invocation->fault;
     const struct tokenizer *tokenizer;
     char folder[PATH_BYTES];
     TRY(check_options(request, invocation, fault));
+    TRY(check_chat_options(&request->chat, request->is_chat, fault));
     TRY(tokenizer_folder_find(request->model, folder, fault));
     TRY(tokenizer_load(folder, &invocation->region, &tokenizer, fault));
     if (request->ids_path != NULL) {
@@ -201,6 +360,9 @@ static enum status run_data(struct invocation *invocation) {
     }
     if (request->decode_path != NULL) {
         return data_print_text(tokenizer, request->decode_path, !request->is_special, fault);
+    }
+    if (request->is_chat) {
+        return write_chat_corpus(invocation, tokenizer, folder);
     }
     const enum status status = write_corpus(invocation, tokenizer);
     if (status == STATUS_STOPPED) {
@@ -248,6 +410,31 @@ static const struct option OPTIONS[] = {
     {OPTION("--special", FLAG, is_special),
      .help = "with --ids, add the special tokens that the model expects; with --decode, print them",
      .example = "--ids prompts.txt --model my-model --special"},
+    {OPTION("--chat", FLAG, is_chat),
+     .help = "the input is conversations: JSON lines with `messages`, rendered by the model's chat "
+             "template; only answers are trained",
+     .example = "chats.jsonl --model my-model -o chats --chat"},
+    {OPTION("--template", TEXT, chat.template_name), .value_name = "NAME",
+     .help = "chat template: chatml, llama3, mistral or qwen3; default: the model's, if skep knows "
+             "it",
+     .example = "chats.jsonl --model my-model -o chats --chat --template chatml"},
+    {OPTION("--sequence", INTEGER, chat.row_tokens), .minimum = CHAT_ROW_TOKENS_MIN,
+     .maximum = CHAT_ROW_TOKENS_MAX, .value_name = "N",
+     .help = "tokens of a row of conversations; train needs the same batch.sequence; default: 2048",
+     .example = "chats.jsonl --model my-model -o chats --chat --sequence 1024"},
+    {OPTION("--long", TEXT, chat.long_text), .value_name = "cut|drop",
+     .help = "cut or drop conversations that are longer than a row; default: drop",
+     .example = "chats.jsonl --model my-model -o chats --chat --long cut"},
+    {OPTION("--date", TEXT, chat.date), .value_name = "DATE",
+     .help = "date that the template of Llama 3.1 and later prints; default: 26 Jul 2024",
+     .example = "chats.jsonl --model my-model -o chats --chat --date '01 Jan 2026'"},
+    {OPTION("--thinking", TEXT, chat.thinking), .value_name = "on|off",
+     .help = "whether an answer without thoughts is trained with Qwen 3's empty block of thoughts; "
+             "default: on",
+     .example = "chats.jsonl --model my-model -o chats --chat --thinking off"},
+    {OPTION("--parse-special", FLAG, chat.parses_special),
+     .help = "with --chat, accept control tokens, such as <|im_end|>, in the text of messages",
+     .example = "chats.jsonl --model my-model -o chats --chat --parse-special"},
     {OPTION("--json", FLAG, json), .help = "print one JSON document instead of text",
      .example = "book.txt --model my-model -o tokens --json"},
 };

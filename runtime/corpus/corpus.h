@@ -9,7 +9,7 @@
  * FOLDER when all of them are complete. An interrupted call leaves FOLDER.new, and the same call
  * continues it: it reads the text again up to that point, but encodes only what follows.
  *
- * public   input_list.h input_window.h shard_header.h tokenizer_folder.h */
+ * public   chat_corpus.h input_list.h input_window.h shard_header.h tokenizer_folder.h */
 #ifndef SKEP_CORPUS_CORPUS_H
 #define SKEP_CORPUS_CORPUS_H
 

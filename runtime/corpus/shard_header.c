@@ -119,10 +119,18 @@ const char *shard_header_read(const uint8_t bytes[static SHARD_HEADER_BYTES],
         read.document_count = get_pair(bytes, WORD_DOCUMENTS);
         read.text_bytes = get_pair(bytes, WORD_TEXT_BYTES);
         memcpy(read.tokenizer_hash.bytes, bytes + 4 * WORD_TOKENIZER, HASH_BYTES);
+        if (read.has_mask != (read.row_tokens > 0) ||
+            (read.has_mask && read.token_count % read.row_tokens != 0)) {
+            return "the header's rows contradict its number of tokens or its mask";
+        }
         if (read.document_token < SHARD_NO_DOCUMENT_TOKEN) {
             return "the header's document token is negative";
         }
     }
     *header = read;
     return NULL;
+}
+
+int64_t shard_bits_bytes(int64_t token_count) {
+    return (token_count + 7) / 8;
 }

@@ -25,8 +25,10 @@ struct shard_header {
     int64_t document_token;     /* token that ends a document; SHARD_NO_DOCUMENT_TOKEN: none */
     uint64_t document_count;    /* documents that end in this file */
     uint64_t text_bytes;        /* bytes of UTF-8 of the text */
-    bool has_mask;              /* one bit for each token follows the tokens */
-    int64_t row_tokens;         /* tokens of the rows that documents are packed into; 0: no rows */
+    /* Whether two lists of bits follow the tokens, of shard_bits_bytes each: whether a token is
+     * trained, and whether a document starts with it. Only in files of rows. */
+    bool has_mask;
+    int64_t row_tokens; /* tokens of the rows that documents are packed into; 0: no rows */
 };
 
 /* shard_header_is_valid_start: whether `bytes`, the first 4 bytes of a file, are the magic number
@@ -42,5 +44,9 @@ void shard_header_write(const struct shard_header *header,
  * returns  NULL, or the reason why the header is invalid; *header is then unchanged */
 const char *shard_header_read(const uint8_t bytes[static SHARD_HEADER_BYTES],
                               struct shard_header *header);
+
+/* shard_bits_bytes: the bytes of a list of bits for `token_count` tokens. Bit i % 8 of byte i / 8
+ * is that of token i. */
+int64_t shard_bits_bytes(int64_t token_count);
 
 #endif

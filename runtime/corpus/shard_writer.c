@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "runtime/corpus/row_packer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,11 +51,28 @@ static enum status flush_buffer(struct shard_writer *writer, struct fault *fault
     return OK;
 }
 
+/* Writes the bits behind the tokens, and clears them for the next file. */
+static enum status write_mask(struct shard_writer *writer, struct fault *fault) {
+    const int64_t tokens = (int64_t)writer->position.in_shard.tokens;
+    const size_t bytes = (size_t)shard_bits_bytes(tokens);
+    const int64_t offset = SHARD_HEADER_BYTES + tokens * writer->header.width;
+    uint8_t *const lists[] = {writer->trained_bits, writer->start_bits};
+    for (size_t i = 0; i < ARRAY_COUNT(lists); i++) {
+        TRY(file_write_at(writer->fd, writer->path, lists[i], bytes, offset + (int64_t)(i * bytes),
+                          fault));
+        memset(lists[i], 0, bytes);
+    }
+    return OK;
+}
+
 /* Writes the header last: until then the file is not a token file. */
 static enum status complete_shard(struct shard_writer *writer, struct fault *fault) {
     uint8_t bytes[SHARD_HEADER_BYTES];
     struct shard_header header = writer->header;
     TRY(flush_buffer(writer, fault));
+    if (writer->header.has_mask) {
+        TRY(write_mask(writer, fault));
+    }
     TRY(file_sync(writer->fd, writer->path, fault));
     header.token_count = (int64_t)writer->position.in_shard.tokens;
     header.document_count = writer->position.in_shard.documents;
@@ -121,6 +139,29 @@ enum status shard_writer_add(struct shard_writer *writer, const int32_t *ids, si
         }
     }
     return OK;
+}
+
+void shard_writer_init_mask(struct shard_writer *writer, struct region *region) {
+    const size_t bytes = (size_t)shard_bits_bytes(writer->shard_tokens);
+    ASSERT(writer->header.has_mask && writer->shard_tokens % writer->header.row_tokens == 0);
+    writer->trained_bits = region_alloc(region, bytes, 1);
+    writer->start_bits = region_alloc(region, bytes, 1);
+}
+
+enum status shard_writer_add_row(struct shard_writer *writer, int32_t *row, uint64_t documents,
+                                 struct fault *fault) {
+    const size_t count = (size_t)writer->header.row_tokens;
+    const size_t first = (size_t)writer->position.in_shard.tokens;
+    const struct shard_source source = {.text_bytes = 0};
+    for (size_t i = 0; i < count; i++) {
+        const uint8_t bit = (uint8_t)(1u << (first + i) % 8);
+        writer->trained_bits[(first + i) / 8] |= (row[i] & PACKED_TRAINED) != 0 ? bit : 0;
+        writer->start_bits[(first + i) / 8] |= (row[i] & PACKED_START) != 0 ? bit : 0;
+        row[i] &= PACKED_ID;
+    }
+    writer->position.in_shard.documents += documents;
+    writer->position.total.documents += documents;
+    return shard_writer_add(writer, row, count, &source, fault);
 }
 
 enum status shard_writer_sync(struct shard_writer *writer, struct fault *fault) {

@@ -6,6 +6,7 @@
 
 #include "base/fault.h"
 #include "base/limits.h"
+#include "base/region.h"
 #include "runtime/corpus/shard_header.h"
 
 #include <stddef.h>
@@ -32,7 +33,8 @@ struct shard_writer {
     struct shard_position position;
     int fd; /* -1: no file is open */
     char path[PATH_BYTES];
-    size_t buffered_bytes; /* bytes of `buffer` that are not in the file yet */
+    uint8_t *trained_bits, *start_bits; /* of the current file's tokens; NULL: no mask */
+    size_t buffered_bytes;              /* bytes of `buffer` that are not in the file yet */
     uint8_t buffer[SHARD_BUFFER_BYTES];
 };
 
@@ -41,6 +43,18 @@ struct shard_writer {
  * limits  0 < shard_tokens <= SHARD_TOKENS_MAX */
 void shard_writer_init(struct shard_writer *writer, const char *folder, const char *name,
                        const struct shard_header *header, int64_t shard_tokens);
+
+/* shard_writer_init_mask: allocate the mask, for a header with has_mask. Rows are then added by
+ * shard_writer_add_row, and cannot be resumed.
+ * memory  a quarter of a byte for each token of a full file
+ * limits  shard_tokens is a multiple of header.row_tokens */
+void shard_writer_init_mask(struct shard_writer *writer, struct region *region);
+
+/* shard_writer_add_row: append a row of header.row_tokens tokens with their flags (row_packer.h),
+ * which are removed from `row`. The row contains `documents` documents.
+ * errors  those of shard_writer_add */
+MUST_CHECK enum status shard_writer_add_row(struct shard_writer *writer, int32_t *row,
+                                            uint64_t documents, struct fault *fault);
 
 /* shard_writer_resume: continue at a position that shard_writer_sync has made durable. Later files
  * will be overwritten.

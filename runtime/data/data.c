@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "runtime/corpus/tokenizer_folder.h"
+#include "runtime/data/packed_row.h"
 #include "runtime/settings/settings.h"
 
 #include <math.h>
@@ -23,15 +24,23 @@ struct token_range {
 static struct token_range block_tokens(const struct data_file *file, int64_t block) {
     int64_t offset = file->tokens.data_offset;
     int64_t begin = file->block_origin + block * file->block_bytes;
-    int64_t end = min_i64(begin + file->block_bytes, file->tokens.bytes);
     int width = token_file_width(&file->tokens);
+    int64_t end = min_i64(begin + file->block_bytes, offset + file->tokens.token_count * width);
     return (struct token_range){.begin = (max_i64(begin, offset) - offset) / width,
                                 .end = (end - offset) / width};
+}
+
+/* Whether the file contains rows, which do not share a token with the next row. */
+static bool has_rows(const struct data_file *file) {
+    return file->tokens.header.row_tokens > 0;
 }
 
 static int64_t count_block_windows(const struct data_file *file, int64_t block, int64_t sequence) {
     struct token_range range = block_tokens(file, block);
     int64_t tokens = range.end - range.begin;
+    if (has_rows(file)) {
+        return tokens / sequence;
+    }
     return tokens > sequence ? (tokens - 1) / sequence : 0;
 }
 
@@ -42,7 +51,13 @@ static void assign_window_indices(struct data_file *file, int64_t sequence) {
     bool row_fits = row_bytes <= BLOCK_BYTES;
     file->block_bytes = row_fits ? BLOCK_BYTES : row_bytes;
     file->block_origin = row_fits ? 0 : file->tokens.data_offset;
-    int64_t blocked = file->tokens.bytes - file->block_origin;
+    if (has_rows(file)) { /* blocks of whole rows */
+        row_bytes = sequence * token_file_width(&file->tokens);
+        file->block_bytes = max_i64(BLOCK_BYTES / row_bytes, 1) * row_bytes;
+        file->block_origin = file->tokens.data_offset;
+    }
+    int64_t blocked = file->tokens.data_offset - file->block_origin +
+                      file->tokens.token_count * token_file_width(&file->tokens);
     file->block_count = div_ceil(blocked, file->block_bytes);
     int64_t windows = count_block_windows(file, 0, sequence);
     if (file->block_count > 1) {
@@ -61,6 +76,7 @@ static enum status open_file(struct token_data *data, const char *path,
     if (options->refuses_text) {
         TRY(token_file_refuse_text(&file->tokens, options->format, fault));
     }
+    TRY(packed_row_check(&file->tokens, data->sequence, fault));
     assign_window_indices(file, data->sequence);
     if (file->window_count == 0) {
         return fault_set(fault, STATUS_INPUT, path, "use more text, or reduce batch.sequence",
@@ -384,6 +400,9 @@ int64_t data_next_window(const struct token_data *data, uint64_t seed, int64_t *
 /* The index of a window's first token in its file. */
 static int64_t first_token_index(const struct data_file *file, int64_t window, int64_t sequence) {
     int64_t local = window - file->first_window;
+    if (has_rows(file)) {
+        return local * sequence;
+    }
     int64_t in_first = count_block_windows(file, 0, sequence);
     if (local < in_first) {
         return local * sequence;
@@ -423,12 +442,19 @@ enum status data_read_window(const struct token_data *data, int64_t window, void
     const struct data_file *file = find_file_with_window(data, window);
     int width = token_file_width(&file->tokens);
     int64_t first = first_token_index(file, window, data->sequence);
-    TRY(token_file_read(&file->tokens, first, data->sequence + 1, raw, fault));
-    for (int64_t t = 0; t <= data->sequence; t++) {
+    int64_t count = data->sequence + !has_rows(file);
+    TRY(token_file_read(&file->tokens, first, count, raw, fault));
+    for (int64_t t = 0; t < count; t++) {
         int64_t id = token_at(raw, t, width);
         if (id >= data->vocab) {
             return invalid_token_fault(data, &file->tokens, first + t, id, fault);
         }
+    }
+    if (has_rows(file)) {
+        for (int64_t t = 0; t < count; t++) {
+            row->ids[t] = (int32_t)token_at(raw, t, width);
+        }
+        return packed_row_fill(&file->tokens, first, data->sequence, raw, row, fault);
     }
     fill_row(data, raw, width, row);
     return OK;
@@ -437,11 +463,16 @@ enum status data_read_window(const struct token_data *data, int64_t window, void
 enum status data_count_valid_labels(const struct token_data *data, int64_t window, void *raw,
                                     int64_t *valid, struct fault *fault) {
     ASSERT(window >= 0 && window < data->window_count);
+    const struct data_file *file = find_file_with_window(data, window);
+    if (has_rows(file)) {
+        return packed_row_count_trained(&file->tokens,
+                                        first_token_index(file, window, data->sequence),
+                                        data->sequence, raw, valid, fault);
+    }
     if (data->separator == DATA_NO_SEPARATOR) {
         *valid = data->sequence;
         return OK;
     }
-    const struct data_file *file = find_file_with_window(data, window);
     int width = token_file_width(&file->tokens);
     int64_t first = first_token_index(file, window, data->sequence);
     TRY(token_file_read(&file->tokens, first, data->sequence, raw, fault));

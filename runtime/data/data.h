@@ -123,7 +123,9 @@ struct token_row {
 
 /* data_read_window: read a window into `row`: token ids; labels, each the id of the next token;
  * positions from 0. With a separator, positions restart after each separator, whose label is
- * LABEL_IGNORED because a document does not predict the next one.
+ * LABEL_IGNORED because a document does not predict the next one. A packed row has no token of the
+ * next one: labels that are not trained, and the last, are LABEL_IGNORED, and positions restart
+ * with each conversation.
  * raw     scratch memory of (sequence + 1) * 4 bytes
  * errors  STATUS_INPUT for a token id outside the vocabulary (the message has the file and the
  *         token's index) or a truncated file; the contents of *row are then undefined */

@@ -53,12 +53,9 @@ static enum status read_header(struct token_file *file, struct fault *fault) {
         return fault_set(fault, STATUS_INPUT, file->path, "make the file again with `skep data`",
                          "%s", reason);
     }
-    if (file->header.has_mask || file->header.row_tokens > 0) {
-        return fault_set(fault, STATUS_INPUT, file->path, "use a newer version of skep",
-                         "contains packed rows or a mask, which this version cannot read");
-    }
     const int64_t tokens = file->header.token_count;
-    const int64_t expected_bytes = SHARD_HEADER_BYTES + tokens * file->header.width;
+    const int64_t mask_bytes = file->header.has_mask ? 2 * shard_bits_bytes(tokens) : 0;
+    const int64_t expected_bytes = SHARD_HEADER_BYTES + tokens * file->header.width + mask_bytes;
     if (expected_bytes != file->bytes) {
         return fault_set(fault, STATUS_INPUT, file->path,
                          "the file is truncated or was changed: download or write it again",
@@ -141,7 +138,9 @@ enum status token_file_refuse_text(const struct token_file *file, const char *fo
 }
 
 static enum status count_tokens(struct token_file *file, struct fault *fault) {
-    int64_t data_bytes = file->bytes - file->data_offset;
+    const bool has_mask = file->header.has_mask;
+    int64_t mask_bytes = has_mask ? 2 * shard_bits_bytes(file->header.token_count) : 0;
+    int64_t data_bytes = file->bytes - file->data_offset - mask_bytes;
     int width = format_token_bytes(file->format);
     if (data_bytes == 0) {
         return fault_set(fault, STATUS_INPUT, file->path, NULL, "has no tokens");
@@ -181,6 +180,20 @@ enum status token_file_read(const struct token_file *file, int64_t first, int64_
     int width = format_token_bytes(file->format);
     return file_read_at(file->fd, file->path, raw, (size_t)(count * width),
                         file->data_offset + first * width, fault);
+}
+
+enum status token_file_read_bits(const struct token_file *file, int64_t first, int64_t count,
+                                 uint8_t *bits, struct fault *fault) {
+    ASSERT(file->header.has_mask && first >= 0 && count > 0 && first + count <= file->token_count);
+    const int64_t list_offset = file->data_offset + file->token_count * token_file_width(file);
+    const int64_t list_bytes = shard_bits_bytes(file->token_count);
+    const int64_t begin = first / 8;
+    const int64_t bytes = (first + count - 1) / 8 + 1 - begin;
+    for (int list = 0; list < 2; list++) {
+        TRY(file_read_at(file->fd, file->path, bits + list * (count / 8 + 2), (size_t)bytes,
+                         list_offset + list * list_bytes + begin, fault));
+    }
+    return OK;
 }
 
 void token_file_close(struct token_file *file) {

@@ -47,6 +47,15 @@ int token_file_width(const struct token_file *file);
 MUST_CHECK enum status token_file_read(const struct token_file *file, int64_t first, int64_t count,
                                        void *raw, struct fault *fault);
 
+/* token_file_read_bits: read the two lists of bits of the tokens [first, first + count): whether a
+ * token is trained, and whether a conversation starts with it.
+ * bits    [2][count / 8 + 2] bytes; bit first % 8 + i of a list, counted from bit 0 of its first
+ *         byte, is that of token first + i
+ * limits  header.has_mask
+ * errors  those of token_file_read */
+MUST_CHECK enum status token_file_read_bits(const struct token_file *file, int64_t first,
+                                            int64_t count, uint8_t *bits, struct fault *fault);
+
 /* token_at: decode token `index` of the bytes that token_file_read wrote. The result is below
  * 2^32. */
 int64_t token_at(const void *raw, int64_t index, int width);

@@ -66,7 +66,8 @@ MAY_INCLUDE = {
     "runtime/tokenizer": ("base", "runtime/checkpoint", "runtime/tokenizer/unicode"),
     "runtime/chat": ("base", "runtime/tokenizer"),
     "runtime/corpus": (
-        "base", "targets/os", "transport/site", "runtime/model", "runtime/tokenizer"),
+        "base", "targets/os", "transport/site", "runtime/model", "runtime/tokenizer",
+        "runtime/chat"),
     "runtime/settings": (
         "base", "runtime/model", "runtime/shard", "runtime/schedule", "runtime/checkpoint"),
     "runtime/data": (
@@ -101,8 +102,8 @@ MAY_INCLUDE = {
         "runtime/session", "runtime/swarm_setup", "runtime/diagnose"),
     "runtime/cli": (
         "base", "arena", "arena/formats", "targets", "targets/os", "targets/probe",
-        "transport/identity", "transport/site", "runtime/tokenizer", "runtime/corpus",
-        "runtime/model/families", "runtime/checkpoint", "runtime/swarm/ledger",
+        "transport/identity", "transport/site", "runtime/tokenizer", "runtime/chat",
+        "runtime/corpus", "runtime/model/families", "runtime/checkpoint", "runtime/swarm/ledger",
         "runtime/swarm/delegation", "runtime/swarm/client", "runtime/swarm/tracker",
         "runtime/program", "runtime/settings", "runtime/data",
         "runtime/swarm_setup", "runtime/session", "runtime/train", "runtime/inner_training",

@@ -192,9 +192,12 @@ static void special_tokens_in_a_text_are_rejected(void **state) {
 /* ---- templates ---- */
 
 static const char CHATML[] =
-    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + "
-    "'<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' "
-    "}}{% endif %}";
+    "{%- for message in messages %}\n"
+    "{{- '<|im_start|>' ~ message.role ~ '\\n' ~ message.content ~ '<|im_end|>\\n' }}\n"
+    "{%- endfor %}\n"
+    "{%- if add_generation_prompt %}\n"
+    "{{- '<|im_start|>assistant\\n' }}\n"
+    "{%- endif %}";
 
 static void write_config(const char *path, const char *template_text, bool is_list) {
     char config[2048];
@@ -220,7 +223,7 @@ static void templates_are_found_by_their_hash(void **state) {
     for (size_t i = 0; i < ARRAY_COUNT(FOLDERS); i++) {
         found = NULL;
         assert_int_equal(chat_template_find(FOLDERS[i], NULL, &found, &fault), OK);
-        assert_string_equal(chat_template_name(found), "ChatML");
+        assert_string_equal(chat_template_name(found), "ChatML of docs/DATA.md");
     }
     write_config("unknown/tokenizer_config.json", "other", false);
     assert_int_equal(chat_template_find("unknown", NULL, &found, &fault), STATUS_INPUT);

@@ -1,0 +1,54 @@
+/* chat_corpus: from conversations in JSON lines to token files of packed rows with a mask.
+ *
+ *     inputs -> lines -> chat_render -> chat_encode -> row_packer -> shard_writer -> FOLDER
+ *
+ * Each row contains whole conversations. Only the tokens that the assistant writes are trained. */
+#ifndef SKEP_CORPUS_CHAT_CORPUS_H
+#define SKEP_CORPUS_CHAT_CORPUS_H
+
+#include "base/fault.h"
+#include "base/region.h"
+#include "runtime/chat/chat.h"
+#include "runtime/corpus/corpus.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { CHAT_ROW_TOKENS_MIN = 8, CHAT_ROW_TOKENS_MAX = 1 << 20 };
+
+struct chat_corpus_options {
+    const char *const *paths; /* files of JSON lines, folders of them, "-" for standard input */
+    int path_count;
+    const char *folder; /* of the token files; must not exist, or be empty */
+    const struct tokenizer *tokenizer;
+    const struct chat_options *chat;
+    int64_t row_tokens;      /* CHAT_ROW_TOKENS_MIN to CHAT_ROW_TOKENS_MAX */
+    bool cuts_long;          /* conversations longer than a row lose their end; else left out */
+    bool is_strict;          /* ill-formed UTF-8 is an error */
+    uint64_t validation_ppm; /* share of conversations kept for validation, in millionths */
+    int64_t shard_tokens;    /* tokens of a full file, rounded down to whole rows */
+};
+
+struct chat_part_report {
+    int64_t shards;
+    uint64_t rows, conversations;
+    uint64_t tokens, trained; /* tokens that are not padding, and those of them that are trained */
+};
+
+struct chat_corpus_report {
+    struct chat_part_report parts[2]; /* train, validation */
+    uint64_t long_count;              /* conversations longer than a row */
+    uint64_t untrained_count;         /* conversations without trained tokens, left out */
+    uint64_t replacements;            /* ill-formed sequences, now U+FFFD */
+};
+
+/* chat_corpus_write: render, encode and pack the conversations, and write the token files.
+ * memory  of paths in `region`; the rest is released: 128 MiB, and a quarter of a byte for each
+ *         token of a full file, beside the longest conversation
+ * errors  STATUS_INPUT, with file and line: a line that is not a conversation; those of
+ *         corpus_write. STATUS_STOPPED after a signal: the folder is then not made */
+MUST_CHECK enum status chat_corpus_write(const struct chat_corpus_options *options,
+                                         struct region *region, struct chat_corpus_report *report,
+                                         struct fault *fault);
+
+#endif
