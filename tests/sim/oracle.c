@@ -211,10 +211,11 @@ static void use_samples(struct world *world, const struct entry *entry, int by) 
 
 enum { KNOWN_MS = 1000 }; /* the tracker has heard of a state after so long */
 
-/* A running member that can reach the tracker has the root that is given up. A member that came
- * from another tracker may ignore this one, because its incarnation is lower. */
+/* A running voter that can reach the tracker has the root that is given up; guests are not asked. A
+ * member that came from another tracker may ignore this one, because its incarnation is lower. */
 static void check_lost(struct world *world, uint32_t tracker, const struct hash *root) {
-    for (uint32_t n = TRACKERS; n < TRACKERS + world->member_count; n++) {
+    const uint32_t voters = world->first_guest > 0 ? world->first_guest : UINT32_MAX;
+    for (uint32_t n = TRACKERS; n < TRACKERS + world->member_count && n < voters; n++) {
         const struct node *node = &world->nodes[n];
         struct hash have = plane_root(world, &node->outer);
         if (node->machine != NULL && world->now - node->since >= KNOWN_MS &&
