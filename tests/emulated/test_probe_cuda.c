@@ -210,7 +210,7 @@ static void the_command_reports_the_gpu(void **state) {
     assert_int_equal(run_command(plain, 1, output, sizeof output), 0);
     assert_non_null(strstr(output, "machine  emulated GPU 0, compute capability 8.9, driver"));
     assert_non_null(strstr(output, "copies to the device"));
-    assert_non_null(strstr(output, "products no cuBLASLt: is not for an emulated device; our own"));
+    assert_non_null(strstr(output, "matmul   no cuBLASLt: is not for an emulated device; our own"));
     assert_non_null(strstr(output, "bf16 products"));
     assert_int_equal(run_command(json, 2, output, sizeof output), 0);
     assert_non_null(strstr(output, "\"machine\": {\"gpu\": \"emulated GPU 0\""));
