@@ -140,8 +140,8 @@ static void reserve_decoder(struct line_task *task, size_t ids) {
     }
 }
 
-/* Prints the text of the ids from *at on, up to `last`: a closing bracket, or NUL for the end of the
- * line. */
+/* Prints the text of the ids from *at on, up to `last`: a closing bracket, or NUL for the end of
+ * the line. */
 static bool print_text_of_ids(struct line_task *task, const char **at, const char *end, char last) {
     bool has_comma = false;
     bool is_at_last = skip_byte(at, end, last) || (last == '\0' && *at == end);

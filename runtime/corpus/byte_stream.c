@@ -28,7 +28,8 @@ struct gzip_decoder {
     z_stream z;
 };
 
-/* Waits until a pipe or a terminal has bytes, or has ended: read would not return after a signal. */
+/* Waits until a pipe or a terminal has bytes, or has ended: read would not return after a
+ * signal. */
 static enum status wait_for_input(const struct byte_stream *stream, struct fault *fault) {
     struct pollfd waited = {.fd = stream->fd, .events = POLLIN};
     while (poll(&waited, 1, POLL_MS) <= 0) {

@@ -1,6 +1,6 @@
 /* document_reader: cuts the text of a corpus into batches, which threads encode independently. A
- * batch contains whole documents, or a part of one document that is longer than a batch. The batches
- * depend on the inputs and options alone, never on the number of threads. */
+ * batch contains whole documents, or a part of one document that is longer than a batch. The
+ * batches depend on the inputs and options alone, never on the number of threads. */
 #ifndef SKEP_CORPUS_DOCUMENT_READER_H
 #define SKEP_CORPUS_DOCUMENT_READER_H
 
@@ -35,9 +35,10 @@ struct batch {
     int piece_count;      /* 0: the corpus has ended */
 };
 
-/* A function that cuts text: returns the largest n <= limit such that text[0, n) and the text from n
- * on can be encoded separately; 0: there is none. At least CUT_LOOKAHEAD_BYTES follow the limit,
- * unless the document ends before. limits: limit < length */
+/* A function that cuts text: returns the largest n <= limit such that text[0, n) and the text from
+ * n on can be encoded separately; 0: there is none. At least CUT_LOOKAHEAD_BYTES follow the limit,
+ * unless the document ends before.
+ * limits  limit < length */
 typedef size_t text_cut(const void *context, const char *text, size_t length, size_t limit);
 
 struct reader_options {

@@ -33,8 +33,8 @@ struct input_list {
     const char *skipped_path; /* the first of them; NULL: none */
 };
 
-/* input_path_is_text: whether a file has a suffix of text or JSON lines, also compressed, or a folder
- * exists at the path. */
+/* input_path_is_text: whether a file has a suffix of text or JSON lines, also compressed, or a
+ * folder exists at the path. */
 bool input_path_is_text(const char *path);
 
 /* input_list_expand: list the files that `paths` name, in this order. A folder stands for the files

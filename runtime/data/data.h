@@ -10,7 +10,8 @@
  * Windows and blocks have consecutive indices over all files. If a row is longer than 1 MiB, a
  * block is one row. Tokens at the end of a block that do not fill a row are not used.
  *
- * public   data_match.h fingerprint.h sample_assignment.h sample_order.h text_tokens.h token_file.h */
+ * public   data_match.h fingerprint.h sample_assignment.h sample_order.h text_tokens.h
+ *          token_file.h */
 #ifndef SKEP_DATA_DATA_H
 #define SKEP_DATA_DATA_H
 

@@ -1,5 +1,5 @@
-/* text_tokens: text among the data of a run. For a model with a tokenizer it is tokenised once, into
- * a cache, and the run reads the token files from there. */
+/* text_tokens: text among the data of a run. For a model with a tokenizer it is tokenised once,
+ * into a cache, and the run reads the token files from there. */
 #ifndef SKEP_DATA_TEXT_TOKENS_H
 #define SKEP_DATA_TEXT_TOKENS_H
 
@@ -12,8 +12,8 @@
  * the progress, and appears when it is complete. Lists of other files are unchanged, and so are all
  * lists if data.format is set.
  * memory  paths in `region`
- * errors  STATUS_INPUT for a list of both text and tokens, and without a folder for the cache; those
- *         of tokenizer_load and corpus_write. *list is then unchanged */
+ * errors  STATUS_INPUT for a list of both text and tokens, and without a folder for the cache;
+ *         those of tokenizer_load and corpus_write. *list is then unchanged */
 MUST_CHECK enum status data_tokenise_list(const struct settings *settings, struct path_list *list,
                                           struct region *region, struct fault *fault);
 

@@ -23,8 +23,8 @@ struct token_file {
 };
 
 /* token_file_open: open `path` and determine its format from llm.c's magic number (20240520:
- * uint16, 20240801: uint32), else from the suffix .u16, .u32, .bytes or .txt, else from `format` ("u16",
- * "u32", "bytes" or NULL). Numbers are little-endian.
+ * uint16, 20240801: uint32), else from the suffix .u16, .u32, .bytes or .txt, else from `format`
+ * ("u16", "u32", "bytes" or NULL). Numbers are little-endian.
  * memory  refers to `path` until token_file_close
  * errors  STATUS_INPUT when the file is missing or empty, ends with a partial token, has a header
  *         that does not match its size, or has an unknown format. *file is then unchanged */

@@ -68,7 +68,8 @@ struct choice {
     int64_t lowest; /* order_of the least likely token that can be chosen */
 };
 
-/* The sum over all tokens whose logit has at least the order `lowest`: of their weights, or of 1. */
+/* The sum over all tokens whose logit has at least the order `lowest`: of their weights, or of
+ * 1. */
 static double sum_from(const struct choice *choice, int64_t lowest, bool counts) {
     double sum = 0;
     for (int64_t i = 0; i < choice->vocab; i++) {

@@ -23,7 +23,8 @@ typedef bool generate_sink(void *context, int32_t token);
  * prompt and program produce equal text. Tokens are chosen as transformers does: the logits are
  * divided by the temperature, then top_k applies, then top_p to what top_k has left. Of tokens with
  * equal logits either all or none are left.
- * limits  0 <= top_k; 0 < top_p <= 1; 1 <= prompt_tokens; prompt and new tokens within the cache's context
+ * limits  0 <= top_k; 0 < top_p <= 1; 1 <= prompt_tokens; prompt and new tokens within the cache's
+ *         context
  * errors  STATUS_INPUT: an empty prompt, an id beyond the vocabulary, a prompt longer than the
  *         context */
 MUST_CHECK enum status generate_run(struct session *session, const struct generation *generation,

@@ -24,7 +24,8 @@ def train():
     tokenizer = tokenizers.Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(vocab_size=600, min_frequency=4, special_tokens=SPECIAL, show_progress=False,
+    trainer = trainers.BpeTrainer(vocab_size=600, min_frequency=4, special_tokens=SPECIAL,
+                                  show_progress=False,
                                   initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
     tokenizer.train_from_iterator([documents.long_text(5, 20000), *documents.SHORT], trainer)
     tokenizer.post_processor = processors.TemplateProcessing(
