@@ -1,9 +1,9 @@
 /* data: `skep data IN... --model M -o DIR` makes token files from text. With --ids or --decode it
- * prints ids or text instead (data_ids.c). */
+ * prints ids or text instead (runtime/cli/reports). */
 #include "base/log.h"
 #include "base/text.h"
 #include "runtime/cli/cli.h"
-#include "runtime/cli/data_ids.h"
+#include "runtime/cli/reports/data_ids.h"
 #include "runtime/cli/reports/reports.h"
 #include "runtime/corpus/chat_corpus.h"
 #include "runtime/corpus/corpus.h"
@@ -105,73 +105,6 @@ static int thread_count(const struct request *request) {
     return machine.cpu_count < THREADS_MAX ? machine.cpu_count : THREADS_MAX;
 }
 
-/* ---- report ---- */
-
-static void print_part(const char *name, const struct corpus_part_report *part) {
-    char tokens[32], documents[32], bytes[24];
-    if (part->tokens == 0) {
-        return;
-    }
-    printf("%-12s%s tokens in %lld file%s, %s document%s, %s of text, %.2f bytes a token\n", name,
-           text_format_grouped(part->tokens, tokens), (long long)part->shards,
-           part->shards == 1 ? "" : "s", text_format_grouped(part->documents, documents),
-           part->documents == 1 ? "" : "s", text_format_bytes(part->text_bytes, bytes),
-           (double)part->text_bytes / (double)part->tokens);
-}
-
-static void print_report(const struct corpus_options *options, const struct corpus_report *report) {
-    char count[32];
-    const char *folder = options->folder;
-    print_part("train", &report->train);
-    print_part("validation", &report->validation);
-    if (report->replacements > 0) {
-        printf("replaced    %s ill-formed UTF-8 sequences by U+FFFD",
-               text_format_grouped(report->replacements, count));
-        if (report->replaced_path != NULL) {
-            printf("; the first in %s at byte %llu", report->replaced_path,
-                   (unsigned long long)report->replaced_offset);
-        }
-        printf("\n");
-    }
-    if (report->skipped_count > 0) {
-        printf("skipped     %d file%s that %s neither text nor JSON lines, such as %s\n",
-               report->skipped_count, report->skipped_count == 1 ? "" : "s",
-               report->skipped_count == 1 ? "is" : "are", report->skipped_path);
-    }
-    if (report->empty_documents > 0) {
-        printf("left out    %s empty document%s\n",
-               text_format_grouped(report->empty_documents, count),
-               report->empty_documents == 1 ? "" : "s");
-    }
-    printf("run file    data: {train: %s/train_*.bin", folder);
-    printf(report->validation.tokens > 0 ? ", validation: %s/validation_*.bin}\n" : "}\n", folder);
-}
-
-static void add_part(struct json_writer *json, const char *name,
-                     const struct corpus_part_report *part) {
-    json_begin_object(json, name);
-    json_add_i64(json, "files", part->shards);
-    json_add_u64(json, "tokens", part->tokens);
-    json_add_u64(json, "documents", part->documents);
-    json_add_u64(json, "text_bytes", part->text_bytes);
-    json_end(json);
-}
-
-static void print_json(const struct corpus_options *options, const struct corpus_report *report) {
-    const struct tokenizer_info *info = tokenizer_info(options->tokenizer);
-    struct json_stdout out;
-    struct json_writer *json = json_stdout_begin(&out, JSON_ONE_LINE);
-    json_add_text(json, "folder", options->folder);
-    json_add_hex(json, "tokenizer", info->hash.bytes, HASH_BYTES);
-    json_add_i64(json, "document_token", options->document_token);
-    add_part(json, "train", &report->train);
-    add_part(json, "validation", &report->validation);
-    json_add_u64(json, "replaced_sequences", report->replacements);
-    json_add_u64(json, "empty_documents", report->empty_documents);
-    json_add_i64(json, "skipped_files", report->skipped_count);
-    json_stdout_end(&out);
-}
-
 /* ---- conversations ---- */
 
 /* Reads an option with two values. */
@@ -204,71 +137,6 @@ static enum status check_chat_options(const struct chat_request *request, bool i
                            "is only for conversations");
 }
 
-static void print_chat_part(const char *name, const struct chat_part_report *part,
-                            int64_t row_tokens) {
-    char tokens[32], trained[32], rows[32], conversations[32];
-    const double room = (double)part->rows * (double)row_tokens;
-    if (part->rows == 0) {
-        return;
-    }
-    printf("%-12s%s tokens, %s of them trained, in %s rows of %lld, %.2f %% empty, %lld file%s; "
-           "%s conversations\n",
-           name, text_format_grouped(part->tokens, tokens),
-           text_format_grouped(part->trained, trained), text_format_grouped(part->rows, rows),
-           (long long)row_tokens, 100 * (1 - (double)part->tokens / room), (long long)part->shards,
-           part->shards == 1 ? "" : "s", text_format_grouped(part->conversations, conversations));
-}
-
-static void print_count(const char *name, uint64_t count, const char *what) {
-    char number[32];
-    if (count > 0) {
-        printf("%-12s%s %s\n", name, text_format_grouped(count, number), what);
-    }
-}
-
-static void print_chat_report(const struct chat_corpus_options *options,
-                              const struct chat_corpus_report *report) {
-    const bool has_validation = report->parts[1].rows > 0;
-    printf("template    %s\n", chat_template_name(options->chat->chat));
-    print_chat_part("train", &report->parts[0], options->row_tokens);
-    print_chat_part("validation", &report->parts[1], options->row_tokens);
-    print_count(options->cuts_long ? "cut" : "left out", report->long_count,
-                "conversations longer than a row");
-    print_count("left out", report->untrained_count, "conversations without an answer to train");
-    print_count("replaced", report->replacements, "ill-formed UTF-8 sequences by U+FFFD");
-    printf("run file    batch.sequence: %lld, data: {train: %s/train_*.bin",
-           (long long)options->row_tokens, options->folder);
-    printf(has_validation ? ", validation: %s/validation_*.bin}\n" : "}\n", options->folder);
-}
-
-static void add_chat_part(struct json_writer *json, const char *name,
-                          const struct chat_part_report *part) {
-    json_begin_object(json, name);
-    json_add_i64(json, "files", part->shards);
-    json_add_u64(json, "rows", part->rows);
-    json_add_u64(json, "conversations", part->conversations);
-    json_add_u64(json, "tokens", part->tokens);
-    json_add_u64(json, "trained", part->trained);
-    json_end(json);
-}
-
-static void print_chat_json(const struct chat_corpus_options *options,
-                            const struct chat_corpus_report *report) {
-    const struct tokenizer_info *info = tokenizer_info(options->tokenizer);
-    struct json_stdout out;
-    struct json_writer *json = json_stdout_begin(&out, JSON_ONE_LINE);
-    json_add_text(json, "folder", options->folder);
-    json_add_hex(json, "tokenizer", info->hash.bytes, HASH_BYTES);
-    json_add_text(json, "template", chat_template_name(options->chat->chat));
-    json_add_i64(json, "sequence", options->row_tokens);
-    add_chat_part(json, "train", &report->parts[0]);
-    add_chat_part(json, "validation", &report->parts[1]);
-    json_add_u64(json, "long", report->long_count);
-    json_add_u64(json, "untrained", report->untrained_count);
-    json_add_u64(json, "replaced_sequences", report->replacements);
-    json_stdout_end(&out);
-}
-
 /* The text of a token, or "" for none. */
 static const char *copy_token(const struct tokenizer *tokenizer, int32_t id,
                               struct region *region) {
@@ -295,7 +163,7 @@ static enum status write_chats(const struct chat_request *request, const char *m
     options->row_tokens = request->row_tokens > 0 ? request->row_tokens : ROW_TOKENS_DEFAULT;
     options->chat = &chat;
     TRY(chat_corpus_write(options, &invocation->region, &report, fault));
-    (json ? print_chat_json : print_chat_report)(options, &report);
+    (json ? chats_print_json : chats_print_report)(options, &report);
     return OK;
 }
 
@@ -320,7 +188,7 @@ static enum status write_corpus(struct invocation *invocation, const struct toke
     TRY(choose_document_token(tokenizer, request->document_token, &options.document_token, fault));
     watch_stop_signals();
     TRY(corpus_write(&options, &invocation->region, &report, fault));
-    (request->json ? print_json : print_report)(&options, &report);
+    (request->json ? data_print_json : data_print_report)(&options, &report);
     return OK;
 }
 

@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "runtime/cli/cli.h"
-#include "runtime/cli/generated_text.h"
+#include "runtime/cli/reports/generated_text.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -98,8 +98,9 @@ MAY_INCLUDE = {
         "transport/site", "transport/collectives", "runtime/shard", "runtime/checkpoint",
         "runtime/swarm/ledger", "runtime/data", "runtime/session"),
     "runtime/cli/reports": (
-        "base", "arena/formats", "runtime/model", "runtime/shard", "runtime/checkpoint",
-        "runtime/session", "runtime/swarm_setup", "runtime/diagnose"),
+        "base", "arena/formats", "runtime/tokenizer", "runtime/chat", "runtime/corpus",
+        "runtime/model", "runtime/shard", "runtime/checkpoint", "runtime/session",
+        "runtime/swarm_setup", "runtime/diagnose"),
     "runtime/cli": (
         "base", "arena", "arena/formats", "targets", "targets/os", "targets/probe",
         "transport/identity", "transport/site", "runtime/tokenizer", "runtime/chat",
@@ -192,7 +193,7 @@ FORBIDDEN_WORDS = (
 ROOM_FILES_MAX = 36
 ROOM_LINES_MAX = 5000  # without blanks and comments
 STRUCT_FIELDS_MAX = 25
-MAP_LINES_MAX = 64  # of docs/ARCHITECTURE.md
+MAP_LINES_MAX = 62  # of docs/ARCHITECTURE.md
 
 # Rooms without a header that explains them and names those that other rooms may include.
 NO_DOOR = (

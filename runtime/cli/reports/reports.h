@@ -1,15 +1,18 @@
-/* reports: the long reports of the commands, as text for people and as JSON, both on standard
- * output. A command computes a report's struct, or lets runtime/session, runtime/swarm_setup or
- * runtime/diagnose compute it, and this module prints it. This module computes only sums and ratios
- * for its tables, and has no state. Every JSON document is written through json_stdout. Only
- * runtime/cli calls it.
+/* reports: what commands print on standard output: the long reports, as text for people and as
+ * JSON, ids and texts of lines (data_ids.h), and generated text while it is sampled
+ * (generated_text.h). A command computes a report's struct, or lets runtime/session,
+ * runtime/swarm_setup or runtime/diagnose compute it, and this module prints it. This module
+ * computes only sums and ratios for its tables, and has no state. Every JSON document is written
+ * through json_stdout. Only runtime/cli calls it.
  *
- * public   json_stdout.h */
+ * public   data_ids.h generated_text.h json_stdout.h */
 #ifndef SKEP_CLI_REPORTS_REPORTS_H
 #define SKEP_CLI_REPORTS_REPORTS_H
 
 #include "runtime/checkpoint/snapshot.h"
 #include "runtime/cli/reports/json_stdout.h"
+#include "runtime/corpus/chat_corpus.h"
+#include "runtime/corpus/corpus.h"
 #include "runtime/diagnose/comm.h"
 #include "runtime/diagnose/plan_site.h"
 #include "runtime/shard/mesh.h"
@@ -38,6 +41,17 @@ struct inspect_report {
 
 void inspect_print_text(const struct inspect_report *report);
 void inspect_print_json(const struct inspect_report *report);
+
+/* ---- skep data ---- */
+
+/* data_print_report, data_print_json: print what became of the text.
+ * chats_print_report, chats_print_json: print what became of the conversations. */
+void data_print_report(const struct corpus_options *options, const struct corpus_report *report);
+void data_print_json(const struct corpus_options *options, const struct corpus_report *report);
+void chats_print_report(const struct chat_corpus_options *options,
+                        const struct chat_corpus_report *report);
+void chats_print_json(const struct chat_corpus_options *options,
+                      const struct chat_corpus_report *report);
 
 /* ---- skep plan ---- */
 

@@ -1,4 +1,4 @@
-#include "runtime/cli/generated_text.h"
+#include "runtime/cli/reports/generated_text.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "runtime/cli/data_ids.h"
+#include "runtime/cli/reports/data_ids.h"
 
 #include "base/text.h"
 #include "runtime/corpus/input_window.h"

@@ -1,7 +1,7 @@
 /* generated_text: prints generated text as it is decoded: whole characters, up to a stop text.
  * Nothing here allocates after generated_text_init. */
-#ifndef SKEP_CLI_GENERATED_TEXT_H
-#define SKEP_CLI_GENERATED_TEXT_H
+#ifndef SKEP_CLI_REPORTS_GENERATED_TEXT_H
+#define SKEP_CLI_REPORTS_GENERATED_TEXT_H
 
 #include "base/fault.h"
 #include "base/region.h"

@@ -1,7 +1,7 @@
 /* data_ids: `skep data --ids` and `skep data --decode`, which print what they read, line by line.
  * "-" is standard input. */
-#ifndef SKEP_CLI_DATA_IDS_H
-#define SKEP_CLI_DATA_IDS_H
+#ifndef SKEP_CLI_REPORTS_DATA_IDS_H
+#define SKEP_CLI_REPORTS_DATA_IDS_H
 
 #include "base/fault.h"
 #include "runtime/tokenizer/tokenizer.h"
