@@ -2,10 +2,11 @@
 
 #include "base/random.h"
 
-/* The shortest attempt has enough work for this many passes over all items. Successful attempts
- * usually succeed early, so most attempts are short and few are long. */
-/* minimum passes of an attempt; minimum items of a pass */
-enum { PASSES_MIN = 2, PASS_ITEMS_MIN = 200 };
+/* Successful attempts usually succeed early, so most attempts are short and few are long. */
+enum {
+    PASSES_MIN = 2,      /* passes over all items for which the shortest attempt has enough work */
+    PASS_ITEMS_MIN = 200 /* added to the items of a pass, so that small clusters get more work */
+};
 
 /* The target of an attempt lies between the lowest useful peak and the current peak: lower after
  * a success, higher after a failure. Every second round uses the lowest target. */

@@ -27,7 +27,7 @@ struct target_figure {
 enum target_per {
     PER_PROCESS, /* once for each process */
     PER_SITE,    /* once, for the first group of several ranks that a rank communicates in */
-    PER_GROUP,   /* once for each further group */
+    PER_GROUP,   /* once for each further group of ranks that a rank communicates in */
 };
 
 /* A declared use: memory of a space that drivers, libraries or other programs take. */

@@ -7,8 +7,10 @@
 
 #include <stddef.h>
 
-/* size of the buffer; maximum size of one call's text */
-enum { WRITER_BYTES = 4096, WRITER_PIECE_MAX = 2048 };
+enum {
+    WRITER_BYTES = 4096,    /* size of the buffer */
+    WRITER_PIECE_MAX = 2048 /* maximum size of the text that one call of writer_add formats */
+};
 
 struct writer {
     int fd;

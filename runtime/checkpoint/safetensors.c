@@ -10,7 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LENGTH_BYTES = 8, ENTRY_TEXT_BYTES = 2048 };
+enum {
+    LENGTH_BYTES = 8,       /* size of the field with the length of the header */
+    ENTRY_TEXT_BYTES = 2048 /* space for the JSON text of one entry */
+};
 
 static const struct {
     const char *name;

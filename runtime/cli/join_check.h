@@ -11,9 +11,9 @@ enum { JOIN_CHECKS_MAX = 4 };
 
 struct join_check {
     enum status data_status,
-        access_status;        /* STATUS_INPUT of access_status: the tracker answers, and rejects */
+        access_status;        /* STATUS_INPUT: the tracker rejects this member's key */
     enum status peers_status; /* STATUS_STOPPED: not tested */
-    /* set where the status is not OK */
+    /* each is set if the status of the same name is not OK */
     struct fault data_fault, access_fault, peers_fault;
     uint32_t present_members;            /* members in a round now; 0: none, or not known */
     char address[MESSAGE_ADDRESS_BYTES]; /* where the tracker has connected to this process */

@@ -7,7 +7,10 @@
 #include "base/clock.h"
 #include "base/statistics.h"
 
-enum { BATCH_COUNT = 7, FIRST_CALL_COUNT = 4 };
+enum {
+    BATCH_COUNT = 7,     /* number of timed batches */
+    FIRST_CALL_COUNT = 4 /* number of calls by whose time the size of a batch is chosen */
+};
 
 static const int64_t BATCH_NS = 10 * NS_PER_MS;
 

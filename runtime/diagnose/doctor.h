@@ -26,7 +26,7 @@ struct doctor_swarm {
     bool is_checked;                 /* false: no swarm was named */
     bool never_expires, is_expiring; /* of the operator's delegation to the tracker */
     char left[24];                   /* the time for which it is valid: "3 days" */
-    /* why no valid delegation was found, and the remedy; "": it was */
+    /* why no valid delegation was found, and the remedy; "": one was found */
     char problem[DOCTOR_TEXT_BYTES], remedy[DOCTOR_TEXT_BYTES];
 };
 

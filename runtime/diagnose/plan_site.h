@@ -16,8 +16,7 @@ enum { SITE_NOTES_MAX = 4, SITE_NOTE_BYTES = 320 };
 struct site_report {
     const struct session *session;
     struct what_if_outcome own; /* Outcome of the plan with the run's strategy.zero. */
-    /* Number of padding elements of a rank, by the rank's index along the shard axis. */
-    int64_t *padding_of_shard; /* [shard] */
+    int64_t *padding_of_shard;  /* [ranks of the shard group]: padding elements of each shard */
     struct stage_row
         stages[ZERO_STAGE_COUNT]; /* Outcomes of the ZeRO stages that the other settings permit. */
     int stage_count;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { REVISION_BYTES = 256, COMMAND_BYTES = 300 };
+enum { REVISION_BYTES = 256, COMMAND_BYTES = 300 /* space for the download command */ };
 
 static bool is_hub_name(const char *text, size_t length) {
     if (length == 0 || length > 96 || text[0] == '.' || text[0] == '-') {

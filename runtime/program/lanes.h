@@ -21,9 +21,8 @@ struct lane_thread {
     struct lanes *lanes; /* the lanes that this thread belongs to */
     enum lane lane;      /* lane that this thread executes */
     pthread_t thread;
-    /* number of runs posted to this thread; only the caller uses it */
-    uint32_t posted_runs;                  /* number of runs that the caller posted */
-    _Alignas(64) _Atomic uint32_t posted;  /* number of runs posted to this thread */
+    uint32_t posted_runs;                  /* number of posted runs; only the caller uses it */
+    _Alignas(64) _Atomic uint32_t posted;  /* the same number, which the thread waits for */
     _Atomic uint32_t finished;             /* number of runs that this thread has finished */
     _Atomic(_Atomic uint32_t *) sleeps_on; /* address of the word whose change wakes this lane */
 };

@@ -7,7 +7,14 @@
 #include "runtime/schedule/schedule.h"
 #include "targets/targets.h"
 
-enum bound_by { BOUND_COMPUTE, BOUND_MEMORY, BOUND_LINK, BOUND_PEERS, BOUND_COUNT };
+/* The resource that limits the speed of an instruction. */
+enum bound_by {
+    BOUND_COMPUTE, /* arithmetic units */
+    BOUND_MEMORY,  /* memory bandwidth */
+    BOUND_LINK,    /* link between device and host memory */
+    BOUND_PEERS,   /* link between ranks */
+    BOUND_COUNT
+};
 
 /* bound_by_name: returns "arithmetic", "memory bandwidth", "host link" or "peer link". */
 const char *bound_by_name(enum bound_by bound);

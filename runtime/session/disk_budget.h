@@ -18,11 +18,9 @@ struct disk_budget {
      * there, or limits.disk if less */
     uint64_t capacity_bytes;
     bool capacity_known; /* false if the plan is for another machine, whose disk is unknown */
-    bool
-        /* the export is on another file system, and not part of peak_bytes */
-        has_separate_export_disk;
-    /* the same for the file system of the export */
-    uint64_t export_capacity_bytes;
+    /* the export is on another file system, and not part of peak_bytes */
+    bool has_separate_export_disk;
+    uint64_t export_capacity_bytes; /* capacity_bytes for the file system of the export */
 };
 
 /* disk_budget_of: reads the free space of the file systems of the snapshot folder and the export,

@@ -6,8 +6,10 @@
 #include "runtime/checkpoint/weights.h"
 #include "runtime/session/rank_parts.h"
 
-/* elements initialized at a time; elements that one thread initializes at a time */
-enum { INIT_PIECE_ELEMENTS = 1 << 14, INIT_SHARE_ELEMENTS = 1 << 11 };
+enum {
+    INIT_PIECE_ELEMENTS = 1 << 14, /* elements that all threads initialize at a time */
+    INIT_SHARE_ELEMENTS = 1 << 11  /* elements that one thread initializes at a time */
+};
 
 struct staging session_staging(const struct session *session) {
     int extent = session->program.schedule.host.staging;

@@ -16,9 +16,12 @@
 #include "runtime/settings/path_list.h"
 #include "runtime/settings/setting_keys.h"
 
-enum learning_rate_kind { RATE_CONSTANT, RATE_COSINE, RATE_WSD };
+enum learning_rate_kind { RATE_CONSTANT, RATE_COSINE, RATE_WSD /* warm-up, stable, decay */ };
 enum init_kind { INIT_FROM_WEIGHTS, INIT_RANDOM };
-enum member_setting { MEMBER_FIXED, MEMBER_AUTO };
+enum member_setting {
+    MEMBER_FIXED, /* the rate is the same for any number of members */
+    MEMBER_AUTO   /* the rate follows from the number of members */
+};
 
 /* The value of a key with two numbers, such as optimizer.betas. */
 struct number_pair {

@@ -4,8 +4,8 @@
 
 #include "runtime/model/model.h"
 
-/* The grouping of parameters. Groups are in any order, and some may be empty. */
-struct wrapping {
+/* Groups are in any order, and some may be empty. */
+struct wrapping {        /* groups of parameters, each of which becomes a unit */
     int *group_of_param; /* [blueprint->param_count] */
     int group_count;
     const char **names; /* [group_count] name of each group */

@@ -4,7 +4,10 @@
 
 #include "base/json_write.h"
 
-enum { JSON_STDOUT_BYTES = 4096, JSON_ONE_LINE = -1 };
+enum {
+    JSON_STDOUT_BYTES = 4096, /* size of the buffer */
+    JSON_ONE_LINE = -1        /* indent of a document on one line */
+};
 
 /* The struct must not be moved or copied between json_stdout_begin and json_stdout_end. */
 struct json_stdout {

@@ -22,7 +22,7 @@
 
 /* ---- skep inspect ---- */
 
-enum { INSPECT_SHARDS_MAX = 4096 /* ranks of a site */ };
+enum { INSPECT_SHARDS_MAX = 4096 /* maximum number of shards to report */ };
 
 struct inspect_report {
     const char *model;   /* name of the model, as the user gave it */
