@@ -3,28 +3,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Unplaced items that form one connected group of overlaps in time. */
-struct goal {
-    int begin, end;              /* range of sections that the items span */
+struct goal {       /* unplaced items that form one connected group of overlaps in time */
+    int begin, end; /* range of sections that the items span */
     int items_start, item_count; /* range in branch->items, sorted by first section */
     int parent;                  /* index of the choice that created the goal; -1: none */
     int next;                    /* index of the next open goal; -1: none */
     uint64_t floor_offset;       /* offset of the item placed last: no later item may be lower */
-    /* rank of the item placed last: later items at the same offset have a higher rank */
-    int floor_rank;
+    int floor_rank; /* rank of the item placed last: later items at its offset rank higher */
 };
 
-/* A decision point: the candidates for the next item of a goal to place. */
-struct choice {
-    int goal; /* index in branch->goals */
+struct choice { /* a decision point: the candidates for the next item of a goal to place */
+    int goal;   /* index in branch->goals */
     int candidates_start, candidate_count,
         tried_count;                        /* range in branch->items; number of candidates tried */
     int placed;                             /* the item placed by this choice; -1: none */
     int goal_count, items_used, undo_count; /* sizes of the stacks before the placement */
 };
 
-/* An entry of the undo stack: the lowest offset of an item before a placement raised it. */
-struct undo {
+struct undo { /* an item's lowest offset before a placement raised it, to restore it */
     uint64_t lowest_offset; /* value to restore, in bytes */
     int item;
 };
@@ -234,8 +230,8 @@ static bool remaining_items_fit(struct branch *branch, const struct goal *goal) 
  *   lowest_end      the lowest end offset that any item would have if it were placed next
  *   highest_offset  with the next item above this offset, some section could not hold the
  *                   remaining items */
-static bool measure_goal(struct branch *branch, const struct goal *goal, uint64_t *lowest_end,
-                         uint64_t *highest_offset) {
+static bool compute_candidate_limits(struct branch *branch, const struct goal *goal,
+                                     uint64_t *lowest_end, uint64_t *highest_offset) {
     if (!find_lowest_offsets(branch, goal, lowest_end)) {
         return false;
     }
@@ -280,7 +276,7 @@ static void push_choice(struct branch *branch, int goal_index, struct effort *ef
         (struct choice){.goal = goal_index, .candidates_start = branch->items_used, .placed = -1};
     effort->work += BRANCH_WORK_PER_ITEM * (uint64_t)goal->item_count;
     uint64_t lowest_end, highest_offset;
-    if (measure_goal(branch, goal, &lowest_end, &highest_offset)) {
+    if (compute_candidate_limits(branch, goal, &lowest_end, &highest_offset)) {
         for (int i = 0; i < goal->item_count; i++) {
             int item = branch->items[goal->items_start + i];
             uint64_t lowest_offset = branch->lowest_offset[item];

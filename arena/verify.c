@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* The birth or death of an extent at a step. */
-struct change {
+struct life_change {
     uint32_t step;
     int is_birth; /* 1: the extent becomes alive at `step`; 0: it is no longer alive */
     int extent;   /* index in the plan */
@@ -26,8 +26,8 @@ struct live_extents {
 static const char REMEDY[] =
     "this is a bug in the planner: do not execute the plan; report the bug";
 
-static int compare_changes(const void *left, const void *right) {
-    const struct change *a = left, *b = right;
+static int compare_life_changes(const void *left, const void *right) {
+    const struct life_change *a = left, *b = right;
     if (a->step != b->step) {
         return a->step < b->step ? -1 : 1;
     }
@@ -105,7 +105,7 @@ static enum status overlap_fault(const struct live_extents *alive, int below, in
 
 /* It suffices to compare with the two neighbours by offset, because the extents already alive
  * are disjoint. */
-static enum status alive_add(struct live_extents *alive, int id, struct fault *fault) {
+static enum status live_extents_add(struct live_extents *alive, int id, struct fault *fault) {
     int position = find_position(alive, id);
     ASSERT(alive->extents[id].bytes > 0 && alive->offsets[id] < extent_end(alive, id));
     ASSERT(position >= 0 && position <= alive->count);
@@ -129,7 +129,7 @@ static enum status alive_add(struct live_extents *alive, int id, struct fault *f
     return OK;
 }
 
-static void alive_remove(struct live_extents *alive, int id) {
+static void live_extents_remove(struct live_extents *alive, int id) {
     int position = find_position(alive, id);
     ASSERT(position < alive->count && alive->ids[position] == id);
     ASSERT(alive->bytes >= alive->extents[id].bytes);
@@ -170,16 +170,16 @@ static enum status check_recorded_peaks(const struct plan *plan, enum space spac
 }
 
 static enum status sweep_steps(const struct plan *plan, enum space space,
-                               const struct change *changes, int change_count,
+                               const struct life_change *changes, int change_count,
                                struct live_extents *alive, struct fault *fault) {
     struct measured_peak measured_peak = {0};
     ASSERT(change_count % 2 == 0 && alive->count == 0);
     for (int i = 0; i < change_count; i++) {
         if (!changes[i].is_birth) {
-            alive_remove(alive, changes[i].extent);
+            live_extents_remove(alive, changes[i].extent);
             continue;
         }
-        TRY(alive_add(alive, changes[i].extent, fault));
+        TRY(live_extents_add(alive, changes[i].extent, fault));
         uint64_t end = extent_end(alive, changes[i].extent);
         measured_peak.peak_bytes = end > measured_peak.peak_bytes ? end : measured_peak.peak_bytes;
         if (alive->bytes > measured_peak.bound_bytes) {
@@ -199,17 +199,17 @@ static enum status verify_space(const struct arena_problem *problem, const struc
     for (int i = 0; i < problem->extent_count; i++) {
         count += problem->extents[i].space == space;
     }
-    struct change *changes = region_alloc(region, 2 * (size_t)count, sizeof *changes);
+    struct life_change *changes = region_alloc(region, 2 * (size_t)count, sizeof *changes);
     int filled = 0;
     for (int i = 0; i < problem->extent_count; i++) {
         const struct extent *extent = &problem->extents[i];
         if (extent->space == space) {
-            changes[filled++] = (struct change){extent->first, 1, i};
-            changes[filled++] = (struct change){extent->last, 0, i};
+            changes[filled++] = (struct life_change){extent->first, 1, i};
+            changes[filled++] = (struct life_change){extent->last, 0, i};
         }
     }
     ASSERT(filled == 2 * count && count <= problem->extent_count);
-    qsort(changes, (size_t)filled, sizeof *changes, compare_changes);
+    qsort(changes, (size_t)filled, sizeof *changes, compare_life_changes);
     struct live_extents alive = {.extents = problem->extents,
                                  .offsets = plan->offsets,
                                  .ids = region_alloc(region, (size_t)count + 1, sizeof(int))};

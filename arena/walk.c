@@ -8,7 +8,7 @@
 /* After this many rounds without a lower peak, the walk restarts from the best sequence. */
 enum { ROUNDS_BEFORE_RESTART = 64 };
 
-struct walk {
+struct walk { /* a random walk over the sequences in which items are placed */
     const struct cluster *cluster;
     int *sequence;             /* the current sequence, which each round changes */
     int *best_sequence;        /* the sequence that gave the lowest peak */
@@ -18,13 +18,13 @@ struct walk {
     int rounds_left;           /* rounds until the restart; 0: restart from the best sequence */
 };
 
-struct height {
+struct item_end {
     uint64_t offset; /* end offset of the item in bytes */
     int item;
 };
 
-static int compare_heights(const void *left, const void *right) {
-    const struct height *a = left, *b = right;
+static int compare_item_ends(const void *left, const void *right) {
+    const struct item_end *a = left, *b = right;
     if (a->offset != b->offset) {
         return a->offset < b->offset ? -1 : 1;
     }
@@ -36,11 +36,11 @@ static int compare_heights(const void *left, const void *right) {
 static void sequence_of_layout(const struct cluster *cluster, const struct layout *layout,
                                struct region *region, int *sequence) {
     size_t count = (size_t)cluster->count;
-    struct height *heights = region_alloc(region, count, sizeof *heights);
+    struct item_end *heights = region_alloc(region, count, sizeof *heights);
     for (int i = 0; i < cluster->count; i++) {
-        heights[i] = (struct height){layout->offset[i], i};
+        heights[i] = (struct item_end){layout->offset[i], i};
     }
-    qsort(heights, count, sizeof *heights, compare_heights);
+    qsort(heights, count, sizeof *heights, compare_item_ends);
     for (int i = 0; i < cluster->count; i++) {
         sequence[i] = heights[i].item;
     }

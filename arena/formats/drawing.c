@@ -11,8 +11,8 @@ enum {
     PANEL_WIDTH = 1060,
     ARENA_TOP = 104,
     ARENA_HEIGHT = 500,
-    PROFILE_TOP = 660,
-    PROFILE_HEIGHT = 130,
+    CURVE_TOP = 660,
+    CURVE_HEIGHT = 130,
     LEGEND_LEFT = 1180,
     NAME_HEIGHT = 11, /* minimum height of a rectangle that shows its name */
     NAME_BYTES_MAX = 60,
@@ -144,7 +144,7 @@ static void write_level_line(const struct panel *panel, const char *name, uint64
                label_y + 4, name, text_format_bytes(level_bytes, bytes));
 }
 
-static void write_peak_lines(const struct panel *panel, const struct panel *profile,
+static void write_peak_lines(const struct panel *panel, const struct panel *curve,
                              const struct drawing *drawing, struct writer *writer) {
     uint64_t peak_bytes = drawing->plan->peak_bytes[drawing->space];
     uint64_t bound_bytes = drawing->plan->bound_bytes[drawing->space];
@@ -157,24 +157,24 @@ static void write_peak_lines(const struct panel *panel, const struct panel *prof
         write_level_line(panel, "bound", bound_bytes, panel->top + 17, writer);
     }
     writer_add(writer, "<path class=\"peak\" d=\"M%.1f %.1fV%.1f\"/>\n", x, panel->top,
-               profile->top + profile->height);
+               curve->top + curve->height);
     writer_add(writer,
                "<text class=\"note\" text-anchor=\"%s\" x=\"%.1f\" y=\"%.1f\">"
                "most alive at step %u: %s</text>\n",
-               is_right ? "end" : "start", is_right ? x - 6 : x + 6, profile->top - 10, step,
+               is_right ? "end" : "start", is_right ? x - 6 : x + 6, curve->top - 10, step,
                text_format_bytes(bound_bytes, bytes));
 }
 
-static void write_axes(const struct panel *panel, const struct panel *profile,
+static void write_axes(const struct panel *panel, const struct panel *curve,
                        const struct drawing *drawing, struct writer *writer) {
     write_program_marks(panel, drawing, true, writer);
-    write_program_marks(profile, drawing, false, writer);
-    write_step_axis(profile, writer);
+    write_program_marks(curve, drawing, false, writer);
+    write_step_axis(curve, writer);
     writer_add(writer, "<text class=\"axis\" text-anchor=\"end\" x=\"%d\" y=\"%d\">",
                PANEL_LEFT - 8, ARENA_TOP - 14);
     writer_add(writer, "address</text>\n");
     writer_add(writer, "<text class=\"axis\" text-anchor=\"end\" x=\"%d\" y=\"%d\">",
-               PANEL_LEFT - 8, PROFILE_TOP - 14);
+               PANEL_LEFT - 8, CURVE_TOP - 14);
     writer_add(writer, "alive</text>\n");
 }
 
@@ -188,17 +188,17 @@ enum status drawing_write(const struct drawing *drawing, int fd, const char *pat
         extent_count += totals[role].extent_count;
     }
     struct panel panel = make_arena_panel(drawing);
-    struct panel profile = panel;
-    profile.top = PROFILE_TOP;
-    profile.height = PROFILE_HEIGHT;
+    struct panel curve = panel;
+    curve.top = CURVE_TOP;
+    curve.height = CURVE_HEIGHT;
     write_svg_head(drawing, extent_count, &writer);
     write_byte_axis(&panel, 10, &writer);
-    write_byte_axis(&profile, 4, &writer);
+    write_byte_axis(&curve, 4, &writer);
     write_extents(&panel, drawing, &writer);
-    write_profile(&profile, drawing, region, &writer);
-    write_axes(&panel, &profile, drawing, &writer);
+    write_usage_curve(&curve, drawing, region, &writer);
+    write_axes(&panel, &curve, drawing, &writer);
     if (extent_count > 0) {
-        write_peak_lines(&panel, &profile, drawing, &writer);
+        write_peak_lines(&panel, &curve, drawing, &writer);
     }
     write_role_legend(totals, LEGEND_LEFT, ARENA_TOP + 56, &writer);
     writer_add(&writer, "</svg>\n");

@@ -83,8 +83,8 @@ static void write_area(const struct panel *panel, const uint64_t *lower, const u
     writer_add(writer, "H%.1fZ\"/>\n", panel->left);
 }
 
-void write_profile(const struct panel *panel, const struct drawing *drawing, struct region *region,
-                   struct writer *writer) {
+void write_usage_curve(const struct panel *panel, const struct drawing *drawing,
+                       struct region *region, struct writer *writer) {
     struct live_columns *live = region_alloc(region, 1, sizeof *live);
     uint64_t *edges = region_alloc(region, 2 * LIVE_COLUMNS, sizeof *edges);
     uint64_t *lower = edges, *upper = edges + LIVE_COLUMNS;

@@ -3,15 +3,15 @@
 #include <stdlib.h>
 
 /* The birth or death of an extent at a step. */
-struct change {
+struct life_change {
     uint32_t step;
     bool is_birth;
     enum extent_role role;
     uint64_t bytes;
 };
 
-static int compare_changes(const void *left, const void *right) {
-    const struct change *a = left, *b = right;
+static int compare_life_changes(const void *left, const void *right) {
+    const struct life_change *a = left, *b = right;
     if (a->step != b->step) {
         return a->step < b->step ? -1 : 1;
     }
@@ -22,12 +22,12 @@ static bool is_alive_at(const struct extent *extent, enum space space, uint32_t 
     return extent->space == space && extent->first <= step && step < extent->last;
 }
 
-static void accumulate_role_totals(struct change *changes, size_t count,
+static void accumulate_role_totals(struct life_change *changes, size_t count,
                                    struct role_total totals[static ROLE_COUNT]) {
     uint64_t alive_bytes[ROLE_COUNT] = {0};
-    qsort(changes, count, sizeof *changes, compare_changes);
+    qsort(changes, count, sizeof *changes, compare_life_changes);
     for (size_t i = 0; i < count; i++) {
-        const struct change *change = &changes[i];
+        const struct life_change *change = &changes[i];
         uint64_t *alive = &alive_bytes[change->role];
         struct role_total *total = &totals[change->role];
         *alive += change->is_birth ? change->bytes : -change->bytes;
@@ -40,7 +40,7 @@ static void accumulate_role_totals(struct change *changes, size_t count,
 
 void report_role_totals(const struct plan *plan, enum space space, struct region *region,
                         struct role_total totals[static ROLE_COUNT]) {
-    struct change *changes =
+    struct life_change *changes =
         region_alloc(region, 2 * (size_t)plan->problem.extent_count, sizeof *changes);
     size_t change_count = 0;
     for (int role = 0; role < ROLE_COUNT; role++) {
@@ -56,8 +56,10 @@ void report_role_totals(const struct plan *plan, enum space space, struct region
         if (is_alive_at(extent, space, plan->peak_step[space])) {
             total->peak_bytes += extent->bytes;
         }
-        changes[change_count++] = (struct change){extent->first, true, extent->role, extent->bytes};
-        changes[change_count++] = (struct change){extent->last, false, extent->role, extent->bytes};
+        changes[change_count++] =
+            (struct life_change){extent->first, true, extent->role, extent->bytes};
+        changes[change_count++] =
+            (struct life_change){extent->last, false, extent->role, extent->bytes};
     }
     accumulate_role_totals(changes, change_count, totals);
 }

@@ -16,8 +16,8 @@ static enum status create_files(const struct joint_write *joint, struct fault *f
     return OK;
 }
 
-static enum status fill_files(const struct joint_write *joint, const struct staging *staging,
-                              struct fault *fault) {
+static enum status write_pieces(const struct joint_write *joint, const struct staging *staging,
+                                struct fault *fault) {
     for (int i = 0; i < joint->file_count; i++) {
         TRY(tensor_file_write_pieces(&joint->files[i], joint->folder, staging, fault));
     }
@@ -38,7 +38,7 @@ enum status joint_write_run(const struct joint_write *joint, const struct stagin
     enum status status = is_rank0 ? create_files(joint, fault) : OK;
     status = checkpoint_agree(ranks, status, fault);
     if (status == OK) {
-        status = checkpoint_agree(ranks, fill_files(joint, staging, fault), fault);
+        status = checkpoint_agree(ranks, write_pieces(joint, staging, fault), fault);
     }
     bool is_filled = status == OK;
     if (is_filled && is_rank0) {

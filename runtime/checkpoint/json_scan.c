@@ -245,7 +245,7 @@ static bool skip_number(struct json_scan *scan) {
     return isfinite(strtod(start, NULL)) ? true : reject_byte(scan, "a number out of range");
 }
 
-static bool skip_word(struct json_scan *scan) {
+static bool skip_literal(struct json_scan *scan) {
     static const char *const WORDS[] = {"true", "false", "null"};
     for (size_t i = 0; i < ARRAY_COUNT(WORDS); i++) {
         size_t length = strlen(WORDS[i]);
@@ -282,7 +282,7 @@ static bool skip_scalar(struct json_scan *scan, char first) {
     if (first == '"') {
         return json_scan_string(scan, NULL);
     }
-    return first == '-' || isdigit((unsigned char)first) ? skip_number(scan) : skip_word(scan);
+    return first == '-' || isdigit((unsigned char)first) ? skip_number(scan) : skip_literal(scan);
 }
 
 bool json_scan_skip(struct json_scan *scan) {

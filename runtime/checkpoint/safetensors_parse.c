@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN_NAME_MAX = 159, TABLE_ROWS_MIN = 64 }; /* bytes; rows */
+enum {
+    SHOWN_NAME_MAX = 159, /* maximum bytes of a tensor's name that a message shows */
+    TABLE_ROWS_MIN = 64   /* number of rows of a new table */
+};
 
 static const char METADATA_KEY[] = "__metadata__";
 static const char REMEDY[] = "download the file again: it is damaged, or not a safetensors file";
@@ -292,8 +295,8 @@ static enum status check_tiling(const struct header_reader *reader) {
     return OK;
 }
 
-static enum status check_names(const struct header_reader *reader,
-                               const struct safetensors_entry **names) {
+static enum status check_names_unique(const struct header_reader *reader,
+                                      const struct safetensors_entry **names) {
     for (size_t i = 1; i < reader->entry_count; i++) {
         if (strcmp(names[i - 1]->name, names[i]->name) == 0) {
             return tensor_fault(reader, names[i]->name,
@@ -338,7 +341,7 @@ enum status safetensors_parse(char *text, size_t header_bytes, int64_t data_byte
     }
     sort_rows(names, count, sizeof(void *), compare_names);
     sort_rows(reader.pairs, reader.pair_count, sizeof *reader.pairs, compare_keys);
-    TRY(check_names(&reader, names));
+    TRY(check_names_unique(&reader, names));
     TRY(check_tiling(&reader));
     *file = (struct safetensors){.path = path,
                                  .fd = -1,

@@ -190,8 +190,8 @@ static enum status read_numbers(const struct json_node *root, struct snapshot *s
     return get_required_hash(root, "plan_hash", &snapshot->plan_hash, fault);
 }
 
-static enum status read_all(const struct json_node *root, struct region *region,
-                            struct snapshot *snapshot, struct fault *fault) {
+static enum status read_all_fields(const struct json_node *root, struct region *region,
+                                   struct snapshot *snapshot, struct fault *fault) {
     TRY(read_numbers(root, snapshot, fault));
     TRY(read_values(root, snapshot, fault));
     TRY(read_files(root, snapshot, fault));
@@ -209,7 +209,7 @@ enum status snapshot_json_parse(const char *json, size_t length, const char *pat
     struct json_document document;
     struct snapshot read = {0};
     TRY(json_parse(json, length, SNAPSHOT_JSON_BYTES_MAX, path, &document, fault));
-    enum status status = read_all(&document.root, region, &read, fault);
+    enum status status = read_all_fields(&document.root, region, &read, fault);
     json_finish(&document);
     if (status == OK) {
         *snapshot = read;

@@ -65,7 +65,7 @@ static enum status list_retained(struct snapshot_writer *writer, struct fault *f
 
 /* Names of settings and the model folder come from the user, so check that snapshot.json still
  * parses with them in it. */
-static enum status check_json(const struct snapshot_writer *writer, struct fault *fault) {
+static enum status check_json_parses(const struct snapshot_writer *writer, struct fault *fault) {
     struct region region = {0};
     struct snapshot written = {.keys = writer->args.keys,
                                .model_folder = writer->args.model_folder};
@@ -83,7 +83,7 @@ static enum status prepare_folder(struct snapshot_writer *writer, struct fault *
     TRY(file_make_folders(writer->args.folder, fault));
     TRY(clear_leftovers(writer->args.folder, fault));
     TRY(list_retained(writer, fault));
-    return check_json(writer, fault);
+    return check_json_parses(writer, fault);
 }
 
 enum status snapshot_writer_init(const struct snapshot_args *args, struct region *region,
@@ -171,9 +171,9 @@ static struct snapshot describe_snapshot(const struct snapshot_writer *writer,
 }
 
 /* Writes the last files and makes the folder durable. *length is the size of snapshot.json. */
-static enum status write_last_files(const struct snapshot_writer *writer,
-                                    const struct staging *staging, struct snapshot *snapshot,
-                                    size_t *length, struct fault *fault) {
+static enum status write_json_file(const struct snapshot_writer *writer,
+                                   const struct staging *staging, struct snapshot *snapshot,
+                                   size_t *length, struct fault *fault) {
     TRY(list_written_files(writer, staging, snapshot, fault));
     struct text text = text_over(writer->json, writer->json_capacity);
     snapshot_json_write(snapshot, &text);
@@ -185,9 +185,9 @@ static enum status write_last_files(const struct snapshot_writer *writer,
 }
 
 /* Checks the written files, before any older snapshot is removed. */
-static enum status check_complete(const struct snapshot_writer *writer, size_t json_length,
-                                  const struct snapshot *snapshot, const struct staging *staging,
-                                  struct fault *fault) {
+static enum status check_written_files(const struct snapshot_writer *writer, size_t json_length,
+                                       const struct snapshot *snapshot,
+                                       const struct staging *staging, struct fault *fault) {
     char path[PATH_BYTES];
     struct hash expected = hash_of(writer->json, json_length);
     struct hash found;
@@ -262,14 +262,14 @@ static enum status publish_folder(const void *context, const struct staging *sta
     struct snapshot snapshot = describe_snapshot(writer, job->state);
     size_t json_length = 0;
     TRY(check_snapshot_count(writer, snapshot.step, fault));
-    TRY(write_last_files(writer, staging, &snapshot, &json_length, fault));
+    TRY(write_json_file(writer, staging, &snapshot, &json_length, fault));
     enum status status = folder_replace(writer->incomplete_path, writer->complete_path,
                                         writer->replaced_path, replaced, fault);
     if (*replaced) {
         add_retained(writer, &snapshot);
     }
     TRY(status);
-    TRY(check_complete(writer, json_length, &snapshot, staging, fault));
+    TRY(check_written_files(writer, json_length, &snapshot, staging, fault));
     remove_oldest(writer);
     return OK;
 }

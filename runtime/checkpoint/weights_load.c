@@ -102,7 +102,7 @@ static enum status match_entry(struct weights_loading *loading, int file,
     return record_tensor(loading, file, entry, embedding, &loading->head);
 }
 
-static enum status match_all(struct weights_loading *loading) {
+static enum status match_all_entries(struct weights_loading *loading) {
     for (int file = 0; file < loading->files.count; file++) {
         const struct safetensors_header *header = &loading->files.tables[file].header;
         for (int i = 0; i < header->count; i++) {
@@ -112,7 +112,7 @@ static enum status match_all(struct weights_loading *loading) {
     return OK;
 }
 
-static enum status check_complete(struct weights_loading *loading) {
+static enum status check_all_params_found(struct weights_loading *loading) {
     const struct blueprint *blueprint = loading->args->blueprint;
     const struct param *first = NULL;
     int missing = 0;
@@ -299,8 +299,8 @@ static enum status load_weights(struct weights_loading *loading) {
     TRY(weight_files_open(args->folder, &loading->region, &loading->files, loading->fault));
     loading->found = region_alloc(&loading->region, param_count, sizeof *loading->found);
     sort_pieces(loading);
-    TRY(match_all(loading));
-    TRY(check_complete(loading));
+    TRY(match_all_entries(loading));
+    TRY(check_all_params_found(loading));
     if (loading->head.entry != NULL) {
         TRY(check_tied_head(loading));
     }

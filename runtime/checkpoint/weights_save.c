@@ -42,8 +42,8 @@ static int64_t source_bytes(const struct tensor_source *source) {
 
 /* The end of the file that starts with source `first`. It has as many sources as fit, at least
  * one. */
-static int file_end_source(const struct tensor_source *sources, int count, int first,
-                           int64_t bytes_max) {
+static int file_sources_end(const struct tensor_source *sources, int count, int first,
+                            int64_t bytes_max) {
     int64_t bytes = source_bytes(&sources[first]);
     int end = first + 1;
     while (end < count && bytes + source_bytes(&sources[end]) <= bytes_max) {
@@ -63,13 +63,13 @@ static const char *shard_name(struct region *region, int file, int file_count) {
 static void plan_files(const struct tensor_source *sources, int count, int64_t bytes_max,
                        struct region *region, struct weights_save *save) {
     save->file_count = 0;
-    for (int first = 0; first < count; first = file_end_source(sources, count, first, bytes_max)) {
+    for (int first = 0; first < count; first = file_sources_end(sources, count, first, bytes_max)) {
         save->file_count++;
     }
     save->files = region_alloc(region, (size_t)save->file_count, sizeof *save->files);
     int first = 0;
     for (int file = 0; file < save->file_count; file++) {
-        int end = file_end_source(sources, count, first, bytes_max);
+        int end = file_sources_end(sources, count, first, bytes_max);
         tensor_file_plan(shard_name(region, file, save->file_count), &sources[first], end - first,
                          region, &save->files[file]);
         save->bytes += save->files[file].bytes;
@@ -127,7 +127,8 @@ static bool is_same_folder(const char *a, const char *b) {
            one.st_ino == two.st_ino;
 }
 
-static enum status check_names(const char *folder, struct folder_walk *walk, struct fault *fault) {
+static enum status check_only_export_files(const char *folder, struct folder_walk *walk,
+                                           struct fault *fault) {
     while (folder_walk_next(walk)) {
         if (walk->is_folder || !is_export_name(walk->name)) {
             return fault_set(fault, STATUS_INPUT, folder, "choose a different folder",
@@ -156,7 +157,7 @@ static enum status check_export_is_folder(const struct weights_save *save, struc
 }
 
 /* An export replaces the whole folder, so the folder may contain only an earlier export. */
-static enum status check_target(const struct weights_save *save, struct fault *fault) {
+static enum status check_destination(const struct weights_save *save, struct fault *fault) {
     if (!file_exists(save->folder)) {
         /* a symbolic link without a target does not exist, but is rejected */
         return check_export_is_folder(save, fault);
@@ -168,7 +169,7 @@ static enum status check_target(const struct weights_save *save, struct fault *f
     TRY(check_export_is_folder(save, fault));
     struct folder_walk walk;
     TRY(folder_walk_begin(save->folder, &walk, fault));
-    enum status status = check_names(save->folder, &walk, fault);
+    enum status status = check_only_export_files(save->folder, &walk, fault);
     folder_walk_end(&walk);
     return status;
 }
@@ -227,7 +228,7 @@ static enum status plan_export(const struct weights_save_args *args, struct regi
 }
 
 static enum status check_folders(const struct weights_save *save, struct fault *fault) {
-    TRY(check_target(save, fault));
+    TRY(check_destination(save, fault));
     return check_parent(save, fault);
 }
 
@@ -262,7 +263,7 @@ static enum status publish_folder(const void *context, const struct staging *sta
 
 /* Removes an earlier export if the disk has no space for the new one beside it. The run's disk
  * budget counts only one of them, and a snapshot contains the same parameters. */
-static void make_space(const struct weights_save *save) {
+static void free_disk_space(const struct weights_save *save) {
     struct statvfs space;
     struct fault fault;
     enum status status = folder_remove(save->temporary, &fault);
@@ -285,7 +286,7 @@ enum status weights_save_run(const struct weights_save *save, const struct stagi
                                       .publish_folder = publish_folder,
                                       .context = save};
     if (checkpoint_is_rank0(&save->ranks)) {
-        make_space(save);
+        free_disk_space(save);
     }
     activity_begin("writing the model", (uint64_t)save->bytes);
     enum status status = joint_write_run(&joint, staging, fault);

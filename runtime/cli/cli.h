@@ -124,10 +124,10 @@ int command_skip_argument(const struct command *command, char *const *argv, int 
  * argc if there is none. */
 int command_find_options_end(const struct command *command, int argc, char *const *argv);
 
-/* invocation_override: adds "KEY=VALUE" to the overrides.
+/* invocation_add_override: adds "KEY=VALUE" to the overrides.
  * memory  the text is in invocation->region
  * limits  at most OVERRIDES_ADDED_MAX calls */
-void invocation_override(struct invocation *invocation, const char *key, const char *value);
+void invocation_add_override(struct invocation *invocation, const char *key, const char *value);
 
 /* invocation_read_session: reads the run file, model, manifest or join string that the first
  * positional argument specifies, applies the overrides, and fills in *session.

@@ -154,7 +154,7 @@ static enum status read_value(const struct option *option, const char *value,
         return value != NULL ? read_bytes(option, value, field, fault) : OK;
     case OPTION_RUN_KEY:
         if (value != NULL) {
-            invocation_override(invocation, option->name + strlen("--"), value);
+            invocation_add_override(invocation, option->name + strlen("--"), value);
         }
         return OK;
     }
@@ -168,7 +168,7 @@ static enum status set_missing_fault(const struct command *command, struct invoc
     for (int i = 0; i < invocation->positional_count && strchr(word, ' ') != NULL; i++) {
         word = strchr(word, ' ') + 1;
     }
-    const bool has_choices = strstr(word, " | ") != NULL; /* then all of them */
+    const bool has_choices = strstr(word, " | ") != NULL; /* then the message lists all choices */
     const int length = (int)(has_choices ? strlen(word) : strcspn(word, " "));
     snprintf(reason, sizeof reason, "%.*s is missing", length, word);
     return set_usage_fault(command, invocation, reason, NULL);
@@ -220,7 +220,7 @@ int command_run(const struct command *command, int argc, char **argv) {
     return code;
 }
 
-void invocation_override(struct invocation *invocation, const char *key, const char *value) {
+void invocation_add_override(struct invocation *invocation, const char *key, const char *value) {
     size_t bytes = strlen(key) + strlen(value) + sizeof "=";
     char *override = region_alloc(&invocation->region, bytes, 1);
     ASSERT(invocation->override_count < OVERRIDES_MAX + OVERRIDES_ADDED_MAX);

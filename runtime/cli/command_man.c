@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Prints text with the characters escaped that troff interprets. */
-static void print_plain(const char *text) {
+static void print_escaped(const char *text) {
     static const struct {
         char plain;
         const char *escaped;
@@ -33,7 +33,7 @@ static void print_plain(const char *text) {
 
 static void print_line(const char *before, const char *text, const char *after) {
     fputs(before, stdout);
-    print_plain(text);
+    print_escaped(text);
     fputs(after, stdout);
 }
 
@@ -41,7 +41,7 @@ static void print_title(const char *name, int section, const char *summary) {
     printf(".TH \"");
     for (const char *c = name; *c != '\0'; c++) {
         char upper[2] = {(char)toupper((unsigned char)*c), '\0'};
-        print_plain(upper);
+        print_escaped(upper);
     }
     printf("\" %d \"\" \"skep " SKEP_VERSION "\" \"Skep\"\n.SH NAME\n", section);
     print_line("", name, " \\- ");

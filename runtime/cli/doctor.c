@@ -49,7 +49,7 @@ static void print_json(const struct doctor_report *report) {
 
 /* Asks the tracker for its delegation. An invalid argument is an error of the command; a tracker
  * that does not answer is a problem that the report lists. */
-static enum status read_swarm(struct invocation *invocation, struct doctor_swarm *swarm) {
+static enum status query_delegation(struct invocation *invocation, struct doctor_swarm *swarm) {
     const struct delegation_search_args args = {.timeout_ms = SEARCH_MS};
     struct join_string join;
     struct tracker_contact tracker;
@@ -77,7 +77,7 @@ static enum status run_doctor(struct invocation *invocation) {
     struct request *request = invocation->request;
     doctor_read(&request->facts);
     if (invocation->positional_count > 0) {
-        TRY(read_swarm(invocation, &request->facts.swarm));
+        TRY(query_delegation(invocation, &request->facts.swarm));
     }
     doctor_judge(&request->facts, &request->report);
     (request->json ? print_json : print_text)(&request->report);

@@ -30,7 +30,7 @@ static enum status read_inputs(struct request *request, struct invocation *invoc
     for (size_t i = 0; i < ARRAY_COUNT(shape); i++) {
         char value[24];
         snprintf(value, sizeof value, "%lld", (long long)shape[i].value);
-        invocation_override(invocation, shape[i].key, value);
+        invocation_add_override(invocation, shape[i].key, value);
     }
     TRY(invocation_read_session(invocation, session));
     TRY(dump_check(session, &request->dump, fault));

@@ -76,7 +76,7 @@ static enum status check_fit(struct member_run *member, bool json, struct fault 
 }
 
 /* Reports everything that a member needs, and joins nothing. */
-static enum status report_needs(struct member_run *member, bool json, struct fault *fault) {
+static enum status report_member_needs(struct member_run *member, bool json, struct fault *fault) {
     static struct join_check check;
     join_check_perform(member, &check);
     const enum status fits = print_fit_report(member, &check, json, fault);
@@ -92,7 +92,7 @@ static enum status begin_ranks(struct invocation *invocation) {
     struct session *session = &request->member.trainer.session;
     const struct ranks_request ranks = {
         .count = request->rank_count, .reads_environment = true, .saves_snapshots = true};
-    return request->check ? ranks_count(&ranks, session, invocation)
+    return request->check ? ranks_determine_count(&ranks, session, invocation)
                           : ranks_begin(&ranks, session, invocation);
 }
 
@@ -123,7 +123,7 @@ static enum status run_join(struct invocation *invocation) {
     args->override_count = invocation->override_count;
     TRY(member_run_read(member, args, fault));
     if (request->check) {
-        return report_needs(member, request->json, fault);
+        return report_member_needs(member, request->json, fault);
     }
     TRY(check_fit(member, request->json, fault));
     TRY(member_run_prepare(member, fault));

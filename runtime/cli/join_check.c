@@ -18,8 +18,8 @@ static void set_untested(struct join_check *check, const char *reason) {
     (void)fault_set(&check->peers_fault, STATUS_STOPPED, "--listen", NULL, "%s", reason);
 }
 
-static void set_peers(struct join_check *check, const struct wire_probe *probe,
-                      const char *public_address) {
+static void set_peers_result(struct join_check *check, const struct wire_probe *probe,
+                             const char *public_address) {
     switch (probe->outcome) {
     case PROBE_CONNECTED:
         check->peers_status = OK;
@@ -95,7 +95,7 @@ static void query_tracker(struct member_run *member, struct tracker_client *clie
     }
     check->present_members = count_members(&answer);
     if (listens && tracker_test_address(client, public_address, &probe, &no_outcome) == OK) {
-        set_peers(check, &probe, public_address);
+        set_peers_result(check, &probe, public_address);
     } else if (listens) {
         set_untested(
             check,

@@ -10,8 +10,11 @@
 
 #include <stdio.h>
 
-/* maximum number of lines for extents; maximum size of the report */
-enum { TENANTS_SHOWN_MAX = 16, REPORT_BYTES = 64 * 1024, DEFAULT_VALUE_BYTES = 64 };
+enum {
+    TENANTS_SHOWN_MAX = 16,   /* maximum number of lines for extents */
+    REPORT_BYTES = 64 * 1024, /* maximum size of the report */
+    DEFAULT_VALUE_BYTES = 64  /* space for the text of a default */
+};
 
 struct request {             /* options of `skep plan` and its report on the ranks */
     struct site_report site; /* report on the ranks; filled in only if there are several */
@@ -40,7 +43,7 @@ static void print_defaults(const struct session *session) {
 }
 
 /* A model without a run file is planned in f32, whatever the type of its weights is. */
-static void print_type_note(const struct session *session) {
+static void print_dtype_note(const struct session *session) {
     const struct settings *settings = &session->settings;
     if (settings->run_file[0] == '\0' && !session->shared_settings_fixed &&
         session->blueprint.checkpoint_dtype == DTYPE_BF16 &&
@@ -70,7 +73,7 @@ static void print_data_passes(struct session *session) {
     }
 }
 
-static void print_rates(const struct settings *settings) {
+static void print_rates_by_members(const struct settings *settings) {
     enum { RATES_BYTES = 2048 };
     char lines[RATES_BYTES];
     struct text text = text_over(lines, sizeof lines);
@@ -93,8 +96,8 @@ static void print_heading(struct session *session) {
         dtype_name((enum dtype)settings->moments_dtype), settings->recompute);
     print_data_passes(session);
     print_defaults(session);
-    print_type_note(session);
-    print_rates(settings);
+    print_dtype_note(session);
+    print_rates_by_members(settings);
     printf("program  %d instructions, %d buffers, plan %.16s\n\n",
            session->program.schedule.instruction_count, session->program.schedule.extent_count,
            hash_hex(&session->program.hash, hash));

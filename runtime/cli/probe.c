@@ -51,7 +51,7 @@ static const char *format_value(enum probe_unit unit, double value,
     return buffer;
 }
 
-static void print_lines(const struct probed *probed) {
+static void print_comparisons(const struct probed *probed) {
     static const char *const VERDICTS[] = {
         [PROBE_OK] = "ok", [PROBE_LOWER] = "LOWER", [PROBE_ASSUMED] = "detected"};
     char promised[VALUE_BYTES], found[VALUE_BYTES];
@@ -206,7 +206,7 @@ static enum status probe_cpu(const struct request *request, const struct target 
     if (request->json) {
         print_json(&probed, &result, fits);
     } else {
-        print_lines(&probed);
+        print_comparisons(&probed);
         printf("%-26s %14s %14s %7s  %s\n", "instruction set", target->isa, machine->isa, "",
                is_isa_lower ? "LOWER" : "ok");
     }
@@ -223,7 +223,7 @@ static enum status report_gpu(const struct request *request, const struct probed
     if (request->json) {
         print_json(probed, NULL, probed->lower == 0);
     } else {
-        print_lines(probed);
+        print_comparisons(probed);
     }
     fflush(stdout);
     if (request->write_path != NULL) {

@@ -81,8 +81,8 @@ static enum status join_site(struct ranks *ranks, struct fault *fault) {
     return site_watch(session->site, exit_after_rank_loss, ranks, fault);
 }
 
-enum status ranks_count(const struct ranks_request *request, struct session *session,
-                        struct invocation *invocation) {
+enum status ranks_determine_count(const struct ranks_request *request, struct session *session,
+                                  struct invocation *invocation) {
     struct launch_info *launch = &invocation->ranks.launch;
     invocation->ranks = (struct ranks){.session = session};
     if (request->count == 0 && !request->reads_environment) {
@@ -101,7 +101,7 @@ enum status ranks_begin(const struct ranks_request *request, struct session *ses
     if (request->saves_snapshots) {
         exit_on_stop_signals();
     }
-    TRY(ranks_count(request, session, invocation));
+    TRY(ranks_determine_count(request, session, invocation));
     if (ranks->launch.rank == LAUNCH_PARENT) {
         return start_ranks(request, invocation);
     }

@@ -32,12 +32,13 @@ struct ranks {
 MUST_CHECK enum status ranks_begin(const struct ranks_request *request, struct session *session,
                                    struct invocation *invocation);
 
-/* ranks_count: determines how many ranks ranks_begin would start, without starting or connecting
- * any. Sets session->ranks and local_ranks; launch.rank is LAUNCH_PARENT if ranks_begin would start
- * ranks.
+/* ranks_determine_count: determines how many ranks ranks_begin would start, without starting or
+ * connecting any. Sets session->ranks and local_ranks; launch.rank is LAUNCH_PARENT if ranks_begin
+ * would start ranks.
  * errors  those of launch_detect */
-MUST_CHECK enum status ranks_count(const struct ranks_request *request, struct session *session,
-                                   struct invocation *invocation);
+MUST_CHECK enum status ranks_determine_count(const struct ranks_request *request,
+                                             struct session *session,
+                                             struct invocation *invocation);
 
 /* ranks_end: returns the exit code of a command that ends with `status`. Prints the fault, unless
  * another rank on the same terminal prints it. Ranks that end together leave the site. A rank that

@@ -13,7 +13,7 @@
 enum {
     FIRST_TIMEOUT_MS = 2000,
     RETRY_TIMEOUT_MS = 5000,
-    SHOWN_DIGITS = 16,
+    SHOWN_DIGITS = 16, /* digits of a hash that are printed */
     SLICES_TEXT_BYTES = 16
 };
 
@@ -211,7 +211,7 @@ static void print_expiry(double expires_s) {
 }
 
 /* Prints the share of the assigned samples that members trained on in the newest commit. */
-static void print_trained(const struct swarm_summary *summary) {
+static void print_trained_tokens(const struct swarm_summary *summary) {
     char tokens[24], planned[24];
     if (summary->planned_tokens > 0) {
         printf(" and %s of %s tokens", text_format_count(summary->tokens, tokens),
@@ -240,7 +240,7 @@ static void print_summary(const struct swarm_summary *summary, size_t contributo
     if (summary->commits > 0) {
         printf(", the newest with %zu contributor%s", contributor_count,
                contributor_count == 1 ? "" : "s");
-        print_trained(summary);
+        print_trained_tokens(summary);
     }
     if (summary->checkpoint > 0) {
         printf("\ncheckpoint entry %.0f: joiners read the ledger from there on",

@@ -14,7 +14,7 @@ struct request { /* options of `skep train`, and the training run */
     bool resume; /* has no effect, because training always resumes */
 };
 
-static void log_layout(const struct session *session, int world) {
+static void log_ranks_and_arena(const struct session *session, int world) {
     char bytes[24];
     char mesh[2 * NAME_BYTES] = "1 rank";
     uint64_t peak = 0;
@@ -34,7 +34,7 @@ static void log_layout(const struct session *session, int world) {
              text_format_bytes(peak, bytes), each);
 }
 
-static enum status read_run(struct invocation *invocation, struct session *session) {
+static enum status read_run_file(struct invocation *invocation, struct session *session) {
     TRY(invocation_read_session(invocation, session));
     if (session->settings.run_file[0] == '\0' && session->settings.train_files.count == 0) {
         const char *model = invocation->positionals[0];
@@ -77,9 +77,9 @@ static enum status run_train(struct invocation *invocation) {
     if (invocation->ranks.is_parent) {
         return OK;
     }
-    TRY(session_agree(session, read_run(invocation, session), fault));
+    TRY(session_agree(session, read_run_file(invocation, session), fault));
     TRY(training_prepare(training, request->fresh, fault));
-    log_layout(session, invocation->ranks.launch.world);
+    log_ranks_and_arena(session, invocation->ranks.launch.world);
     return training_run(training, fault);
 }
 

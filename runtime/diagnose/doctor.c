@@ -20,8 +20,8 @@ enum {
     FOLDER_FREE_MIN_GIB = 1,
 };
 
-static struct doctor_check *add(struct doctor_report *report, const char *name,
-                                enum doctor_verdict verdict) {
+static struct doctor_check *add_check(struct doctor_report *report, const char *name,
+                                      enum doctor_verdict verdict) {
     ASSERT(report->count < DOCTOR_CHECKS_MAX);
     struct doctor_check *check = &report->checks[report->count++];
     check->name = name;
@@ -50,7 +50,8 @@ static const char *format_limit(uint64_t bytes, char buffer[static 24]) {
 
 static void judge_device(const struct doctor_facts *facts, struct doctor_report *report) {
     bool is_unused = facts->has_gpu && facts->gpu_count == 0;
-    struct doctor_check *check = add(report, "device", is_unused ? DOCTOR_WARNING : DOCTOR_OK);
+    struct doctor_check *check =
+        add_check(report, "device", is_unused ? DOCTOR_WARNING : DOCTOR_OK);
     if (facts->gpu_count > 0) {
         set_found(check, "%d GPU%s", facts->gpu_count, facts->gpu_count == 1 ? "" : "s");
     } else if (!is_unused) {
@@ -75,12 +76,13 @@ static void judge_driver(const struct doctor_facts *facts, struct doctor_report 
     bool is_known = text_parse_i64(digits, &major);
     bool is_old = is_known && major < DRIVER_MAJOR_MIN;
     if (!facts->has_gpu) {
-        set_found(add(report, "driver", DOCTOR_OK), "not needed without an NVIDIA GPU");
+        set_found(add_check(report, "driver", DOCTOR_OK), "not needed without an NVIDIA GPU");
         return;
     }
-    struct doctor_check *check = add(report, "driver",
-                                     is_old ? (facts->has_cuda ? DOCTOR_FAILED : DOCTOR_WARNING)
-                                            : (is_known ? DOCTOR_OK : DOCTOR_WARNING));
+    struct doctor_check *check =
+        add_check(report, "driver",
+                  is_old ? (facts->has_cuda ? DOCTOR_FAILED : DOCTOR_WARNING)
+                         : (is_known ? DOCTOR_OK : DOCTOR_WARNING));
     set_found(check, "NVIDIA driver %s",
               facts->driver[0] != '\0' ? facts->driver : "of an unknown version");
     set_remedy(check, "install NVIDIA's driver 580 or newer");
@@ -90,11 +92,13 @@ static void judge_memory(const struct doctor_facts *facts, struct doctor_report 
     char total[24];
     char available[24];
     bool is_little = facts->memory_free_bytes < GIB;
-    struct doctor_check *check = add(report, "memory", is_little ? DOCTOR_WARNING : DOCTOR_OK);
+    struct doctor_check *check =
+        add_check(report, "memory", is_little ? DOCTOR_WARNING : DOCTOR_OK);
     set_found(check, "%s of %s are free", text_format_bytes(facts->memory_free_bytes, available),
               text_format_bytes(facts->memory_bytes, total));
     set_remedy(check, "end other programs; `skep plan` shows what a run needs");
-    check = add(report, "overcommit", facts->is_overcommit_strict ? DOCTOR_WARNING : DOCTOR_OK);
+    check =
+        add_check(report, "overcommit", facts->is_overcommit_strict ? DOCTOR_WARNING : DOCTOR_OK);
     set_found(check, facts->is_overcommit_strict
                          ? "vm.overcommit_memory is 2: memory counts as used once it is reserved"
                          : "the kernel provides reserved memory when it is first used");
@@ -107,13 +111,13 @@ static void judge_limits(const struct doctor_facts *facts, struct doctor_report 
     bool has_several = facts->gpu_count > 1;
     bool is_locked_little = has_several && facts->memlock_bytes < MEMLOCK_MIN_MIB * MIB;
     struct doctor_check *check =
-        add(report, "memlock", is_locked_little ? DOCTOR_WARNING : DOCTOR_OK);
+        add_check(report, "memlock", is_locked_little ? DOCTOR_WARNING : DOCTOR_OK);
     set_found(check, "%s may be locked in memory%s", format_limit(facts->memlock_bytes, bytes),
               has_several ? "" : "; only several GPUs need it");
     set_remedy(check, "set ulimit -l unlimited, or LimitMEMLOCK=infinity in a systemd unit, or "
                       "start docker run with --ulimit memlock=-1");
     bool are_files_few = facts->open_files_max < OPEN_FILES_MIN;
-    check = add(report, "open files", are_files_few ? DOCTOR_WARNING : DOCTOR_OK);
+    check = add_check(report, "open files", are_files_few ? DOCTOR_WARNING : DOCTOR_OK);
     if (facts->open_files_max == UINT64_MAX) {
         set_found(check, "unlimited");
     } else {
@@ -123,7 +127,7 @@ static void judge_limits(const struct doctor_facts *facts, struct doctor_report 
         check,
         "raise the hard limit to 4096 or more with ulimit -Hn, or LimitNOFILE= in a systemd unit");
     bool is_shared_little = has_several && facts->shared_memory_bytes < SHARED_MEMORY_MIN_MIB * MIB;
-    check = add(report, "shared memory", is_shared_little ? DOCTOR_WARNING : DOCTOR_OK);
+    check = add_check(report, "shared memory", is_shared_little ? DOCTOR_WARNING : DOCTOR_OK);
     set_found(check, "%s are free in /dev/shm%s",
               text_format_bytes(facts->shared_memory_bytes, bytes),
               has_several ? "" : "; only several GPUs need it");
@@ -135,8 +139,8 @@ static void judge_folder(const struct doctor_folder *folder, struct doctor_repor
     char bytes[24];
     bool is_usable = folder->path[0] != '\0' && folder->is_writable;
     bool is_full = folder->free_bytes < FOLDER_FREE_MIN_GIB * GIB;
-    struct doctor_check *check =
-        add(report, "disk", !is_usable ? DOCTOR_FAILED : (is_full ? DOCTOR_WARNING : DOCTOR_OK));
+    struct doctor_check *check = add_check(
+        report, "disk", !is_usable ? DOCTOR_FAILED : (is_full ? DOCTOR_WARNING : DOCTOR_OK));
     if (folder->path[0] == '\0') {
         set_found(check, "%s: HOME and the XDG variables are unset", folder->use);
         set_remedy(check, "set HOME to an absolute path");
@@ -152,7 +156,7 @@ static void judge_folder(const struct doctor_folder *folder, struct doctor_repor
 
 static void judge_port(const struct doctor_facts *facts, struct doctor_report *report) {
     struct doctor_check *check =
-        add(report, "port", facts->port_error != 0 ? DOCTOR_WARNING : DOCTOR_OK);
+        add_check(report, "port", facts->port_error != 0 ? DOCTOR_WARNING : DOCTOR_OK);
     if (facts->port_error == 0) {
         set_found(
             check,
@@ -172,9 +176,9 @@ static void judge_port(const struct doctor_facts *facts, struct doctor_report *r
 
 static void judge_clock(const struct doctor_facts *facts, struct doctor_report *report) {
     bool is_past = facts->unix_s < RELEASE_UNIX_S;
-    struct doctor_check *check =
-        add(report, "clock",
-            is_past ? DOCTOR_FAILED : (facts->is_clock_synchronized ? DOCTOR_OK : DOCTOR_WARNING));
+    struct doctor_check *check = add_check(
+        report, "clock",
+        is_past ? DOCTOR_FAILED : (facts->is_clock_synchronized ? DOCTOR_OK : DOCTOR_WARNING));
     set_found(check, "%s",
               is_past ? "the clock shows a time in the past"
               : facts->is_clock_synchronized
@@ -186,8 +190,8 @@ static void judge_clock(const struct doctor_facts *facts, struct doctor_report *
 static void judge_swarm(const struct doctor_swarm *swarm, struct doctor_report *report) {
     const bool is_found = swarm->problem[0] == '\0';
     struct doctor_check *check =
-        add(report, "delegation",
-            !is_found ? DOCTOR_FAILED : (swarm->is_expiring ? DOCTOR_WARNING : DOCTOR_OK));
+        add_check(report, "delegation",
+                  !is_found ? DOCTOR_FAILED : (swarm->is_expiring ? DOCTOR_WARNING : DOCTOR_OK));
     if (!is_found) {
         set_found(check, "%s", swarm->problem);
         set_remedy(check, swarm->remedy);

@@ -81,7 +81,7 @@ static void set_host_id(const struct nccl_bench *bench) {
 
 /* "NCCL 2.28.9 between 2 ranks on 1 GPU, NCCL_MAX_CTAS=8": settings of NCCL in the environment are
  * appended. */
-static void name_library(const struct nccl_bench *bench, struct probe_nccl_result *result) {
+static void describe_library(const struct nccl_bench *bench, struct probe_nccl_result *result) {
     struct nccl_library library;
     struct fault fault;
     int version = 0;
@@ -123,7 +123,7 @@ static enum status read_used_memory(const struct nccl_bench *bench, uint64_t *by
 
 /* Enqueues every kind of collective in two sizes, because NCCL uses different algorithms for short
  * and long messages. */
-static void enqueue_all(struct nccl_bench *bench, struct communicator *group) {
+static void enqueue_all_collectives(struct nccl_bench *bench, struct communicator *group) {
     static const enum collective_kind KINDS[] = {COLLECTIVE_ALL_GATHER,     COLLECTIVE_ALL_TO_ALL,
                                                  COLLECTIVE_REDUCE_SCATTER, COLLECTIVE_ALL_REDUCE,
                                                  COLLECTIVE_BROADCAST,      COLLECTIVE_BARRIER};
@@ -150,7 +150,7 @@ static CUresult capture_graph(struct nccl_bench *bench, int index) {
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    enqueue_all(bench, &bench->groups[index]);
+    enqueue_all_collectives(bench, &bench->groups[index]);
     result = driver->cuStreamEndCapture(bench->stream, &graph);
     if (result == CUDA_SUCCESS) {
         result = driver->cuGraphInstantiateWithFlags(&bench->graphs[index], graph, 0);
@@ -163,7 +163,7 @@ static CUresult capture_graph(struct nccl_bench *bench, int index) {
 
 /* A failure is returned on this rank only. The other ranks wait in the graph until they are
  * aborted. */
-static enum status use_group(struct nccl_bench *bench, int index, struct fault *fault) {
+static enum status run_group_collectives(struct nccl_bench *bench, int index, struct fault *fault) {
     struct communicator *group = &bench->groups[index];
     TRY(nccl_register(group, SPACE_DEVICE, bench->arena, bench->bytes, fault));
     CUresult result = capture_graph(bench, index);
@@ -219,7 +219,7 @@ static enum status measure_group(struct nccl_bench *bench, int index, uint64_t *
     uint64_t after;
     TRY(read_used_memory(bench, &before, fault));
     TRY(join_group(bench, index, fault));
-    TRY(use_group(bench, index, fault));
+    TRY(run_group_collectives(bench, index, fault));
     TRY(read_used_memory(bench, &after, fault));
     *taken = after > before ? after - before : 0;
     return OK;
@@ -263,8 +263,8 @@ static enum status open_bench(struct nccl_bench *bench, struct fault *fault) {
 }
 
 /* Sets the results to the maxima over all ranks. */
-static enum status set_maxima(struct nccl_bench *bench, const uint64_t taken[GROUP_COUNT],
-                              struct probe_nccl_result *result, struct fault *fault) {
+static enum status set_maximum_memory(struct nccl_bench *bench, const uint64_t taken[GROUP_COUNT],
+                                      struct probe_nccl_result *result, struct fault *fault) {
     uint64_t(*all)[GROUP_COUNT] = region_alloc(bench->region, (size_t)bench->world, sizeof *all);
     enum status status =
         site_exchange(bench->site, taken, GROUP_COUNT * sizeof taken[0], all, fault);
@@ -285,14 +285,14 @@ enum status probe_nccl(const struct cuda_device *device, struct site *site, stru
     enum status status = exchange_devices(&bench, result, fault);
     if (status == OK) {
         set_host_id(&bench);
-        name_library(&bench, result);
+        describe_library(&bench, result);
         status = open_bench(&bench, fault);
     }
     for (int i = 0; i < GROUP_COUNT && status == OK; i++) {
         status = measure_group(&bench, i, &taken[i], fault);
     }
     if (status == OK) {
-        status = set_maxima(&bench, taken, result, fault);
+        status = set_maximum_memory(&bench, taken, result, fault);
     }
     bool joined = bench.groups[0].methods != NULL;
     close_bench(&bench, status);

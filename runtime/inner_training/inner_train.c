@@ -82,8 +82,8 @@ static int64_t select_next_windows(struct member_run *member,
     return count;
 }
 
-static enum status record_step(struct member_run *member, const struct step_schedule *schedule,
-                               struct fault *fault) {
+static enum status add_step_to_position(struct member_run *member,
+                                        const struct step_schedule *schedule, struct fault *fault) {
     struct training_position *position = &member->position;
     const struct step_result *result = &member->lockstep.step_result;
     char step[NAME_BYTES];
@@ -96,7 +96,7 @@ static enum status record_step(struct member_run *member, const struct step_sche
     position->loss_tokens += result->tokens;
     snprintf(step, sizeof step, "step %lld of round %u", (long long)position->inner_steps,
              position->round + 1);
-    return trainer_record_step(
+    return trainer_count_skipped_step(
         &member->trainer, result->skipped, step, member->swarm.manifest.name,
         "ask the swarm's operator to start a swarm with a lower optimizer.lr", fault);
 }
@@ -126,7 +126,7 @@ static enum status train_step(struct training_period *period, struct member_run 
                             result->skipped ? 0 : result->tokens);
     *position = to;
     *continues = true;
-    TRY(record_step(member, &command.schedule, fault));
+    TRY(add_step_to_position(member, &command.schedule, fault));
     member_log_step(member, period->job->round, result, seconds);
     return OK;
 }
@@ -139,7 +139,7 @@ static enum status discard_weights(struct member_run *member, uint32_t round, st
              "round %u: training gave weights that are not finite; they are discarded, and this "
              "member contributes nothing to the round",
              round);
-    TRY(inner_reset(member, fault));
+    TRY(inner_reset_weights(member, fault));
     return inner_reset_moments(member, fault);
 }
 
@@ -171,7 +171,7 @@ static enum status declare_contribution(struct member_run *member, const struct 
     TRY(program_failure(&member->trainer.session.bound, fault));
     if (round_record_write_contribution(&member->outer.record, job->round, &staging, &unwritten) !=
         OK) {
-        member_log_record(member, job->round, &unwritten);
+        member_log_recording_state(member, job->round, &unwritten);
     }
     event.trained.samples = assignment_trained_samples(&member->inner.assignment);
     mailbox_post_answer(member_loop_mailbox(member->loop), &event);
@@ -190,7 +190,7 @@ enum status inner_train(struct member_run *member, const struct member_job *job,
     member->position.encoded_round = 0;
     if (!assignment_set_ranges(&member->inner.assignment, job->ranges, job->range_count)) {
         /* other members were assigned samples that this member has trained */
-        TRY(inner_reset(member, fault));
+        TRY(inner_reset_weights(member, fault));
     }
     while (continues && step_should_continue(&period.limits) && has_time_left(&period)) {
         TRY(train_step(&period, member, &position, &continues, fault));

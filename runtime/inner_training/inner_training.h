@@ -80,9 +80,9 @@ struct outer_state {
     uint32_t stored_round;        /* round of `reports`; 0: none */
     /* the newest lease that an earlier start of this process signed */
     struct lease lease;
-    struct hash stored_results; /* hash that identifies the results stored last */
+    struct hash stored_results_hash; /* hash that identifies the results stored last */
     /* hash that identifies the results whose root was computed last */
-    struct hash rooted_results;
+    struct hash rooted_results_hash;
 };
 
 /* The state of the inner training, which a member does between two commits. */
@@ -122,15 +122,15 @@ struct last_logged {
     uint32_t evaluated_round; /* last round after which the member evaluated */
     /* last logged reason for which the tracker rejected the member */
     char rejection_reason[WIRE_REJECT_REASON_BYTES];
-    int64_t reason_logged_ns; /* time of that log line */
-    /* last round whose files for swarm.record could not be written; 0: none since then */
-    uint32_t unrecorded_round;
-    int64_t missed_logged_ns; /* last log line about a contribution that did not count; 0: none */
-    /* number of rounds since then whose commits do not contain its contribution */
+    int64_t reason_logged_ns;  /* time at which rejection_reason was logged */
+    uint32_t unrecorded_round; /* last round without swarm.record files; 0: the newest has them */
+    int64_t missed_logged_ns;  /* last log line about a contribution that did not count; 0: none */
+    /* number of rounds since that log line whose commits lack this member's contribution */
     uint32_t missed_rounds;
     /* hash of the text that describes what the member waits for; zeros: it does not wait */
-    struct hash wait_hash;
-    int64_t wait_begun_ns, wait_logged_ns; /* times of that wait; 0: it has not been logged */
+    struct hash wait_text_hash;
+    int64_t wait_begun_ns;  /* time at which the wait began */
+    int64_t wait_logged_ns; /* time at which it was last logged; 0: it has not been logged */
 };
 
 /* What this member contributed to the swarm since its process started. */

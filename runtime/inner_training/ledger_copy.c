@@ -66,7 +66,7 @@ static enum status read_first_entry(struct ledger_copy *ledger, struct fault *fa
     return OK;
 }
 
-static void close_past_entries(struct ledger_copy *ledger) {
+static void close_existing_file(struct ledger_copy *ledger) {
     if (ledger->existing != NULL) {
         ledger_file_close(ledger->existing);
         ledger->existing = NULL;
@@ -98,7 +98,7 @@ enum status ledger_copy_open(const char *path, uint32_t slice_count, struct regi
 }
 
 void ledger_copy_close(struct ledger_copy *ledger) {
-    close_past_entries(ledger);
+    close_existing_file(ledger);
     if (ledger->fd >= 0) {
         close(ledger->fd);
         ledger->fd = -1;
@@ -124,7 +124,7 @@ enum status ledger_copy_read(void *context, const struct entry **entry, const ch
     *entry = more ? &ledger->existing->entry : NULL;
     *location = ledger->existing->location;
     if (!more) {
-        close_past_entries(ledger);
+        close_existing_file(ledger);
     }
     return OK;
 }

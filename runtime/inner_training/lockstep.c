@@ -129,7 +129,7 @@ static enum status execute_command(struct member_run *member,
     case COMMAND_EXPORT:
         return trainer_export(trainer, fault);
     case COMMAND_MEMORY:
-        return trainer_exchange_memory(trainer, fault);
+        return trainer_collect_memory_use(trainer, fault);
     default:
         ASSERT(command->kind == COMMAND_IDLE || command->kind == COMMAND_QUIT);
         return OK;

@@ -33,7 +33,7 @@ static void sketch_slice(void *context, int64_t item, int thread) {
     }
 }
 
-static bool is_slice_allowed(const struct check_work *work, uint32_t slice) {
+static bool passes_sum_check(const struct check_work *work, uint32_t slice) {
     const struct member_job *job = work->job;
     const struct entry *entry = job->entry;
     struct sum_part parts[SWARM_MEMBERS_MAX];
@@ -57,7 +57,7 @@ static void check_slice(void *context, int64_t item, int thread) {
     (void)thread;
     struct check_work *work = context;
     const uint32_t slice = work->job->slice + (uint32_t)item;
-    if (is_slice_allowed(work, slice)) {
+    if (passes_sum_check(work, slice)) {
         return;
     }
     uint32_t failed = atomic_load(&work->first_failed);

@@ -26,11 +26,11 @@ static struct hash hash_results(const struct entry *entry) {
 static enum status store_results(struct outer_state *outer, const struct entry *entry,
                                  struct fault *fault) {
     struct hash results = hash_results(entry);
-    if (hash_equal(&results, &outer->stored_results)) {
+    if (hash_equal(&results, &outer->stored_results_hash)) {
         return OK;
     }
     TRY(member_store_add_results(&outer->store, entry, &outer->replica, fault));
-    outer->stored_results = results;
+    outer->stored_results_hash = results;
     return OK;
 }
 
@@ -41,7 +41,7 @@ static void report_failed_job(struct member_run *member, const struct member_job
                           .job = job->job,
                           .write_outcome = WRITE_FAILED,
                           .root = member->outer.replica.root};
-    member_log_disk(member, rejected);
+    member_log_disk_state(member, rejected);
     mailbox_post_answer(member_loop_mailbox(member->loop), &event);
 }
 
@@ -54,7 +54,7 @@ static void execute_store_job(struct member_run *member, const struct member_job
         report_failed_job(member, job, EVENT_STORED, &rejected);
         return;
     }
-    member_log_disk(member, NULL);
+    member_log_disk_state(member, NULL);
     mailbox_post_answer(member_loop_mailbox(member->loop), &event);
 }
 
@@ -105,25 +105,25 @@ static enum status apply_results(struct member_run *member, const struct member_
         member->contributed.tokens += entry->members[job->seat].tokens;
         member->contributed.rounds++;
     } else if (job->seat >= 0) {
-        member_log_missed(member, entry->round, &entry->members[job->seat]);
+        member_log_missed_round(member, entry->round, &entry->members[job->seat]);
     }
     applied->root = replica_apply(&member->outer.replica, entry, find_feedback_seat(member, job));
     position->round = entry->round;
     position->commits = entry->commits;
-    return inner_finish_reset(member, fault);
+    return inner_finish_weights_reset(member, fault);
 }
 
 /* Logs, evaluates and saves a round after the network thread has been answered, so that the swarm
  * need not wait. */
-static enum status finish_round(struct member_run *member, const struct applied_round *round,
-                                struct fault *fault) {
+static enum status log_and_save_round(struct member_run *member, const struct applied_round *round,
+                                      struct fault *fault) {
     const struct settings *settings = &member->trainer.session.settings;
     const struct training_position *position = &member->position;
     struct staging staging = session_staging(&member->trainer.session);
     struct fault rejected;
     enum status recorded =
         round_record_write_outer_state(&member->outer.record, round->round, &staging, &rejected);
-    member_log_record(member, round->round, recorded == OK ? NULL : &rejected);
+    member_log_recording_state(member, round->round, recorded == OK ? NULL : &rejected);
     member_log_round(member, round);
     int64_t step = (int64_t)position->commits * settings->swarm_inner_steps;
     bool evaluates =
@@ -134,7 +134,7 @@ static enum status finish_round(struct member_run *member, const struct applied_
     }
     bool is_due = position->commits - position->saved_commits >= swarm_snapshot_rounds(settings);
     if (is_due && outer_state_save(member, &rejected) != OK) {
-        member_log_disk(member, &rejected);
+        member_log_disk_state(member, &rejected);
     }
     return OK;
 }
@@ -155,16 +155,16 @@ static enum status execute_apply_job(struct member_run *member, const struct mem
         report_failed_job(member, job, EVENT_APPLIED, &rejected);
         return OK;
     }
-    member_log_disk(member, NULL);
+    member_log_disk_state(member, NULL);
     if (round_record_write_commit(&member->outer.record, job->entry, &rejected) != OK) {
-        member_log_record(member, job->entry->round, &rejected);
+        member_log_recording_state(member, job->entry->round, &rejected);
     }
     TRY(apply_results(member, job, &round, fault));
     TRY(program_failure(&member->trainer.session.bound, fault));
     stored_states_on_commit(member, job->entry);
     struct event event = {.kind = EVENT_APPLIED, .job = job->job, .root = round.root};
     mailbox_post_answer(member_loop_mailbox(member->loop), &event);
-    return finish_round(member, &round, fault);
+    return log_and_save_round(member, &round, fault);
 }
 
 /* ---- adopt ---- */
@@ -197,7 +197,7 @@ static enum status execute_adopt_job(struct member_run *member, const struct mem
     if (job->entry->kind == ENTRY_ROLLBACK) {
         TRY(reset_moments_after_rollback(member, fault));
     }
-    TRY(inner_reset(member, fault));
+    TRY(inner_reset_weights(member, fault));
     TRY(program_failure(&member->trainer.session.bound, fault));
     enum status saved = save_adopted_state(member, &rejected);
     if (mailbox_is_stale(member_loop_mailbox(member->loop), job->kind)) {
@@ -207,7 +207,7 @@ static enum status execute_adopt_job(struct member_run *member, const struct mem
         report_failed_job(member, job, EVENT_APPLIED, &rejected);
         return OK;
     }
-    member_log_disk(member, NULL);
+    member_log_disk_state(member, NULL);
     stored_states_on_commit(member, job->entry);
     struct event event = {.kind = EVENT_APPLIED, .job = job->job, .root = replica->root};
     mailbox_post_answer(member_loop_mailbox(member->loop), &event);
@@ -238,8 +238,8 @@ static enum status execute_root_job(struct member_run *member, const struct memb
     struct replica *replica = &member->outer.replica;
     struct hash results = hash_results(job->entry);
     bool is_known = replica->voted_round == job->entry->round &&
-                    hash_equal(&results, &member->outer.rooted_results);
-    member->outer.rooted_results = results;
+                    hash_equal(&results, &member->outer.rooted_results_hash);
+    member->outer.rooted_results_hash = results;
     const struct hash root =
         is_known ? replica->voted_root
                  : replica_root_after(replica, job->entry->round, job->entry->seat_count);

@@ -107,7 +107,7 @@ void member_log_contributions(const struct member_run *member) {
 
 /* Measures the time between the ends of two consecutive rounds in which the member trained. Rounds
  * that it only applies, to catch up, take less time and do not count. */
-static void measure_round(struct contribution_totals *contributed, bool has_trained) {
+static void measure_round_duration(struct contribution_totals *contributed, bool has_trained) {
     const int64_t now_ns = clock_monotonic_ns();
     if (has_trained && contributed->round_end_ns != 0) {
         contributed->measured_s += ns_to_seconds(now_ns - contributed->round_end_ns);
@@ -133,7 +133,7 @@ void member_log_round(struct member_run *member, const struct applied_round *rou
     logged->sent_bytes = view.sent_bytes;
     logged->received_bytes = view.received_bytes;
     metrics_write_round(&member->trainer.metrics, &line);
-    measure_round(&member->contributed, !isnan(round->loss));
+    measure_round_duration(&member->contributed, !isnan(round->loss));
     if (activity_line_is_due()) {
         show_round_progress(member, &view, &line);
     }
@@ -149,7 +149,8 @@ static const char *explain_missed_round(const struct member_run *member, uint32_
                               : "this member's contribution arrived too late";
 }
 
-void member_log_missed(struct member_run *member, uint32_t round, const struct entry_member *row) {
+void member_log_missed_round(struct member_run *member, uint32_t round,
+                             const struct entry_member *row) {
     struct last_logged *logged = &member->logged;
     const int64_t now_ns = clock_monotonic_ns();
     char others[64] = "";
@@ -167,11 +168,11 @@ void member_log_missed(struct member_run *member, uint32_t round, const struct e
     logged->missed_logged_ns = now_ns;
 }
 
-enum status member_exchange_memory(struct member_run *member, struct fault *fault) {
+enum status member_collect_memory_use(struct member_run *member, struct fault *fault) {
     return lockstep_execute_kind(member, COMMAND_MEMORY, fault);
 }
 
-void member_log_disk(struct member_run *member, const struct fault *fault) {
+void member_log_disk_state(struct member_run *member, const struct fault *fault) {
     struct last_logged *logged = &member->logged;
     if (fault != NULL && !logged->disk_was_full) {
         log_line(LOG_ERROR, "%s: %s%s%s; retrying", fault->subject, fault->reason,
@@ -182,7 +183,8 @@ void member_log_disk(struct member_run *member, const struct fault *fault) {
     logged->disk_was_full = fault != NULL;
 }
 
-void member_log_record(struct member_run *member, uint32_t round, const struct fault *fault) {
+void member_log_recording_state(struct member_run *member, uint32_t round,
+                                const struct fault *fault) {
     struct last_logged *logged = &member->logged;
     if (fault != NULL && logged->unrecorded_round == 0) {
         log_line(LOG_ERROR, "%s: %s; training continues, but round %u is not recorded",
@@ -312,8 +314,8 @@ static void log_wait(struct member_run *member, const struct member_loop_view *v
     struct text line = text_over(buffer, sizeof buffer);
     describe_wait(member, view, &lack, &line);
     const struct hash wait = hash_of(buffer, line.length);
-    if (!hash_equal(&wait, &logged->wait_hash)) {
-        logged->wait_hash = wait;
+    if (!hash_equal(&wait, &logged->wait_text_hash)) {
+        logged->wait_text_hash = wait;
         logged->wait_begun_ns = now_ns;
         logged->wait_logged_ns = 0;
     }
@@ -351,7 +353,7 @@ static void log_unreachable_tracker(struct member_run *member) {
     }
 }
 
-static void log_tracker(struct member_run *member, const struct member_loop_view *view) {
+static void log_tracker_connection(struct member_run *member, const struct member_loop_view *view) {
     struct last_logged *logged = &member->logged;
     bool is_connected = view->is_tracker_connected;
     if (!is_connected && !logged->tracker_was_connected && !logged->was_admitted) {
@@ -405,14 +407,14 @@ void member_log_swarm(struct member_run *member, bool is_idle) {
     static const struct hash NO_WAIT;
     struct member_loop_view view;
     mailbox_read_view(member_loop_mailbox(member->loop), &view);
-    log_tracker(member, &view);
+    log_tracker_connection(member, &view);
     log_admission(member, &view);
     log_unreachable(member, &view);
     log_state_fetch(member, &view);
     if (is_idle && !view.is_fetching_state) {
         log_wait(member, &view);
     } else {
-        member->logged.wait_hash = NO_WAIT;
+        member->logged.wait_text_hash = NO_WAIT;
     }
 }
 
@@ -451,7 +453,7 @@ enum status member_evaluate(struct member_run *member, bool is_last, struct faul
     }
     logged->evaluated_round = member->position.round;
     trainer_log_evaluation(trainer, total_inner_steps(member), member->lockstep.evaluation.loss);
-    TRY(member_exchange_memory(member, fault));
+    TRY(member_collect_memory_use(member, fault));
     metrics_write_memory(&trainer->metrics, &trainer->session, trainer->memories);
     return OK;
 }

@@ -49,8 +49,8 @@ void outer_state_plan(struct member_run *member) {
     if (replica_memory_of(&member->swarm.terms.shape).feedback > 0) {
         add_outer_tensors(trainer, "outer.safetensors", "feedback.", replica->feedback);
     }
-    trainer_add_copy(trainer, "optimizer.safetensors", "exp_avg.", VIEW_MOMENT1);
-    trainer_add_copy(trainer, "optimizer.safetensors", "exp_avg_sq.", VIEW_MOMENT2);
+    trainer_add_view(trainer, "optimizer.safetensors", "exp_avg.", VIEW_MOMENT1);
+    trainer_add_view(trainer, "optimizer.safetensors", "exp_avg_sq.", VIEW_MOMENT2);
 }
 
 /* ---- save ---- */
@@ -99,7 +99,7 @@ enum status outer_state_save(struct member_run *member, struct fault *fault) {
     position->saved_round = position->round;
     position->saved_commits = position->commits;
     snprintf(moment, sizeof moment, "round %u", position->round);
-    trainer_log_saved(&member->trainer, moment, clock_seconds_since(begin_ns));
+    trainer_log_snapshot(&member->trainer, moment, clock_seconds_since(begin_ns));
     return member_store_discard_before(&member->outer.store, position->round, fault);
 }
 
@@ -116,12 +116,12 @@ enum status inner_reset_moments(struct member_run *member, struct fault *fault) 
     return lockstep_execute_kind(member, COMMAND_RESET_MOMENTS, fault);
 }
 
-enum status inner_reset(struct member_run *member, struct fault *fault) {
+enum status inner_reset_weights(struct member_run *member, struct fault *fault) {
     replica_reset_inner(&member->outer.replica);
-    return inner_finish_reset(member, fault);
+    return inner_finish_weights_reset(member, fault);
 }
 
-enum status inner_finish_reset(struct member_run *member, struct fault *fault) {
+enum status inner_finish_weights_reset(struct member_run *member, struct fault *fault) {
     struct training_position *position = &member->position;
     assignment_clear_trained(&member->inner.assignment);
     position->encoded_round = 0;
@@ -284,6 +284,6 @@ enum status outer_state_load(struct member_run *member, struct fault *fault) {
     TRY(found ? resume_from_snapshot(member, &snapshot, fault) : load_first_weights(member, fault));
     TRY(replay_stored_rounds(member, fault));
     find_stored_results(&member->outer, member->position.round);
-    TRY(inner_reset(member, fault));
+    TRY(inner_reset_weights(member, fault));
     return program_failure(&session->bound, fault);
 }

@@ -110,7 +110,7 @@ static bool read_stored_result(void *context, uint32_t round, uint32_t slice,
     return member_store_read_result(store, round, slice, hash, bytes);
 }
 
-static enum status start_loop(struct member_run *member, struct fault *fault) {
+static enum status start_member_loop(struct member_run *member, struct fault *fault) {
     struct session *session = &member->trainer.session;
     const struct member_swarm *swarm = &member->swarm;
     struct outer_state *outer = &member->outer;
@@ -162,12 +162,12 @@ enum status member_run_prepare(struct member_run *member, struct fault *fault) {
     TRY(trainer_agree_on_stage(trainer, bind_state(member, fault), fault));
     allocate_buffers(member);
     TRY(trainer_agree_on_stage(trainer, open_store(member, fault), fault));
-    TRY(trainer_agree_on_stage(trainer, trainer_describe(trainer, fault), fault));
+    TRY(trainer_agree_on_stage(trainer, trainer_prepare_texts(trainer, fault), fault));
     TRY(trainer_agree_on_stage(trainer, trainer_plan_export(trainer, fault), fault));
-    TRY(trainer_agree_on_stage(trainer, trainer_make_writer(trainer, fault), fault));
+    TRY(trainer_agree_on_stage(trainer, trainer_make_snapshot_writer(trainer, fault), fault));
     TRY(trainer_agree_on_stage(trainer, lockstep_run(member, outer_state_load, fault), fault));
     TRY(trainer_agree_on_stage(trainer, open_metrics(member, fault), fault));
-    return trainer_agree_on_stage(trainer, start_loop(member, fault), fault);
+    return trainer_agree_on_stage(trainer, start_member_loop(member, fault), fault);
 }
 
 /* ---- run ---- */
@@ -178,7 +178,7 @@ static bool has_waited_long_enough(const struct member_run *member) {
     struct member_loop_view view;
     mailbox_read_view(member_loop_mailbox(member->loop), &view);
     if (view.round == 0 && !(view.is_tracker_connected && view.is_admitted)) {
-        return true; /* the member has not taken part in any round, and cannot */
+        return true; /* the member takes part in no round, and cannot join one */
     }
     bool is_idle = !view.is_tracker_connected || view.round == 0;
     double limit_s = member->trainer.session.settings.stop_within_s +
@@ -278,7 +278,7 @@ static enum status run_jobs_to_end(struct member_run *member, struct fault *faul
             member->swarm.manifest.name, member->swarm.terms.commits_max, member->position.round);
     }
     TRY(trainer_conclude(&member->trainer, &ACTS, member, finished, finished, fault));
-    TRY(member_exchange_memory(member, fault));
+    TRY(member_collect_memory_use(member, fault));
     trainer_end_metrics(&member->trainer, finished);
     return finished ? OK : fault_set(fault, STATUS_STOPPED, "join", NULL, "asked to stop");
 }

@@ -22,12 +22,12 @@ MUST_CHECK enum status outer_state_write(struct member_run *member,
                                          const struct training_position *position,
                                          struct fault *fault);
 
-/* inner_reset: makes the inner weights and their compute copies equal to the outer weights, on all
- * ranks; training since the last commit is discarded. inner_finish_reset: does the remaining part
- * of inner_reset when the replica has already updated the inner weights.
+/* inner_reset_weights: makes the inner weights and their compute copies equal to the outer weights,
+ * on all ranks; training since the last commit is discarded. inner_finish_weights_reset: does the
+ * remaining part of inner_reset_weights when the replica has already updated the inner weights.
  * errors  with several ranks, faults of site_exchange */
-MUST_CHECK enum status inner_reset(struct member_run *member, struct fault *fault);
-MUST_CHECK enum status inner_finish_reset(struct member_run *member, struct fault *fault);
+MUST_CHECK enum status inner_reset_weights(struct member_run *member, struct fault *fault);
+MUST_CHECK enum status inner_finish_weights_reset(struct member_run *member, struct fault *fault);
 
 /* inner_reset_moments: sets the moments to zero on all ranks.
  * errors  with several ranks, faults of site_exchange */
@@ -65,28 +65,30 @@ struct applied_round {
 /* member_log_round: logs a round in metrics and progress. member_log_step: shows a step of `round`
  * that took `seconds`. member_log_contributions: logs what this member contributed since its start.
  * member_log_swarm: logs changes in the swarm since the last call, and what a member that is_idle
- * waits for. member_log_disk: logs a failed write once; `fault` is NULL when a
- * write has succeeded again. member_log_record: the same for the files of recorded rounds
+ * waits for. member_log_disk_state: logs a failed write once; `fault` is NULL when a
+ * write has succeeded again. member_log_recording_state: the same for the files of recorded rounds
  * (swarm.record); `fault` is NULL when the last file of a round was written. */
 void member_log_round(struct member_run *member, const struct applied_round *round);
 void member_log_step(const struct member_run *member, uint32_t round,
                      const struct step_result *result, double seconds);
 void member_log_contributions(const struct member_run *member);
 void member_log_swarm(struct member_run *member, bool is_idle);
-void member_log_disk(struct member_run *member, const struct fault *fault);
-void member_log_record(struct member_run *member, uint32_t round, const struct fault *fault);
+void member_log_disk_state(struct member_run *member, const struct fault *fault);
+void member_log_recording_state(struct member_run *member, uint32_t round,
+                                const struct fault *fault);
 
-/* member_log_missed: logs that the commit of a round in which this member had a seat does not
+/* member_log_missed_round: logs that the commit of a round in which this member had a seat does not
  * contain its contribution, at most once in 10 s. `row` is its row of the commit. */
-void member_log_missed(struct member_run *member, uint32_t round, const struct entry_member *row);
+void member_log_missed_round(struct member_run *member, uint32_t round,
+                             const struct entry_member *row);
 
 /* member_evaluate: computes the loss of the outer weights on held-out text, if the run has any.
  * Between rounds it stops early when other members would have to wait for this member. */
 MUST_CHECK enum status member_evaluate(struct member_run *member, bool is_last,
                                        struct fault *fault);
 
-/* member_exchange_memory: calls trainer_exchange_memory on all ranks. */
-MUST_CHECK enum status member_exchange_memory(struct member_run *member, struct fault *fault);
+/* member_collect_memory_use: calls trainer_collect_memory_use on all ranks. */
+MUST_CHECK enum status member_collect_memory_use(struct member_run *member, struct fault *fault);
 
 /* ---- stored_states.c ---- */
 

@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "runtime/inner_training/member_run_state.h"
 
-static bool is_drawn(const struct member_run *member, const struct entry *entry) {
+static bool is_drawn_to_store(const struct member_run *member, const struct entry *entry) {
     const uint8_t *id = member->swarm.keys.public_keys.sign;
     const uint64_t keepers = state_storing_seats(entry);
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
@@ -22,8 +22,8 @@ void stored_states_publish(struct member_run *member) {
 
 void stored_states_on_commit(struct member_run *member, const struct entry *entry) {
     struct outer_state *outer = &member->outer;
-    outer->state_is_due =
-        entry->kind == ENTRY_COMMIT && is_stored_commit(entry->commits) && is_drawn(member, entry);
+    outer->state_is_due = entry->kind == ENTRY_COMMIT && is_stored_commit(entry->commits) &&
+                          is_drawn_to_store(member, entry);
     state_store_remove_expired(&outer->states, entry->commits);
     stored_states_publish(member);
 }

@@ -262,7 +262,7 @@ static void gelu_backward(struct backward_pass *pass, const struct op *op) {
     graph_add_op(pass->graph, OP_GELU_BACKWARD, op->layer, operands, GELU_BACKWARD_OPERANDS);
 }
 
-static void add_backward(struct backward_pass *pass, const struct op *op) {
+static void sum_backward(struct backward_pass *pass, const struct op *op) {
     int dout = get_gradient(pass, op->operands[ADD_OUT]);
     add_gradient(pass, op->layer, op->operands[ADD_A], dout, false);
     add_gradient(pass, op->layer, op->operands[ADD_B], dout, false);
@@ -281,7 +281,7 @@ static backward_rule *const RULES[OP_KIND_COUNT] = {
     [OP_ATTENTION] = attention_backward,
     [OP_SWIGLU] = swiglu_backward,
     [OP_GELU] = gelu_backward,
-    [OP_ADD] = add_backward,
+    [OP_ADD] = sum_backward,
 };
 
 static void append_op_backward(struct backward_pass *pass, struct op op) {

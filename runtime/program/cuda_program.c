@@ -63,7 +63,7 @@ static const struct instruction *instruction_at(const struct cuda_program *progr
 }
 
 static void execute_on_cpu(void *context) {
-    const struct host_call *call = context;
+    const struct cpu_call *call = context;
     const struct bound_program *bound = call->bound;
     struct op_call op_call = call_at(bound, call->index);
     op_run(&bound->compute, &op_call);
@@ -83,7 +83,7 @@ static void enqueue_instruction(struct cuda_program *program, uint32_t index) {
     if (schedule_executes_on_cpu(&bound->program->schedule, instruction)) {
         record_result(program,
                       get_driver(program)->cuLaunchHostFunc(program->compute.stream, execute_on_cpu,
-                                                            &program->host_calls[index]),
+                                                            &program->cpu_calls[index]),
                       "enqueue work for the CPU");
         return;
     }
@@ -487,9 +487,9 @@ enum status cuda_program_bind(struct bound_program *bound, struct region *region
                                              .failure = &program->failure,
                                              .multiprocessors = program->gpu->multiprocessor_count};
     int count = bound->program->schedule.instruction_count;
-    program->host_calls = region_alloc(region, (size_t)count, sizeof *program->host_calls);
+    program->cpu_calls = region_alloc(region, (size_t)count, sizeof *program->cpu_calls);
     for (int i = 0; i < count; i++) {
-        program->host_calls[i] = (struct host_call){bound, (uint32_t)i};
+        program->cpu_calls[i] = (struct cpu_call){bound, (uint32_t)i};
     }
     bound->device = &program->device;
     enum status status = prepare_segments(program, region, fault);

@@ -9,7 +9,7 @@
 #include "targets/ports/cuda_device.h"
 
 /* An instruction that CPU threads execute in stream order. */
-struct host_call {
+struct cpu_call {
     const struct bound_program *bound;
     uint32_t index; /* index of the instruction */
 };
@@ -31,7 +31,7 @@ struct cuda_program {
     CUevent fork_event,
         join_events[LANE_COUNT]; /* events at the start of a segment and at the end of each lane */
     CUgraphExec graphs[SEGMENT_COUNT]; /* NULL for an empty segment */
-    struct host_call *host_calls;      /* [instruction_count] */
+    struct cpu_call *cpu_calls;        /* [instruction_count] */
 };
 
 /* ---- cuda_trial.c: executing instructions on zeroed arenas ---- */

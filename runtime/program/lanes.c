@@ -27,7 +27,7 @@ static void wait_until_equal(struct lane_thread *lane, _Atomic uint32_t *word, u
     atomic_store(&lane->sleeps_on, NULL);
 }
 
-static void set_word(struct lanes *lanes, _Atomic uint32_t *word, uint32_t value) {
+static void set_word_and_wake(struct lanes *lanes, _Atomic uint32_t *word, uint32_t value) {
     atomic_store(word, value);
     for (int lane = 0; lane < LANE_COUNT; lane++) {
         if (atomic_load(&lanes->threads[lane].sleeps_on) == word) {
@@ -45,7 +45,7 @@ static void *lane_main(void *argument) {
             return NULL;
         }
         lanes->work(lanes->context, lane->lane);
-        set_word(lanes, &lane->finished, run);
+        set_word_and_wake(lanes, &lane->finished, run);
     }
 }
 
@@ -79,7 +79,7 @@ static void post_run(struct lanes *lanes, unsigned mask) {
     for (int i = 0; i < LANE_COUNT; i++) {
         struct lane_thread *lane = &lanes->threads[i];
         if ((mask & 1u << i) != 0) {
-            set_word(lanes, &lane->posted, ++lane->posted_runs);
+            set_word_and_wake(lanes, &lane->posted, ++lane->posted_runs);
         }
     }
 }
@@ -103,7 +103,7 @@ void lanes_wait_all(struct lanes *lanes) {
 
 void lanes_signal_event(struct lanes *lanes, uint32_t event) {
     ASSERT(event != EVENT_NONE && event <= lanes->event_count);
-    set_word(lanes, &lanes->events[event], lanes->run_number);
+    set_word_and_wake(lanes, &lanes->events[event], lanes->run_number);
 }
 
 bool lanes_is_event_signalled(const struct lanes *lanes, uint32_t event) {

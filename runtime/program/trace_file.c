@@ -5,13 +5,17 @@
 
 #include <unistd.h>
 
-enum { BUFFER_BYTES = 8192, EVENT_BYTES = 1024, UNFINISHED_BYTES = PATH_BYTES + 8 };
+enum {
+    BUFFER_BYTES = 8192,
+    EVENT_BYTES = 1024, /* maximum size of one event */
+    UNFINISHED_PATH_BYTES = PATH_BYTES + 8
+};
 
 static const char *const LANE_TITLES[LANE_COUNT] = {"compute", "collective", "copy"};
 
 /* A buffered writer that appends text to the unfinished file. */
 struct trace_writer {
-    char path[UNFINISHED_BYTES];
+    char path[UNFINISHED_PATH_BYTES];
     int fd;
     int64_t offset; /* position in the file of the next write */
     char buffer[BUFFER_BYTES];

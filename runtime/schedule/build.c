@@ -15,28 +15,28 @@
 
 static void copy_batch_to_device(struct schedule *schedule, enum segment_kind segment,
                                  const struct device_inputs *inputs) {
-    const struct host_extents *host = &schedule->host;
+    const struct cpu_extents *host = &schedule->host;
     ASSERT(segment == SEGMENT_MICROBATCH || segment == SEGMENT_EVALUATE ||
            segment == SEGMENT_PREFILL || segment == SEGMENT_DECODE);
-    list_copy(schedule, segment, host->ids, inputs->ids);
-    list_copy(schedule, segment, host->positions, inputs->positions);
+    append_extent_copy(schedule, segment, host->ids, inputs->ids);
+    append_extent_copy(schedule, segment, host->positions, inputs->positions);
     if (segment == SEGMENT_MICROBATCH || segment == SEGMENT_EVALUATE) {
-        list_copy(schedule, segment, host->labels, inputs->labels);
+        append_extent_copy(schedule, segment, host->labels, inputs->labels);
     }
 }
 
 /* Lists an instruction that executes nothing, and marks an extent as in use because the CPU
  * accesses it. */
 static void add_cpu_use(struct schedule *schedule, enum segment_kind segment, int extent) {
-    struct instruction *work = list_instruction(schedule, OP_HOST, segment, LANE_COMPUTE);
+    struct instruction *work = append_instruction(schedule, OP_HOST, segment, LANE_COMPUTE);
     work->operands[HOST_EXTENT] = extent_table_whole_extent(schedule, extent, ACCESS_UPDATE);
 }
 
 static void build_load_segment(struct schedule *schedule, const struct device_inputs *inputs) {
-    list_segment_begin(schedule, SEGMENT_LOAD, 1);
+    begin_segment(schedule, SEGMENT_LOAD, 1);
     add_cpu_use(schedule, SEGMENT_LOAD, schedule->host.staging);
-    list_copy(schedule, SEGMENT_LOAD, schedule->host.rope_table, inputs->rope_table);
-    list_segment_end(schedule, SEGMENT_LOAD);
+    append_extent_copy(schedule, SEGMENT_LOAD, schedule->host.rope_table, inputs->rope_table);
+    end_segment(schedule, SEGMENT_LOAD);
 }
 
 static void build_microbatch_segment(struct schedule *schedule,
@@ -55,10 +55,10 @@ static void build_microbatch_segment(struct schedule *schedule,
     if ((options->offload & OFFLOAD_ACTIVATIONS) != 0) {
         offload_apply(&graph);
     }
-    list_segment_begin(schedule, SEGMENT_MICROBATCH, options->accumulation);
+    begin_segment(schedule, SEGMENT_MICROBATCH, options->accumulation);
     copy_batch_to_device(schedule, SEGMENT_MICROBATCH, &context->inputs);
     translate_graph(schedule, &graph, SEGMENT_MICROBATCH, context);
-    list_segment_end(schedule, SEGMENT_MICROBATCH);
+    end_segment(schedule, SEGMENT_MICROBATCH);
 }
 
 static void build_evaluate_segment(struct schedule *schedule, struct translate_context context) {
@@ -76,15 +76,15 @@ static void build_evaluate_segment(struct schedule *schedule, struct translate_c
         uint64_t bytes = (uint64_t)(tokens * schedule->blueprint->vocab) * sizeof(float);
         context.logits = extents_add_result(schedule, "logits", bytes, &schedule->host.logits);
     }
-    list_segment_begin(schedule, SEGMENT_EVALUATE, 1);
-    list_copy(schedule, SEGMENT_EVALUATE, schedule->host.scalars, context.inputs.scalars);
+    begin_segment(schedule, SEGMENT_EVALUATE, 1);
+    append_extent_copy(schedule, SEGMENT_EVALUATE, schedule->host.scalars, context.inputs.scalars);
     copy_batch_to_device(schedule, SEGMENT_EVALUATE, &context.inputs);
     translate_graph(schedule, &graph, SEGMENT_EVALUATE, &context);
     ranks_tally_send(schedule, SEGMENT_EVALUATE);
     ranks_tally_receive(schedule, SEGMENT_EVALUATE, TALLY_TOKENS | TALLY_LOSS);
-    list_copy(schedule, SEGMENT_EVALUATE, context.inputs.scalars, schedule->host.scalars);
-    list_copy(schedule, SEGMENT_EVALUATE, context.logits, schedule->host.logits);
-    list_segment_end(schedule, SEGMENT_EVALUATE);
+    append_extent_copy(schedule, SEGMENT_EVALUATE, context.inputs.scalars, schedule->host.scalars);
+    append_extent_copy(schedule, SEGMENT_EVALUATE, context.logits, schedule->host.logits);
+    end_segment(schedule, SEGMENT_EVALUATE);
 }
 
 static void build_generation_segment(struct schedule *schedule, enum segment_kind segment,
@@ -99,12 +99,12 @@ static void build_generation_segment(struct schedule *schedule, enum segment_kin
                                 .frozen = schedule->frozen};
     struct graph graph;
     graph_build(schedule->blueprint, &shape, schedule->region, &graph);
-    list_segment_begin(schedule, segment, 1);
-    list_copy(schedule, segment, schedule->host.scalars, context->inputs.scalars);
+    begin_segment(schedule, segment, 1);
+    append_extent_copy(schedule, segment, schedule->host.scalars, context->inputs.scalars);
     copy_batch_to_device(schedule, segment, &context->inputs);
     translate_graph(schedule, &graph, segment, context);
-    list_copy(schedule, segment, context->logits, schedule->host.next_logits);
-    list_segment_end(schedule, segment);
+    append_extent_copy(schedule, segment, context->logits, schedule->host.next_logits);
+    end_segment(schedule, segment);
 }
 
 static void build_generation_segments(struct schedule *schedule, struct translate_context context) {
@@ -159,7 +159,7 @@ void schedule_build(const struct blueprint *blueprint, const struct unit_table *
     ASSERT(sharding->shard == 1 || sharding->units != NULL);
     schedule->frozen = find_frozen_params(schedule);
     extents_add_units(schedule);
-    struct translate_context context = {.inputs = extents_add_host(schedule),
+    struct translate_context context = {.inputs = extents_add_inputs(schedule),
                                         .logits = EXTENT_NONE};
     extents_add_resident(schedule);
     extents_add_sum_staging(schedule);
@@ -175,9 +175,9 @@ void schedule_build(const struct blueprint *blueprint, const struct unit_table *
     if (options->context > 0) {
         build_generation_segments(schedule, context);
     }
-    list_segment_begin(schedule, SEGMENT_SNAPSHOT, 1);
+    begin_segment(schedule, SEGMENT_SNAPSHOT, 1);
     add_cpu_use(schedule, SEGMENT_SNAPSHOT, schedule->host.staging);
-    list_segment_end(schedule, SEGMENT_SNAPSHOT);
+    end_segment(schedule, SEGMENT_SNAPSHOT);
     ASSERT(schedule->segments[SEGMENT_SNAPSHOT].end == (uint32_t)schedule->instruction_count);
     struct order_clocks clocks;
     order_add_waits(schedule, &clocks);

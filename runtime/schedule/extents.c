@@ -7,8 +7,12 @@
 
 /* ---- units ---- */
 
-/* ON_HOST_COPIED: in host memory, and copied to or from the device */
-enum placement { ON_DEVICE, ON_HOST, ON_HOST_COPIED };
+/* The memory in which an extent of a unit is stored. */
+enum placement {
+    ON_DEVICE,
+    ON_HOST,       /* in host memory */
+    ON_HOST_COPIED /* in host memory, and copied to or from the device */
+};
 
 /* The name suffix, role and contents of one extent of a unit. */
 struct extent_spec {
@@ -36,7 +40,7 @@ static int add_unit_extent(struct schedule *schedule, int unit, const struct ext
 
 static void add_param_extents(struct schedule *schedule, int unit, struct unit_extents *of) {
     enum dtype compute = schedule->options.compute;
-    struct zero_row row = schedule_zero_row(schedule, unit);
+    struct zero_stage_row row = schedule_zero_stage_row(schedule, unit);
     bool trains = schedule_trains_unit(schedule, unit);
     bool offloads = schedule_offloads_unit(schedule, unit, OFFLOAD_OPTIMIZER);
     bool in_host_memory = row.params && schedule_offloads_unit(schedule, unit, OFFLOAD_PARAMS);
@@ -60,7 +64,7 @@ static void add_training_extents(struct schedule *schedule, int unit, struct uni
     const struct sharding *sharding = &schedule->options.sharding;
     ASSERT(schedule_trains_unit(schedule, unit) && of->master != EXTENT_NONE);
     enum dtype moment = schedule->options.moments;
-    bool split = schedule_zero_row(schedule, unit).optimizer;
+    bool split = schedule_zero_stage_row(schedule, unit).optimizer;
     enum placement placement =
         schedule_offloads_unit(schedule, unit, OFFLOAD_OPTIMIZER) ? ON_HOST : ON_DEVICE;
     struct extent_spec gradients = {"gradients", ROLE_GRADIENTS, DTYPE_F32,
@@ -84,7 +88,7 @@ static void add_training_extents(struct schedule *schedule, int unit, struct uni
 /* Adds the staging between an optimizer in host memory and the device: gradients are copied out,
  * params are copied in. */
 static void add_offload_staging(struct schedule *schedule, int unit, struct unit_extents *of) {
-    bool split = schedule_zero_row(schedule, unit).optimizer;
+    bool split = schedule_zero_stage_row(schedule, unit).optimizer;
     ASSERT(of->gradients != EXTENT_NONE && of->params != EXTENT_NONE);
     struct extent_spec gradients = {"gradients.host", ROLE_STAGING, DTYPE_F32, split,
                                     ON_HOST_COPIED};
@@ -145,7 +149,7 @@ void extents_add_sum_staging(struct schedule *schedule) {
 }
 
 int extents_add_gathered(struct schedule *schedule, enum segment_kind segment, int unit) {
-    ASSERT(schedule_zero_row(schedule, unit).params);
+    ASSERT(schedule_zero_stage_row(schedule, unit).params);
     char suffix[NAME_BYTES];
     snprintf(suffix, sizeof suffix, "params.gathered%s%s", segment == SEGMENT_MICROBATCH ? "" : ".",
              segment == SEGMENT_MICROBATCH ? "" : segment_name(segment));
@@ -158,8 +162,8 @@ int extents_add_gathered(struct schedule *schedule, enum segment_kind segment, i
 
 /* Add an input on the device as *device. Where the CPU cannot access device memory, also add a copy
  * in pinned memory for the CPU to write. Returns the extent that the CPU writes. */
-static int add_host_extent(struct schedule *schedule, const char *name, enum extent_role role,
-                           uint64_t bytes, int *device) {
+static int add_input_extents(struct schedule *schedule, const char *name, enum extent_role role,
+                             uint64_t bytes, int *device) {
     *device = extent_table_add(schedule, name, role, SPACE_DEVICE, bytes);
     if (schedule->target->unified) {
         return *device;
@@ -176,22 +180,22 @@ static int64_t batch_tokens_max(const struct schedule_options *options) {
     return tokens > options->prefill ? tokens : options->prefill;
 }
 
-struct device_inputs extents_add_host(struct schedule *schedule) {
+struct device_inputs extents_add_inputs(struct schedule *schedule) {
     const struct schedule_options *options = &schedule->options;
     const struct blueprint *blueprint = schedule->blueprint;
-    struct host_extents *host = &schedule->host;
+    struct cpu_extents *host = &schedule->host;
     struct device_inputs device = {.rope_table = EXTENT_NONE};
-    *host = (struct host_extents){.rope_table = EXTENT_NONE,
-                                  .logits = EXTENT_NONE,
-                                  .next_logits = EXTENT_NONE,
-                                  .device_staging = EXTENT_NONE};
+    *host = (struct cpu_extents){.rope_table = EXTENT_NONE,
+                                 .logits = EXTENT_NONE,
+                                 .next_logits = EXTENT_NONE,
+                                 .device_staging = EXTENT_NONE};
     uint64_t bytes = (uint64_t)batch_tokens_max(options) * sizeof(int32_t);
-    host->ids = add_host_extent(schedule, "batch.ids", ROLE_BATCH, bytes, &device.ids);
+    host->ids = add_input_extents(schedule, "batch.ids", ROLE_BATCH, bytes, &device.ids);
     host->positions =
-        add_host_extent(schedule, "batch.positions", ROLE_BATCH, bytes, &device.positions);
-    host->labels = add_host_extent(schedule, "batch.labels", ROLE_BATCH, bytes, &device.labels);
-    host->scalars = add_host_extent(schedule, "scalars", ROLE_SCALARS, sizeof(struct step_scalars),
-                                    &device.scalars);
+        add_input_extents(schedule, "batch.positions", ROLE_BATCH, bytes, &device.positions);
+    host->labels = add_input_extents(schedule, "batch.labels", ROLE_BATCH, bytes, &device.labels);
+    host->scalars = add_input_extents(schedule, "scalars", ROLE_SCALARS,
+                                      sizeof(struct step_scalars), &device.scalars);
     host->device_scalars = device.scalars;
     schedule->tallies = EXTENT_NONE;
     int world = schedule_rank_count(schedule, AXIS_WORLD);
@@ -205,7 +209,7 @@ struct device_inputs extents_add_host(struct schedule *schedule) {
             options->sequence > options->context ? options->sequence : options->context;
         bytes = (uint64_t)(positions * blueprint->head_dim) * sizeof(float);
         host->rope_table =
-            add_host_extent(schedule, "rope_table", ROLE_CONSTANTS, bytes, &device.rope_table);
+            add_input_extents(schedule, "rope_table", ROLE_CONSTANTS, bytes, &device.rope_table);
     }
     /* Space for one row and its last label, in the widest token file format. */
     bytes = (uint64_t)(options->sequence + 1) * sizeof(uint32_t);
@@ -236,6 +240,6 @@ void extents_add_resident(struct schedule *schedule) {
 
 int extents_add_result(struct schedule *schedule, const char *name, uint64_t bytes, int *host) {
     int device;
-    *host = add_host_extent(schedule, name, ROLE_ACTIVATIONS, bytes, &device);
+    *host = add_input_extents(schedule, name, ROLE_ACTIVATIONS, bytes, &device);
     return device;
 }

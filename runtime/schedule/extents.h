@@ -29,9 +29,9 @@ void extents_add_units(struct schedule *schedule);
 /* extents_add_gathered: add a buffer for all elements of a unit whose params are split. */
 int extents_add_gathered(struct schedule *schedule, enum segment_kind segment, int unit);
 
-/* extents_add_host: add the inputs that the CPU writes, as schedule->host. Returns their extents on
- * the device. */
-struct device_inputs extents_add_host(struct schedule *schedule);
+/* extents_add_inputs: add the inputs that the CPU writes, as schedule->host. Returns their extents
+ * on the device. */
+struct device_inputs extents_add_inputs(struct schedule *schedule);
 
 /* extents_add_resident: add the resident extents of the options; sets schedule->resident. */
 void extents_add_resident(struct schedule *schedule);

@@ -15,8 +15,8 @@ static void double_instruction_capacity(struct schedule *schedule) {
     schedule->instruction_capacity = capacity;
 }
 
-struct instruction *list_instruction(struct schedule *schedule, enum op_kind op,
-                                     enum segment_kind segment, enum lane lane) {
+struct instruction *append_instruction(struct schedule *schedule, enum op_kind op,
+                                       enum segment_kind segment, enum lane lane) {
     ASSERT(segment < SEGMENT_COUNT && lane < LANE_COUNT);
     ASSERT(schedule->segments[segment].repeat > 0 && schedule->segments[segment].end == 0);
     if (schedule->instruction_count == schedule->instruction_capacity) {
@@ -32,7 +32,7 @@ struct instruction *list_instruction(struct schedule *schedule, enum op_kind op,
     return added;
 }
 
-void list_workspace(struct schedule *schedule, struct instruction *instruction) {
+void add_workspace(struct schedule *schedule, struct instruction *instruction) {
     struct op_hardware machine = {.device = schedule_device(schedule),
                                   .threads = schedule->target->threads};
     uint64_t bytes = op_workspace_bytes(instruction, &machine);
@@ -48,9 +48,9 @@ void list_workspace(struct schedule *schedule, struct instruction *instruction) 
     instruction->workspace = extent_table_whole_extent(schedule, extent, ACCESS_WRITE);
 }
 
-void list_copy_part(struct schedule *schedule, enum segment_kind segment, struct operand from,
-                    struct operand to) {
-    struct instruction *copy = list_instruction(schedule, OP_COPY, segment, LANE_COPY);
+void append_operand_copy(struct schedule *schedule, enum segment_kind segment, struct operand from,
+                         struct operand to) {
+    struct instruction *copy = append_instruction(schedule, OP_COPY, segment, LANE_COPY);
     ASSERT(from.bytes == to.bytes && from.bytes > 0);
     ASSERT(from.extent != to.extent);
     from.access = ACCESS_READ;
@@ -60,27 +60,27 @@ void list_copy_part(struct schedule *schedule, enum segment_kind segment, struct
     copy->args.count = (int64_t)from.bytes;
 }
 
-void list_copy(struct schedule *schedule, enum segment_kind segment, int from, int to) {
+void append_extent_copy(struct schedule *schedule, enum segment_kind segment, int from, int to) {
     if (from == to || from == EXTENT_NONE) {
         return;
     }
-    list_copy_part(schedule, segment, extent_table_whole_extent(schedule, from, ACCESS_READ),
-                   extent_table_whole_extent(schedule, to, ACCESS_WRITE));
+    append_operand_copy(schedule, segment, extent_table_whole_extent(schedule, from, ACCESS_READ),
+                        extent_table_whole_extent(schedule, to, ACCESS_WRITE));
 }
 
-void list_zero_fill(struct schedule *schedule, enum segment_kind segment, int extent) {
-    struct instruction *zero = list_instruction(schedule, OP_ZERO, segment, LANE_COMPUTE);
+void append_zero_fill(struct schedule *schedule, enum segment_kind segment, int extent) {
+    struct instruction *zero = append_instruction(schedule, OP_ZERO, segment, LANE_COMPUTE);
     zero->operands[ZERO_EXTENT] = extent_table_whole_extent(schedule, extent, ACCESS_WRITE);
     zero->args.count = (int64_t)schedule->extents[extent].bytes;
 }
 
-void list_segment_begin(struct schedule *schedule, enum segment_kind segment, int64_t repeat) {
+void begin_segment(struct schedule *schedule, enum segment_kind segment, int64_t repeat) {
     ASSERT(repeat >= 1 && schedule->segments[segment].repeat == 0); /* listed once */
     schedule->segments[segment].first = (uint32_t)schedule->instruction_count;
     schedule->segments[segment].repeat = repeat;
 }
 
-void list_segment_end(struct schedule *schedule, enum segment_kind segment) {
+void end_segment(struct schedule *schedule, enum segment_kind segment) {
     ASSERT(schedule->segments[segment].repeat > 0 && schedule->segments[segment].end == 0);
     ASSERT(schedule->segments[segment].first < (uint32_t)schedule->instruction_count);
     schedule->segments[segment].end = (uint32_t)schedule->instruction_count;

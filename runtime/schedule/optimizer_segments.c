@@ -5,20 +5,20 @@
 
 void build_begin_segment(struct schedule *schedule, const struct device_inputs *inputs) {
     ASSERT(schedule->options.train);
-    list_segment_begin(schedule, SEGMENT_BEGIN, 1);
-    list_copy(schedule, SEGMENT_BEGIN, schedule->host.scalars, inputs->scalars);
+    begin_segment(schedule, SEGMENT_BEGIN, 1);
+    append_extent_copy(schedule, SEGMENT_BEGIN, schedule->host.scalars, inputs->scalars);
     ranks_tally_send(schedule, SEGMENT_BEGIN);
     for (int unit = 0; unit < schedule->units->unit_count; unit++) {
         if (schedule_trains_unit(schedule, unit)) {
-            list_zero_fill(schedule, SEGMENT_BEGIN, schedule->unit_extents[unit].gradients);
+            append_zero_fill(schedule, SEGMENT_BEGIN, schedule->unit_extents[unit].gradients);
         }
     }
     ranks_tally_receive(schedule, SEGMENT_BEGIN, TALLY_TOKENS);
     /* sum the token counts over all ranks, because the CPU counts only the tokens of this rank */
     if (schedule->tallies != EXTENT_NONE) {
-        list_copy(schedule, SEGMENT_BEGIN, inputs->scalars, schedule->host.scalars);
+        append_extent_copy(schedule, SEGMENT_BEGIN, inputs->scalars, schedule->host.scalars);
     }
-    list_segment_end(schedule, SEGMENT_BEGIN);
+    end_segment(schedule, SEGMENT_BEGIN);
 }
 
 static bool reduces_at_finish(const struct schedule *schedule, int unit) {
@@ -48,17 +48,17 @@ static void add_reductions(struct schedule *schedule) {
 static void add_gradient_norm(struct schedule *schedule, int unit) {
     ASSERT(schedule_trains_unit(schedule, unit));
     struct instruction *norm =
-        list_instruction(schedule, OP_GRADIENT_NORM, SEGMENT_FINISH, LANE_COMPUTE);
+        append_instruction(schedule, OP_GRADIENT_NORM, SEGMENT_FINISH, LANE_COMPUTE);
     norm->operands[GRADIENT_NORM_GRADIENTS] = ranks_shard_operand(
         schedule, unit, schedule->unit_extents[unit].gradients, ACCESS_READ, DTYPE_F32);
     norm->operands[GRADIENT_NORM_SCALARS] =
         extent_table_whole_extent(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
     norm->args.count = schedule_shard_elements(schedule, unit);
-    list_workspace(schedule, norm);
+    add_workspace(schedule, norm);
 }
 
 static void add_clip(struct schedule *schedule) {
-    struct instruction *clip = list_instruction(schedule, OP_CLIP, SEGMENT_FINISH, LANE_COMPUTE);
+    struct instruction *clip = append_instruction(schedule, OP_CLIP, SEGMENT_FINISH, LANE_COMPUTE);
     clip->operands[CLIP_SCALARS] =
         extent_table_whole_extent(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
     ASSERT(schedule->options.clip_norm >= 0);
@@ -92,7 +92,7 @@ struct adamw_inputs {
 static struct operand optimized_part_of_extent(const struct schedule *schedule, int unit,
                                                int extent, enum access access, enum dtype dtype) {
     ASSERT(extent >= 0 && extent < schedule->extent_count);
-    return schedule_zero_row(schedule, unit).optimizer
+    return schedule_zero_stage_row(schedule, unit).optimizer
                ? ranks_shard_operand(schedule, unit, extent, access, dtype)
                : extent_table_whole_extent(schedule, extent, access);
 }
@@ -110,7 +110,8 @@ static void add_adamw(struct schedule *schedule, int unit, const struct adamw_in
                                                [ADAMW_MOMENT1] = moments,
                                                [ADAMW_MOMENT2] = moments,
                                                [ADAMW_PARAMS] = schedule->options.compute};
-    struct instruction *adamw = list_instruction(schedule, OP_ADAMW, SEGMENT_FINISH, LANE_COMPUTE);
+    struct instruction *adamw =
+        append_instruction(schedule, OP_ADAMW, SEGMENT_FINISH, LANE_COMPUTE);
     adamw->operands[ADAMW_SCALARS] =
         extent_table_whole_extent(schedule, from->scalars, ACCESS_READ);
     for (int k = ADAMW_GRADIENTS; k < ADAMW_OPERANDS; k++) {
@@ -122,12 +123,12 @@ static void add_adamw(struct schedule *schedule, int unit, const struct adamw_in
     ASSERT(adamw->operands[ADAMW_GRADIENTS].bytes == adamw->operands[ADAMW_MASTER].bytes);
     ASSERT(adamw->operands[ADAMW_MOMENT1].bytes == adamw->operands[ADAMW_MOMENT2].bytes);
     adamw->args.adamw =
-        make_adamw_args(schedule, unit, schedule_zero_row(schedule, unit).optimizer);
+        make_adamw_args(schedule, unit, schedule_zero_stage_row(schedule, unit).optimizer);
 }
 
 /* Gather params that are whole on every rank, after each rank has updated its shard. */
 static void add_params_gather(struct schedule *schedule, int unit) {
-    struct zero_row row = schedule_zero_row(schedule, unit);
+    struct zero_stage_row row = schedule_zero_stage_row(schedule, unit);
     if (row.optimizer && !row.params) {
         ranks_gather_whole_params(schedule, SEGMENT_FINISH, unit);
     }
@@ -149,19 +150,20 @@ static void add_optimizer_on_device(struct schedule *schedule, int unit) {
 static void add_gradients_to_host(struct schedule *schedule, int unit) {
     ASSERT(schedule_offloads_unit(schedule, unit, OFFLOAD_OPTIMIZER));
     const struct unit_extents *of = &schedule->unit_extents[unit];
-    list_copy_part(schedule, SEGMENT_FINISH,
-                   optimized_part_of_extent(schedule, unit, of->gradients, ACCESS_READ, DTYPE_F32),
-                   extent_table_whole_extent(schedule, of->host_gradients, ACCESS_WRITE));
+    append_operand_copy(
+        schedule, SEGMENT_FINISH,
+        optimized_part_of_extent(schedule, unit, of->gradients, ACCESS_READ, DTYPE_F32),
+        extent_table_whole_extent(schedule, of->host_gradients, ACCESS_WRITE));
 }
 
 static void add_unit_params(struct schedule *schedule, int unit) {
     const struct unit_extents *of = &schedule->unit_extents[unit];
     ASSERT(of->host_params != EXTENT_NONE && of->params != EXTENT_NONE);
     if (of->host_params != of->params) {
-        list_copy_part(schedule, SEGMENT_FINISH,
-                       extent_table_whole_extent(schedule, of->host_params, ACCESS_READ),
-                       optimized_part_of_extent(schedule, unit, of->params, ACCESS_WRITE,
-                                                schedule->options.compute));
+        append_operand_copy(schedule, SEGMENT_FINISH,
+                            extent_table_whole_extent(schedule, of->host_params, ACCESS_READ),
+                            optimized_part_of_extent(schedule, unit, of->params, ACCESS_WRITE,
+                                                     schedule->options.compute));
     }
     add_params_gather(schedule, unit);
 }
@@ -172,7 +174,7 @@ static void add_host_params_release(struct schedule *schedule, int unit) {
            of->host_params != EXTENT_NONE);
     if (of->host_params != of->params) {
         struct instruction *release =
-            list_instruction(schedule, OP_RELEASE, SEGMENT_FINISH, LANE_COMPUTE);
+            append_instruction(schedule, OP_RELEASE, SEGMENT_FINISH, LANE_COMPUTE);
         release->operands[RELEASE_EXTENT] =
             extent_table_whole_extent(schedule, of->host_params, ACCESS_UPDATE);
     }
@@ -223,7 +225,7 @@ static void add_offloaded_optimizer(struct schedule *schedule) {
 void build_finish_segment(struct schedule *schedule) {
     int unit_count = schedule->units->unit_count;
     ASSERT(schedule->options.train);
-    list_segment_begin(schedule, SEGMENT_FINISH, 1);
+    begin_segment(schedule, SEGMENT_FINISH, 1);
     add_reductions(schedule);
     for (int unit = 0; unit < unit_count; unit++) {
         if (schedule_trains_unit(schedule, unit)) {
@@ -233,7 +235,8 @@ void build_finish_segment(struct schedule *schedule) {
     ranks_tally_send(schedule, SEGMENT_FINISH);
     ranks_tally_receive(schedule, SEGMENT_FINISH, TALLY_LOSS | TALLY_NORM);
     add_clip(schedule);
-    list_copy(schedule, SEGMENT_FINISH, schedule->host.device_scalars, schedule->host.scalars);
+    append_extent_copy(schedule, SEGMENT_FINISH, schedule->host.device_scalars,
+                       schedule->host.scalars);
     for (int unit = 0; unit < unit_count; unit++) {
         if (schedule_trains_unit(schedule, unit) &&
             !schedule_offloads_unit(schedule, unit, OFFLOAD_OPTIMIZER)) {
@@ -241,5 +244,5 @@ void build_finish_segment(struct schedule *schedule) {
         }
     }
     add_offloaded_optimizer(schedule);
-    list_segment_end(schedule, SEGMENT_FINISH);
+    end_segment(schedule, SEGMENT_FINISH);
 }

@@ -127,7 +127,7 @@ static void record_uses(struct wait_builder *waiting, uint32_t index) {
     }
 }
 
-static void order_instruction(struct wait_builder *waiting, uint32_t index) {
+static void add_needed_waits(struct wait_builder *waiting, uint32_t index) {
     const struct instruction *instruction = &waiting->schedule->instructions[index];
     struct vector_clock *clock = &waiting->lane_clock[instruction->lane];
     uint32_t needs[LANE_COUNT];
@@ -162,7 +162,7 @@ void order_add_waits(struct schedule *schedule, struct order_clocks *clocks) {
                segment->end <= (uint32_t)schedule->instruction_count);
         waiting.newest_compute = NO_INSTRUCTION;
         for (uint32_t i = segment->first; i < segment->end; i++) {
-            order_instruction(&waiting, i);
+            add_needed_waits(&waiting, i);
         }
     }
     *clocks = waiting.clocks;

@@ -25,7 +25,7 @@ struct operand ranks_shard_operand(const struct schedule *schedule, int unit, in
 
 static void add_cast(struct schedule *schedule, enum segment_kind segment, struct operand from,
                      enum dtype from_dtype, struct operand to, enum dtype to_dtype) {
-    struct instruction *cast = list_instruction(schedule, OP_CAST, segment, LANE_COMPUTE);
+    struct instruction *cast = append_instruction(schedule, OP_CAST, segment, LANE_COMPUTE);
     from.access = ACCESS_READ;
     to.access = ACCESS_WRITE;
     cast->operands[CAST_FROM] = from;
@@ -41,7 +41,7 @@ static void add_cast(struct schedule *schedule, enum segment_kind segment, struc
 static void add_gather(struct schedule *schedule, enum segment_kind segment, enum rank_axis axis,
                        struct operand all_shards, enum dtype dtype) {
     struct instruction *gather =
-        list_instruction(schedule, OP_ALL_GATHER, segment, LANE_COLLECTIVE);
+        append_instruction(schedule, OP_ALL_GATHER, segment, LANE_COLLECTIVE);
     ASSERT(schedule_rank_count(schedule, axis) > 1);
     ASSERT(all_shards.bytes % (uint64_t)schedule_rank_count(schedule, axis) == 0);
     all_shards.access = ACCESS_UPDATE;
@@ -64,7 +64,7 @@ int ranks_gather_split_params(struct schedule *schedule, enum segment_kind segme
     if (own.space == SPACE_DEVICE) {
         add_cast(schedule, segment, from, own.dtype, to, compute);
     } else {
-        list_copy_part(schedule, segment, from, to);
+        append_operand_copy(schedule, segment, from, to);
     }
     add_gather(schedule, segment, AXIS_SHARD,
                extent_table_whole_extent(schedule, gathered, ACCESS_UPDATE), compute);
@@ -73,8 +73,8 @@ int ranks_gather_split_params(struct schedule *schedule, enum segment_kind segme
 
 void ranks_gather_whole_params(struct schedule *schedule, enum segment_kind segment, int unit) {
     int params = schedule->unit_extents[unit].params;
-    ASSERT(schedule_zero_row(schedule, unit).optimizer &&
-           !schedule_zero_row(schedule, unit).params);
+    ASSERT(schedule_zero_stage_row(schedule, unit).optimizer &&
+           !schedule_zero_stage_row(schedule, unit).params);
     add_gather(schedule, segment, AXIS_SHARD,
                extent_table_whole_extent(schedule, params, ACCESS_UPDATE),
                schedule->options.compute);
@@ -94,7 +94,7 @@ static void add_reduce(struct schedule *schedule, enum segment_kind segment, enu
         add_cast(schedule, segment, sums, DTYPE_F32, from, reduce);
     }
     struct instruction *scatter =
-        list_instruction(schedule, OP_REDUCE_SCATTER, segment, LANE_COLLECTIVE);
+        append_instruction(schedule, OP_REDUCE_SCATTER, segment, LANE_COLLECTIVE);
     ASSERT(from.bytes % (uint64_t)schedule_rank_count(schedule, axis) == 0);
     from.access = ACCESS_READ;
     sums.access = ACCESS_UPDATE;
@@ -123,7 +123,7 @@ static void add_sum_across_replicas(struct schedule *schedule, enum segment_kind
                    schedule->unit_extents[unit].transfer_gradients);
         add_gather(schedule, segment, AXIS_REPLICATE, own, DTYPE_F32);
     }
-    if (sharding->shard > 1 && !schedule_zero_row(schedule, unit).optimizer) {
+    if (sharding->shard > 1 && !schedule_zero_stage_row(schedule, unit).optimizer) {
         add_gather(schedule, segment, AXIS_SHARD,
                    extent_table_whole_extent(schedule, sums, ACCESS_UPDATE), DTYPE_F32);
     }
@@ -155,7 +155,8 @@ void ranks_finish_reduce(struct schedule *schedule, enum segment_kind segment, i
         add_sum_across_replicas(schedule, segment, unit, sums);
     }
     if (wire != EXTENT_NONE) {
-        struct instruction *release = list_instruction(schedule, OP_RELEASE, segment, LANE_COMPUTE);
+        struct instruction *release =
+            append_instruction(schedule, OP_RELEASE, segment, LANE_COMPUTE);
         release->operands[RELEASE_EXTENT] =
             extent_table_whole_extent(schedule, wire, ACCESS_UPDATE);
     }
@@ -173,7 +174,7 @@ void ranks_add_to_step_gradients(struct schedule *schedule, enum segment_kind se
     }
     ASSERT(total.bytes == sums.bytes);
     struct instruction *accumulate =
-        list_instruction(schedule, OP_ACCUMULATE, segment, LANE_COMPUTE);
+        append_instruction(schedule, OP_ACCUMULATE, segment, LANE_COMPUTE);
     accumulate->operands[ACCUMULATE_ADDEND] = sums;
     accumulate->operands[ACCUMULATE_SUM] = total;
     accumulate->args.elementwise = (struct elementwise_args){
@@ -186,7 +187,7 @@ void ranks_tally_send(struct schedule *schedule, enum segment_kind segment) {
     }
     ASSERT(schedule->extents[schedule->tallies].bytes ==
            (uint64_t)schedule_rank_count(schedule, AXIS_WORLD) * sizeof(struct rank_tally));
-    struct instruction *out = list_instruction(schedule, OP_TALLY_OUT, segment, LANE_COMPUTE);
+    struct instruction *out = append_instruction(schedule, OP_TALLY_OUT, segment, LANE_COMPUTE);
     out->operands[TALLY_OUT_SCALARS] =
         extent_table_whole_extent(schedule, schedule->host.device_scalars, ACCESS_READ);
     out->operands[TALLY_OUT_TALLY] = (struct operand){.extent = schedule->tallies,
@@ -203,7 +204,7 @@ void ranks_tally_receive(struct schedule *schedule, enum segment_kind segment, u
         return;
     }
     ASSERT(parts != 0 && schedule_rank_count(schedule, AXIS_WORLD) > 1);
-    struct instruction *in = list_instruction(schedule, OP_TALLY_IN, segment, LANE_COMPUTE);
+    struct instruction *in = append_instruction(schedule, OP_TALLY_IN, segment, LANE_COMPUTE);
     in->operands[TALLY_IN_TALLIES] =
         extent_table_whole_extent(schedule, schedule->tallies, ACCESS_READ);
     in->operands[TALLY_IN_SCALARS] =

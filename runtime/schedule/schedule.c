@@ -40,10 +40,10 @@ enum wire_sum schedule_wire_sum(const struct schedule *schedule, enum dtype wire
     return rings ? WIRE_SUM_RING : WIRE_SUM_EXACT;
 }
 
-struct zero_row schedule_zero_row(const struct schedule *schedule, int unit) {
+struct zero_stage_row schedule_zero_stage_row(const struct schedule *schedule, int unit) {
     const struct sharding *sharding = &schedule->options.sharding;
     ASSERT(unit >= 0 && unit < schedule->units->unit_count);
-    return *zero_row(sharding->shard > 1 ? sharding->units[unit].zero : 0);
+    return *zero_stage_row(sharding->shard > 1 ? sharding->units[unit].zero : 0);
 }
 
 int64_t schedule_shard_elements(const struct schedule *schedule, int unit) {
@@ -67,7 +67,8 @@ bool schedule_reduces_microbatches(const struct schedule *schedule) {
 }
 
 bool schedule_splits_gradients(const struct schedule *schedule, int unit) {
-    return schedule_zero_row(schedule, unit).optimizer && schedule_reduces_microbatches(schedule);
+    return schedule_zero_stage_row(schedule, unit).optimizer &&
+           schedule_reduces_microbatches(schedule);
 }
 
 struct unit_view schedule_unit_view(const struct schedule *schedule, int unit,
@@ -75,7 +76,7 @@ struct unit_view schedule_unit_view(const struct schedule *schedule, int unit,
     const struct schedule_options *options = &schedule->options;
     const struct unit_extents *of = &schedule->unit_extents[unit];
     bool trains = schedule_trains_unit(schedule, unit);
-    struct zero_row row = schedule_zero_row(schedule, unit);
+    struct zero_stage_row row = schedule_zero_stage_row(schedule, unit);
     const struct unit_view views[] = {
         [VIEW_PARAMS] = {.extent = of->params, .dtype = options->compute, .split = row.params},
         [VIEW_MASTER] = {.extent = of->master,

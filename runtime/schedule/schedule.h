@@ -89,7 +89,7 @@ struct schedule_options {
 };
 
 /* Extents that the CPU writes or reads; EXTENT_NONE where the program has none. */
-struct host_extents {
+struct cpu_extents {
     int ids, labels, positions, scalars; /* extents that the CPU writes */
     int device_scalars;                  /* extent from which kernels read the scalars */
     int rope_table;                      /* extent of the table of rotary embeddings */
@@ -157,7 +157,7 @@ struct schedule {
      * without such a sum. */
     int sum_staging;             /* extent for the shards of other GPUs; or EXTENT_NONE */
     struct step_volumes volumes; /* computed bytes that a rank receives in a step */
-    struct host_extents host;    /* extents that the CPU accesses */
+    struct cpu_extents host;     /* extents that the CPU accesses */
     /* [options.resident_count]: extents of the resident buffers; EXTENT_NONE if the size is 0 */
     int *resident;
     uint32_t event_count; /* number of events that instructions signal */
@@ -186,9 +186,9 @@ int schedule_rank_count(const struct schedule *schedule, enum rank_axis axis);
  * GPUs, a ring would round bf16 at every hop, so rings sum f32 only. */
 enum wire_sum schedule_wire_sum(const struct schedule *schedule, enum dtype wire);
 
-/* schedule_zero_row: returns which views of a unit are split. None is split when the shard group is
- * one rank. */
-struct zero_row schedule_zero_row(const struct schedule *schedule, int unit);
+/* schedule_zero_stage_row: returns which views of a unit are split. None is split when the shard
+ * group is one rank. */
+struct zero_stage_row schedule_zero_stage_row(const struct schedule *schedule, int unit);
 
 /* schedule_trains_unit: whether the program computes gradients of the unit and updates it. */
 bool schedule_trains_unit(const struct schedule *schedule, int unit);

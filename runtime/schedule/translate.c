@@ -124,8 +124,8 @@ static struct operand tensor_operand(struct translation *translation, int tensor
 static void add_op(struct translation *translation, const struct op *op) {
     struct schedule *schedule = translation->schedule;
     struct instruction *added =
-        list_instruction(schedule, op->kind, translation->segment,
-                         op_work(op->kind) == OP_WORK_COPY ? LANE_COPY : LANE_COMPUTE);
+        append_instruction(schedule, op->kind, translation->segment,
+                           op_work(op->kind) == OP_WORK_COPY ? LANE_COPY : LANE_COMPUTE);
     added->layer = op->layer;
     added->transposed = op->transposed;
     added->args = op_args(translation->graph, op, schedule_device(schedule));
@@ -135,7 +135,7 @@ static void add_op(struct translation *translation, const struct op *op) {
             added->operands[k].access = op_access(op, k);
         }
     }
-    list_workspace(schedule, added);
+    add_workspace(schedule, added);
 }
 
 /* ---- between the ranks ---- */
@@ -145,7 +145,7 @@ static bool reduces_by_microbatch(const struct translation *translation, int uni
 }
 
 /* List the reductions of units whose gradients are complete before op `index`. */
-static void list_reductions(struct translation *translation, int index) {
+static void append_reductions(struct translation *translation, int index) {
     const struct spans *spans = &translation->spans;
     while (translation->reduces_listed < spans->reduce_count &&
            spans->reduces[translation->reduces_listed].last < index) {
@@ -158,7 +158,7 @@ static void list_reductions(struct translation *translation, int index) {
     }
 }
 
-static void list_gradient_sums(struct translation *translation, int index) {
+static void append_gradient_sums(struct translation *translation, int index) {
     const struct spans *spans = &translation->spans;
     while (translation->sums_listed < translation->reduces_listed &&
            spans->reduces[translation->sums_listed].accumulate_at <= index) {
@@ -172,7 +172,7 @@ static void list_gradient_sums(struct translation *translation, int index) {
     }
 }
 
-static void list_gathers(struct translation *translation, int index) {
+static void append_gathers(struct translation *translation, int index) {
     const struct spans *spans = &translation->spans;
     while (translation->gathers_listed < spans->gather_count &&
            spans->gathers[translation->gathers_listed].gather_at <= index) {
@@ -196,16 +196,16 @@ static void begin_spans(struct translation *translation, int index) {
     for (int i = 0; i < spans->reduce_count; i++) {
         int unit = spans->reduces[i].unit;
         if (spans->reduces[i].first == index && reduces_by_microbatch(translation, unit)) {
-            list_zero_fill(schedule, translation->segment,
-                           schedule->unit_extents[unit].microbatch_gradients);
+            append_zero_fill(schedule, translation->segment,
+                             schedule->unit_extents[unit].microbatch_gradients);
         }
     }
 }
 
-static void list_rank_exchanges(struct translation *translation, int index) {
-    list_reductions(translation, index);
-    list_gradient_sums(translation, index);
-    list_gathers(translation, index);
+static void append_rank_exchanges(struct translation *translation, int index) {
+    append_reductions(translation, index);
+    append_gradient_sums(translation, index);
+    append_gathers(translation, index);
     begin_spans(translation, index);
 }
 
@@ -251,10 +251,10 @@ void translate_graph(struct schedule *schedule, const struct graph *graph,
     }
     find_spans(&translation);
     for (int i = 0; i < graph->op_count; i++) {
-        list_rank_exchanges(&translation, i);
+        append_rank_exchanges(&translation, i);
         add_op(&translation, &graph->ops[i]);
     }
-    list_rank_exchanges(&translation, graph->op_count);
+    append_rank_exchanges(&translation, graph->op_count);
     ASSERT(translation.gathers_listed == translation.spans.gather_count);
     ASSERT(translation.reduces_listed == translation.spans.reduce_count);
     ASSERT(translation.sums_listed == translation.reduces_listed);

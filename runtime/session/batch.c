@@ -3,7 +3,7 @@
 #include <math.h>
 
 void batch_fill_rope_table(struct session *session) {
-    const struct host_extents *host = &session->program.schedule.host;
+    const struct cpu_extents *host = &session->program.schedule.host;
     if (host->rope_table == EXTENT_NONE) {
         return;
     }
@@ -24,7 +24,7 @@ void batch_fill_rope_table(struct session *session) {
 }
 
 struct token_row batch_row(const struct session *session, int64_t row) {
-    const struct host_extents *host = &session->program.schedule.host;
+    const struct cpu_extents *host = &session->program.schedule.host;
     int64_t first = row * session->settings.sequence_tokens;
     return (struct token_row){
         .ids = (int32_t *)program_extent_address(&session->bound, host->ids) + first,

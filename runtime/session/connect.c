@@ -34,7 +34,7 @@ static enum status agree_on_session(void *context, enum status mine, struct faul
     return session_agree(context, mine, fault);
 }
 
-struct checkpoint_ranks session_checkpoint_site(struct session *session) {
+struct checkpoint_ranks session_checkpoint_ranks(struct session *session) {
     return (struct checkpoint_ranks){.rank = session->bound.ranks.index[AXIS_WORLD],
                                      .world = session_rank_count(session),
                                      .agree = agree_on_session,
@@ -90,7 +90,7 @@ static enum status open_communicator(struct session *session, struct fault *faul
 }
 
 /* Logs the device memory that the driver counts for all processes, to compare it with the plan. */
-static void log_memory(const struct session *session) {
+static void log_device_memory(const struct session *session) {
 #if SKEP_CUDA
     const struct cuda_device *device = session->bound.port.cuda;
     uint64_t left;
@@ -127,7 +127,7 @@ enum status session_connect(struct session *session, struct fault *fault) {
     }
     if (status == OK) {
         session_load_constants(session);
-        log_memory(session);
+        log_device_memory(session);
     }
     return status;
 }

@@ -106,7 +106,8 @@ static uint64_t export_bytes_on_disk(const char *folder) {
 /* Returns the space that files of this run use already, at most as much as the budget contains for
  * them. The budget has one snapshot more than is kept, because a new one is written before an old
  * one is removed; it is not counted here. */
-static uint64_t count_own_bytes(const struct session *session, const struct disk_budget *disk) {
+static uint64_t count_bytes_already_used(const struct session *session,
+                                         const struct disk_budget *disk) {
     const struct settings *settings = &session->settings;
     uint64_t member = disk->results_bytes + disk->ledger_bytes + disk->states_bytes;
     uint64_t kept = disk->snapshot_bytes * (disk->snapshot_count - 1);
@@ -125,7 +126,7 @@ static void find_capacity(const struct session *session, struct disk_budget *dis
     struct file_system snapshots = file_system_at(settings->snapshot_folder);
     struct file_system export = file_system_at(settings->export_folder);
     bool reuses = settings->target == NULL && !session->disk.keeps_earlier_files;
-    uint64_t own = reuses ? count_own_bytes(session, disk) : 0;
+    uint64_t own = reuses ? count_bytes_already_used(session, disk) : 0;
     uint64_t exported =
         reuses ? min_u64(export_bytes_on_disk(settings->export_folder), disk->export_bytes) : 0;
     disk->capacity_known = settings->target == NULL || settings->limit_disk > 0;

@@ -32,8 +32,8 @@ static void describe_setting(const struct session *session, int index, struct te
     settings_describe_key(&session->settings, setting_key_at(index), text);
 }
 
-static void fill_report(const struct session *session, const struct hash *data,
-                        struct region *region, struct rank_report *report) {
+static void make_rank_report(const struct session *session, const struct hash *data,
+                             struct region *region, struct rank_report *report) {
     size_t bytes = settings_describe_bytes_max(&session->settings);
     char *buffer = region_alloc(region, bytes, 1);
     (void)gethostname(report->machine, sizeof report->machine - 1);
@@ -123,8 +123,8 @@ static enum status report_difference(const struct session *session, const struct
                      "%s is %s, but rank 0 has %s", found->item_name, all[found->rank], all[0]);
 }
 
-static enum status compare_all(const struct session *session, const struct rank_report *all,
-                               struct region *region, struct fault *fault) {
+static enum status compare_all_reports(const struct session *session, const struct rank_report *all,
+                                       struct region *region, struct fault *fault) {
     struct rank_difference found = find_difference(all, session_rank_count(session));
     if (found.rank == 0) {
         return OK;
@@ -145,10 +145,10 @@ enum status ranks_check_equal(struct session *session, const struct hash *data,
     struct region scratch = {0};
     struct rank_report *mine = region_alloc(&scratch, 1, sizeof *mine);
     struct rank_report *all = region_alloc(&scratch, (size_t)ranks, sizeof *all);
-    fill_report(session, data, &scratch, mine);
+    make_rank_report(session, data, &scratch, mine);
     enum status status = site_exchange(session->site, mine, sizeof *mine, all, fault);
     if (status == OK) {
-        status = compare_all(session, all, &scratch, fault);
+        status = compare_all_reports(session, all, &scratch, fault);
     }
     region_finish(&scratch);
     return status;

@@ -42,7 +42,7 @@ static bool disable_keep_gathered(struct session *session, struct remedy_change 
     return set_change(change, "strategy.keep_gathered", "false");
 }
 
-static bool raise_zero(struct session *session, struct remedy_change *change) {
+static bool raise_zero_stage(struct session *session, struct remedy_change *change) {
     struct settings *settings = &session->settings;
     int64_t highest = settings->reduce_at == REDUCE_AT_STEP ? 1 : ZERO_STAGE_COUNT - 1;
     if (!has_shards(settings) || settings->zero_stage >= highest) {
@@ -61,7 +61,7 @@ static bool lower_prefetch(struct session *session, struct remedy_change *change
     return set_number(change, "strategy.prefetch", settings->prefetch_units);
 }
 
-static bool lower_live_units(struct session *session, struct remedy_change *change) {
+static bool lower_gathered_units(struct session *session, struct remedy_change *change) {
     struct settings *settings = &session->settings;
     if (!has_shards(settings) || settings->gathered_units_max == 1) {
         return false;
@@ -121,7 +121,7 @@ static bool offload_activations(struct session *session, struct remedy_change *c
     return extend_offload(session, OFFLOAD_ACTIVATIONS, change);
 }
 
-static bool lower_moments(struct session *session, struct remedy_change *change) {
+static bool lower_moments_precision(struct session *session, struct remedy_change *change) {
     struct settings *settings = &session->settings;
     if (session->shared_settings_fixed || settings->moments_dtype == DTYPE_BF16) {
         return false;
@@ -147,9 +147,9 @@ static bool lower_sequence(struct session *session, struct remedy_change *change
 /* Reductions in the order of their cost: first those that cost only time, then the precision of
  * moments, then the length of rows. */
 static reduction *const REDUCTIONS[] = {
-    lower_microbatch,    disable_keep_gathered, raise_zero,        lower_live_units,
-    lower_prefetch,      raise_recompute,       offload_optimizer, offload_params,
-    offload_activations, lower_moments,         lower_sequence};
+    lower_microbatch,    disable_keep_gathered,   raise_zero_stage,  lower_gathered_units,
+    lower_prefetch,      raise_recompute,         offload_optimizer, offload_params,
+    offload_activations, lower_moments_precision, lower_sequence};
 _Static_assert(ARRAY_COUNT(REDUCTIONS) <= REMEDIES_MAX &&
                    ARRAY_COUNT(REDUCTIONS) <= REMEDY_CHANGES_MAX,
                "REMEDIES_MAX or REMEDY_CHANGES_MAX is smaller than the number of reductions");
@@ -204,7 +204,7 @@ static void restore_settings(const struct saved_settings *saved, struct session 
 }
 
 /* Whether host memory has space for everything offloaded to it. */
-static bool host_fits(const struct session *session, const struct what_if_outcome *outcome) {
+static bool host_memory_fits(const struct session *session, const struct what_if_outcome *outcome) {
     const struct target *target = session->target;
     return target->unified ||
            (outcome->peak_bytes[SPACE_PINNED] <= target_available_bytes(target, SPACE_PINNED) &&
@@ -254,9 +254,9 @@ static enum status plan_combination(const struct session *session, enum purpose 
 
 /* The last reduction made the program fit. Removes each earlier reduction without which it still
  * fits. */
-static enum status remove_unneeded(const struct session *session, enum purpose purpose,
-                                   struct combination *combination, struct remedy *remedy,
-                                   struct fault *fault) {
+static enum status remove_unneeded_reductions(const struct session *session, enum purpose purpose,
+                                              struct combination *combination,
+                                              struct remedy *remedy, struct fault *fault) {
     for (size_t i = 0; i < ARRAY_COUNT(REDUCTIONS); i++) {
         struct combination fewer = *combination;
         struct remedy smaller;
@@ -295,7 +295,7 @@ static enum status try_combined_remedy(const struct session *session, enum purpo
         status = repeat_until_fits(&trial, REDUCTIONS[i], change, &reached, &combination.times[i],
                                    fault);
         uint64_t peak = reached.peak_bytes[SPACE_DEVICE];
-        if (peak > 0 && (peak < lowest || reached.fits) && host_fits(session, &reached)) {
+        if (peak > 0 && (peak < lowest || reached.fits) && host_memory_fits(session, &reached)) {
             outcome = reached;
             lowest = peak;
             add_newest_change(remedy);
@@ -308,7 +308,7 @@ static enum status try_combined_remedy(const struct session *session, enum purpo
     *found = outcome.fits;
     what_if_finish(&trial);
     return status == OK && outcome.fits
-               ? remove_unneeded(session, purpose, &combination, remedy, fault)
+               ? remove_unneeded_reductions(session, purpose, &combination, remedy, fault)
                : status;
 }
 

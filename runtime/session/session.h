@@ -135,9 +135,9 @@ bool session_is_rank0(const struct session *session);
 int session_rank_count(const struct session *session);
 int session_local_rank_count(const struct session *session);
 
-/* session_checkpoint_site: returns the description of the ranks that runtime/checkpoint needs to
+/* session_checkpoint_ranks: returns the description of the ranks that runtime/checkpoint needs to
  * save a common snapshot. */
-struct checkpoint_ranks session_checkpoint_site(struct session *session);
+struct checkpoint_ranks session_checkpoint_ranks(struct session *session);
 
 /* session_init_weights: loads this rank's part of the initial parameters from the model folder, or
  * draws them at random, as the key `init` states. Moments become zero.

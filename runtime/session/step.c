@@ -267,9 +267,9 @@ double evaluate_batch(struct session *session, int64_t own_valid, int64_t *valid
 
 /* Loads this rank's windows among the `count` windows from `first`, in the order of the files, and
  * adds the number of their valid labels to *valid. */
-static enum status load_in_order(struct session *session, const struct token_data *data,
-                                 int64_t first, int64_t count, int64_t *valid,
-                                 struct fault *fault) {
+static enum status load_windows_in_order(struct session *session, const struct token_data *data,
+                                         int64_t first, int64_t count, int64_t *valid,
+                                         struct fault *fault) {
     int64_t loaded = 0;
     for (int64_t row = first; row < first + count; row++) {
         if (!step_row_is_own(session, row)) {
@@ -294,7 +294,7 @@ static enum status evaluate_windows(struct session *session, const struct step_s
         int64_t own_valid = 0;
         enum status status =
             step_should_continue(source->limits)
-                ? load_in_order(session, source->data, done, count, &own_valid, fault)
+                ? load_windows_in_order(session, source->data, done, count, &own_valid, fault)
                 : stopped_fault(fault);
         TRY(session_agree(session, status, fault));
         *sum += evaluate_batch(session, own_valid, valid);

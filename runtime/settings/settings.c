@@ -216,7 +216,7 @@ static enum status read_node(struct settings *settings, const struct yaml_docume
 
 /* Returns the remedy for a key that exists only in other trainers, or NULL. A key such as
  * "optimiser.lr" gets none here: its last part is one of our keys, so its group is misspelt. */
-static const char *find_other_remedy(const char *path) {
+static const char *find_other_trainers_remedy(const char *path) {
     const char *dot = strrchr(path, '.');
     const char *name = dot == NULL ? path : dot + 1;
     bool is_ours =
@@ -230,7 +230,7 @@ static const char *find_other_remedy(const char *path) {
 static enum status reject_other_trainers_names(const struct yaml_document *document,
                                                struct fault *fault) {
     for (const struct yaml_node *node = document->first; node != NULL; node = node->next) {
-        const char *remedy = find_other_remedy(node->path);
+        const char *remedy = find_other_trainers_remedy(node->path);
         if (remedy != NULL) {
             return yaml_fault(document, node, fault, remedy, "is not a known key");
         }
@@ -257,7 +257,7 @@ static enum status read_document(struct settings *settings, const struct yaml_do
 
 static enum status unknown_key_fault(const char *name, struct fault *fault) {
     char remedy[sizeof fault->remedy] = "`skep help keys` lists them";
-    const char *other = find_other_remedy(name);
+    const char *other = find_other_trainers_remedy(name);
     int nearest = text_find_nearest(name, setting_key_names(), setting_key_count());
     if (other != NULL) {
         snprintf(remedy, sizeof remedy, "%s", other);

@@ -111,13 +111,13 @@ int unit_list_parts(const struct unit_table *table, int unit, struct unit_range 
 /* ZeRO stage 0 splits nothing; 1: master weights and moments; 2: also gradients; 3: also params. */
 enum { ZERO_STAGE_COUNT = 4 };
 
-struct zero_row {
+struct zero_stage_row {                /* the row of one ZeRO stage in the table of what is split */
     bool params, gradients, optimizer; /* whether the ranks of the shard group split these values */
 };
 
-/* zero_row: return which parts of a unit a ZeRO stage splits.
+/* zero_stage_row: return which parts of a unit a ZeRO stage splits.
  * limits  0 <= stage < ZERO_STAGE_COUNT */
-const struct zero_row *zero_row(int stage);
+const struct zero_stage_row *zero_stage_row(int stage);
 
 /* The ZeRO stage of one unit and its options. */
 struct unit_strategy {
@@ -158,10 +158,10 @@ struct sharding {
  * errors      STATUS_INPUT: a name that matches no unit (the fault gives the nearest name), an
  *             unknown key, or an invalid value; *strategies untouched */
 struct strategy_keys {
-    int zero;
-    bool keep_gathered;
-    /* text of the settings of individual units; location of its key, for faults */
-    const char *overrides, *subject;
+    int zero;              /* ZeRO stage of units without an override */
+    bool keep_gathered;    /* keep_gathered of units without an override */
+    const char *overrides; /* text of the settings of individual units */
+    const char *subject;   /* location of the key `overrides`, for faults */
 };
 MUST_CHECK enum status strategy_read(const struct strategy_keys *keys,
                                      const struct unit_table *units, struct region *region,

@@ -24,7 +24,8 @@ static bool is_operand_kind(const struct span_search *search, const struct op *o
 }
 
 static bool params_are_split(const struct span_search *search, int unit) {
-    return search->sharding->shard > 1 && zero_row(search->sharding->units[unit].zero)->params;
+    return search->sharding->shard > 1 &&
+           zero_stage_row(search->sharding->units[unit].zero)->params;
 }
 
 static void add_gather(struct span_search *search, struct gather_span span) {

@@ -2,14 +2,14 @@
 
 #include "base/text.h"
 
-static const struct zero_row ROWS[ZERO_STAGE_COUNT] = {
+static const struct zero_stage_row ROWS[ZERO_STAGE_COUNT] = {
     {.params = false, .gradients = false, .optimizer = false},
     {.params = false, .gradients = false, .optimizer = true},
     {.params = false, .gradients = true, .optimizer = true},
     {.params = true, .gradients = true, .optimizer = true},
 };
 
-const struct zero_row *zero_row(int stage) {
+const struct zero_stage_row *zero_stage_row(int stage) {
     ASSERT(stage >= 0 && stage < ZERO_STAGE_COUNT);
     return &ROWS[stage];
 }
@@ -149,7 +149,7 @@ enum status strategy_check_reduction(const struct unit_strategy *strategies,
                                      const struct unit_table *units, enum reduce_at reduce_at,
                                      const char *subject, struct fault *fault) {
     for (int unit = 0; unit < units->unit_count && reduce_at == REDUCE_AT_STEP; unit++) {
-        if (!units->units[unit].frozen && zero_row(strategies[unit].zero)->gradients) {
+        if (!units->units[unit].frozen && zero_stage_row(strategies[unit].zero)->gradients) {
             return fault_set(fault, STATUS_INPUT, subject != NULL ? subject : "strategy.reduce_at",
                              "set strategy.reduce_at=microbatch, or strategy.zero to 0 or 1",
                              "strategy.reduce_at=step needs gradients that are not sharded, but "

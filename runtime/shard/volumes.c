@@ -33,7 +33,7 @@ static void add_reduces(const struct volume_args *args, struct step_volumes *vol
             (bytes_from_others(shard_elements, sharding->replicate, sharding->reduce) +
              bytes_from_others(shard_elements, sharding->replicate, DTYPE_F32)) *
             times;
-        const struct zero_row *row = zero_row(sharding->units[unit].zero);
+        const struct zero_stage_row *row = zero_stage_row(sharding->units[unit].zero);
         if (!row->optimizer) {
             volumes->gather_reduced_gradients +=
                 bytes_from_others(elements, sharding->shard, DTYPE_F32) * times;

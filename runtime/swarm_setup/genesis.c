@@ -56,7 +56,7 @@ static int list_pieces_of_part(struct genesis *genesis) {
     return listed;
 }
 
-static void fill_random_values(const struct genesis *genesis, int piece_count) {
+static void draw_part_values(const struct genesis *genesis, int piece_count) {
     int piece = 0;
     for (int i = 0; i < genesis->blueprint->param_count && piece < piece_count; i++) {
         const struct param *param = &genesis->blueprint->params[i];
@@ -68,10 +68,10 @@ static void fill_random_values(const struct genesis *genesis, int piece_count) {
     }
 }
 
-static enum status fill_values(struct genesis *genesis) {
+static enum status load_part_values(struct genesis *genesis) {
     int piece_count = list_pieces_of_part(genesis);
     if (genesis->settings->init_kind == INIT_RANDOM) {
-        fill_random_values(genesis, piece_count);
+        draw_part_values(genesis, piece_count);
         return OK;
     }
     struct weights_load_args args = {.folder = genesis->model_folder,
@@ -107,7 +107,7 @@ static enum status hash_all_parts(struct genesis *genesis, int64_t part_elements
         genesis->first_element = begin;
         genesis->element_count =
             elements - begin < part_elements ? elements - begin : part_elements;
-        TRY(fill_values(genesis));
+        TRY(load_part_values(genesis));
         hash_part(genesis);
         activity_advance((uint64_t)genesis->element_count);
         if (stop_requested()) {

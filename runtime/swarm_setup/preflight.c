@@ -43,7 +43,7 @@ static struct fit_exchange estimate_exchange(const struct swarm_terms *terms, in
     return exchange;
 }
 
-static void fill_times(struct fit_report *report) {
+static void estimate_times(struct fit_report *report) {
     const struct session *session = report->session;
     const struct settings *settings = &session->settings;
     const struct fit_exchange *exchange = &report->exchange;
@@ -70,7 +70,7 @@ static uint64_t swarm_bytes_in(const struct session *session, enum space space, 
     return bytes;
 }
 
-static void fill_spaces(struct fit_report *report) {
+static void list_spaces(struct fit_report *report) {
     const struct session *session = report->session;
     const struct target *target = session->target;
     const uint64_t *peak_bytes = session->program.plan.peak_bytes;
@@ -92,7 +92,7 @@ static void fill_spaces(struct fit_report *report) {
 }
 
 /* Sets report->misfit. Checks memory first, and disk space only if the memory suffices. */
-static enum status fill_misfit(struct fit_report *report, struct fault *fault) {
+static enum status find_misfit(struct fit_report *report, struct fault *fault) {
     const struct session *session = report->session;
     enum status fits = session->misfit.status;
     if (fits != OK) {
@@ -119,7 +119,7 @@ enum status fit_report_make(struct session *session, const struct swarm_terms *t
                                   .disk = disk_budget_of(session),
                                   .exchange = estimate_exchange(terms, members),
                                   .join_bytes = replica_state_bytes(&terms->shape.slices)};
-    fill_spaces(report);
-    fill_times(report);
-    return fill_misfit(report, fault);
+    list_spaces(report);
+    estimate_times(report);
+    return find_misfit(report, fault);
 }

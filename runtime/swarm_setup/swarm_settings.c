@@ -28,7 +28,7 @@ static bool is_named(const struct setting_key *key, const char *const *names, si
 /* Keys that programs of the same protocol version do not all know. A manifest without them has the
  * same bytes as one of an older program; with one of them, an older program rejects the key. Their
  * defaults must not change within a protocol version. */
-static bool is_later_key(const struct setting_key *key) {
+static bool is_key_of_newer_programs(const struct setting_key *key) {
     static const char *const NAMES[] = {"swarm.outer_gain", "swarm.member_betas",
                                         "swarm.member_decay", "swarm.member_variance"};
     return is_named(key, NAMES, ARRAY_COUNT(NAMES));
@@ -51,7 +51,7 @@ static bool has_effect(const struct settings *settings, const struct setting_key
 
 static bool is_in_manifest(const struct settings *settings, const struct setting_key *key) {
     return swarm_is_shared(key) && has_effect(settings, key) &&
-           !(is_later_key(key) && has_default_value(settings, key));
+           !(is_key_of_newer_programs(key) && has_default_value(settings, key));
 }
 
 void swarm_keys_write(const struct settings *settings, struct text *text) {

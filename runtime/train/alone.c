@@ -46,7 +46,7 @@ static enum status save_snapshot(void *owner, struct fault *fault) {
     training->saved_step = training->step;
     training->save_seconds = clock_seconds_since(begin_ns);
     snprintf(moment, sizeof moment, "step %lld", (long long)training->step);
-    trainer_log_saved(trainer, moment, training->save_seconds);
+    trainer_log_snapshot(trainer, moment, training->save_seconds);
     return OK;
 }
 
@@ -89,10 +89,11 @@ static enum status handle_data_failure(struct training *training, enum status st
 
 /* ---- steps ---- */
 
-static enum status record_step(struct training *training, bool skipped, struct fault *fault) {
+static enum status count_skipped_step(struct training *training, bool skipped,
+                                      struct fault *fault) {
     char step[NAME_BYTES];
     snprintf(step, sizeof step, "step %lld", (long long)training->step);
-    enum status status = trainer_record_step(
+    enum status status = trainer_count_skipped_step(
         &training->trainer, skipped, step, step,
         "lower optimizer.lr and start with --fresh, or check data.train", fault);
     /* All ranks have the same status, because they have counted the same steps. */
@@ -163,7 +164,7 @@ static enum status execute_step(struct training *training, struct fault *fault) 
                                          .steps = session->settings.steps,
                                          .other_s = expected_seconds_between_steps(training)};
     progress_show_step(&trainer->progress, &at, &result, seconds);
-    return record_step(training, result.skipped, fault);
+    return count_skipped_step(training, result.skipped, fault);
 }
 
 static enum status run_evaluation(void *owner, struct fault *fault) {
@@ -182,7 +183,7 @@ static enum status run_evaluation(void *owner, struct fault *fault) {
     }
     training->evaluated_step = training->step;
     trainer_log_evaluation(trainer, training->step, result.loss);
-    TRY(trainer_exchange_memory(trainer, fault));
+    TRY(trainer_collect_memory_use(trainer, fault));
     metrics_write_memory(&trainer->metrics, &trainer->session, trainer->memories);
     return OK;
 }
@@ -229,7 +230,7 @@ static enum status export_model(void *owner, struct fault *fault) {
     return trainer_export(&training->trainer, fault);
 }
 
-static void log_skipped(const struct trainer *trainer) {
+static void log_skipped_steps(const struct trainer *trainer) {
     if (trainer->skipped > 0 && session_is_rank0(&trainer->session)) {
         log_line(LOG_WARNING, "skipped %lld %s with gradients that were not finite",
                  (long long)trainer->skipped, trainer->skipped == 1 ? "step" : "steps");
@@ -237,7 +238,7 @@ static void log_skipped(const struct trainer *trainer) {
 }
 
 /* Logs the length of the run, and what a crash would cost. */
-static void log_length(const struct training *training) {
+static void log_run_length(const struct training *training) {
     const struct trainer *trainer = &training->trainer;
     const struct settings *settings = &trainer->session.settings;
     const int64_t last = training->until - 1;
@@ -264,7 +265,7 @@ enum status training_run(struct training *training, struct fault *fault) {
     training->has_started = true;
     trainer_seal(trainer);
     if (session_is_rank0(&trainer->session)) {
-        log_length(training);
+        log_run_length(training);
     }
     if (training->step >= training->until) {
         log_line(
@@ -272,7 +273,7 @@ enum status training_run(struct training *training, struct fault *fault) {
             (long long)training->step, (long long)settings->steps, pauses ? "pause_at" : "steps");
     }
     enum status status = run_steps(training, fault);
-    log_skipped(trainer);
+    log_skipped_steps(trainer);
     if (status != OK && status != STATUS_STOPPED) {
         return status;
     }
@@ -282,7 +283,7 @@ enum status training_run(struct training *training, struct fault *fault) {
     if (concluded != OK && concluded != STATUS_STOPPED) {
         return concluded;
     }
-    TRY(trainer_exchange_memory(trainer, fault));
+    TRY(trainer_collect_memory_use(trainer, fault));
     trainer_end_metrics(trainer, finished && concluded == OK);
     if (session_is_rank0(&trainer->session) && !(finished && concluded == OK)) {
         log_line(LOG_INFO, "stopped at step %lld of %lld; the same command resumes the run",

@@ -143,7 +143,7 @@ static enum status set_aside_earlier_files(struct training *training, struct fau
 
 static enum status make_writer(struct training *training, struct fault *fault) {
     struct trainer *trainer = &training->trainer;
-    TRY(trainer_make_writer(trainer, fault));
+    TRY(trainer_make_snapshot_writer(trainer, fault));
     training->save_seconds = (double)trainer->outputs.writer.bytes / DISK_BYTES_PER_S;
     return OK;
 }
@@ -154,10 +154,10 @@ static enum status build_program(struct session *session, struct fault *fault) {
 }
 
 static enum status describe_training(struct trainer *trainer, struct fault *fault) {
-    trainer_add_copy(trainer, "weights.safetensors", "", VIEW_MASTER);
-    trainer_add_copy(trainer, "optimizer.safetensors", "exp_avg.", VIEW_MOMENT1);
-    trainer_add_copy(trainer, "optimizer.safetensors", "exp_avg_sq.", VIEW_MOMENT2);
-    return trainer_describe(trainer, fault);
+    trainer_add_view(trainer, "weights.safetensors", "", VIEW_MASTER);
+    trainer_add_view(trainer, "optimizer.safetensors", "exp_avg.", VIEW_MOMENT1);
+    trainer_add_view(trainer, "optimizer.safetensors", "exp_avg_sq.", VIEW_MOMENT2);
+    return trainer_prepare_texts(trainer, fault);
 }
 
 /* Reports the steps that an earlier process completed and did not save. */

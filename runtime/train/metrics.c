@@ -14,7 +14,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LINE_BYTES = 2048, RANK_BYTES = 256, TAIL_BYTES = 64 << 10 };
+enum {
+    LINE_BYTES = 2048,    /* space for a line, without the memory use of the ranks */
+    RANK_BYTES = 256,     /* space for the memory use of one rank in a line */
+    TAIL_BYTES = 64 << 10 /* bytes at the end of an earlier file that are read */
+};
 
 enum status metrics_check(const char *path, const char *key, struct fault *fault) {
     char remedy[NAME_BYTES];
@@ -113,7 +117,7 @@ static size_t read_incomplete_line(const char *path, char *buffer, const char **
 
 /* Makes every line of the file complete: removes part of a metrics line or zeros at the end, which
  * a crash during a write may leave, and ends a line of any other text with a line break. */
-static void repair_end(int fd, const char *path, struct region *region) {
+static void repair_last_line(int fd, const char *path, struct region *region) {
     static const char START[] = "{\"kind\": \"";
     char *buffer = region_alloc(region, TAIL_BYTES, 1);
     const char *tail = NULL;
@@ -142,7 +146,7 @@ enum status metrics_open(struct session *session, struct metrics *metrics, struc
         return fault_set_errno(fault, STATUS_FAILED, path,
                                "the file cannot be opened for appending", errno);
     }
-    repair_end(fd, path, &session->region);
+    repair_last_line(fd, path, &session->region);
     int ranks = session_rank_count(session);
     size_t room = LINE_BYTES + (size_t)ranks * RANK_BYTES;
     *metrics = (struct metrics){.fd = fd,

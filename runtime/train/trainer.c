@@ -67,7 +67,7 @@ void trainer_add_group(struct trainer *trainer, const struct snapshot_group *sav
     trainer->groups_to_load[group].set = *resident;
 }
 
-void trainer_add_copy(struct trainer *trainer, const char *file, const char *prefix,
+void trainer_add_view(struct trainer *trainer, const char *file, const char *prefix,
                       enum param_view view) {
     struct session *session = &trainer->session;
     const struct snapshot_group saved = {
@@ -76,7 +76,7 @@ void trainer_add_copy(struct trainer *trainer, const char *file, const char *pre
     trainer_add_group(trainer, &saved, &resident);
 }
 
-enum status trainer_describe(struct trainer *trainer, struct fault *fault) {
+enum status trainer_prepare_texts(struct trainer *trainer, struct fault *fault) {
     struct session *session = &trainer->session;
     struct outputs *outputs = &trainer->outputs;
     TRY(session_read_config(session, &outputs->config_text, &outputs->config_length, fault));
@@ -103,18 +103,18 @@ enum status trainer_plan_export(struct trainer *trainer, struct fault *fault) {
                                      .config_length = outputs->config_length,
                                      .set = trainer->groups_to_save[0].set,
                                      .dtype = (enum dtype)session->settings.export_dtype,
-                                     .ranks = session_checkpoint_site(session)};
+                                     .ranks = session_checkpoint_ranks(session)};
     return weights_save_plan(&save, &session->region, &outputs->export, fault);
 }
 
-enum status trainer_make_writer(struct trainer *trainer, struct fault *fault) {
+enum status trainer_make_snapshot_writer(struct trainer *trainer, struct fault *fault) {
     struct session *session = &trainer->session;
     struct outputs *outputs = &trainer->outputs;
     struct snapshot_args args = {.folder = session->settings.snapshot_folder,
                                  .keep = (int)session->settings.snapshot_keep,
                                  .groups = trainer->groups_to_save,
                                  .group_count = trainer->group_count,
-                                 .ranks = session_checkpoint_site(session),
+                                 .ranks = session_checkpoint_ranks(session),
                                  .config_text = outputs->config_text,
                                  .config_length = outputs->config_length,
                                  .model_folder = session->model_folder,
@@ -144,8 +144,9 @@ static bool is_power_of_ten(int64_t count) {
     return count == 1;
 }
 
-enum status trainer_record_step(struct trainer *trainer, bool skipped, const char *step,
-                                const char *subject, const char *remedy, struct fault *fault) {
+enum status trainer_count_skipped_step(struct trainer *trainer, bool skipped, const char *step,
+                                       const char *subject, const char *remedy,
+                                       struct fault *fault) {
     trainer->skipped_in_row = skipped ? trainer->skipped_in_row + 1 : 0;
     trainer->skipped += skipped;
     bool is_logged = trainer->skipped_in_row == 1 || is_power_of_ten(trainer->skipped);
@@ -175,7 +176,7 @@ enum status trainer_write_snapshot(struct trainer *trainer, int64_t step,
     return snapshot_save(&trainer->outputs.writer, &state, &staging, fault);
 }
 
-void trainer_log_saved(struct trainer *trainer, const char *moment, double seconds) {
+void trainer_log_snapshot(struct trainer *trainer, const char *moment, double seconds) {
     progress_show_line(&trainer->progress, "%s  snapshot in %s, %.2f s", moment,
                        trainer->session.settings.snapshot_folder, seconds);
 }
@@ -198,7 +199,7 @@ enum status trainer_export(struct trainer *trainer, struct fault *fault) {
     return weights_save_run(&trainer->outputs.export, &staging, fault);
 }
 
-enum status trainer_exchange_memory(struct trainer *trainer, struct fault *fault) {
+enum status trainer_collect_memory_use(struct trainer *trainer, struct fault *fault) {
     struct session *session = &trainer->session;
     const struct rank_memory own = metrics_own_memory(session);
     trainer->memories[0] = own;

@@ -16,9 +16,8 @@ enum {
     SKIPPED_IN_ROW_MAX = 20 /* number of consecutive skipped steps after which a run fails */
 };
 
-/* The files that a run writes: its snapshots, and the model folder at its end. Their layout is
- * computed before the seal. */
-struct outputs {
+/* The layout of all files is computed before the seal. */
+struct outputs { /* the files that a run writes: snapshots, and the model folder at its end */
     const char *config_text; /* text of config.json in the exported model folder */
     size_t config_length;
     const char *keys; /* text of the run's settings, which each snapshot contains */
@@ -69,24 +68,24 @@ MUST_CHECK enum status trainer_compare_ranks(struct trainer *trainer, const stru
  * load. */
 void trainer_add_group(struct trainer *trainer, const struct snapshot_group *saved,
                        const struct tensor_set *resident);
-void trainer_add_copy(struct trainer *trainer, const char *file, const char *prefix,
+void trainer_add_view(struct trainer *trainer, const char *file, const char *prefix,
                       enum param_view view); /* the view to save, of all parameters */
 
-/* trainer_describe: reads config.json and writes the settings as text, into trainer->outputs.
+/* trainer_prepare_texts: reads config.json and writes the settings as text, into trainer->outputs.
  * memory  in the session's region
  * errors  those of session_read_config; STATUS_INPUT when the settings are too long for a
  *         snapshot */
-MUST_CHECK enum status trainer_describe(struct trainer *trainer, struct fault *fault);
+MUST_CHECK enum status trainer_prepare_texts(struct trainer *trainer, struct fault *fault);
 
 /* trainer_plan_export: prepares the export of the first tensor group, the weights, as a model
- * folder. Must be called after trainer_describe.
+ * folder. Must be called after trainer_prepare_texts.
  * errors  those of weights_save_plan */
 MUST_CHECK enum status trainer_plan_export(struct trainer *trainer, struct fault *fault);
 
-/* trainer_make_writer: prepares snapshots of all tensor groups. Must be called after
- * trainer_describe.
+/* trainer_make_snapshot_writer: prepares snapshots of all tensor groups. Must be called after
+ * trainer_prepare_texts.
  * errors  those of snapshot_writer_init */
-MUST_CHECK enum status trainer_make_writer(struct trainer *trainer, struct fault *fault);
+MUST_CHECK enum status trainer_make_snapshot_writer(struct trainer *trainer, struct fault *fault);
 
 /* trainer_allocate_memory_reports: allocates memory for the reports of all ranks. */
 void trainer_allocate_memory_reports(struct trainer *trainer);
@@ -96,16 +95,16 @@ void trainer_allocate_memory_reports(struct trainer *trainer);
 /* trainer_seal: starts progress and metrics, then seals the program. */
 void trainer_seal(struct trainer *trainer);
 
-/* trainer_record_step: counts skipped steps, and logs the first step of every series of skipped
- * steps, and the 10th, 100th and so on of all skipped steps. A step is skipped when a gradient is
- * not finite. That is rare in a normal run; many skipped steps in a row mean that the run has
- * diverged.
+/* trainer_count_skipped_step: counts a step if it was skipped, and logs the first step of every
+ * series of skipped steps, and the 10th, 100th and so on of all skipped steps. A step is skipped
+ * when a gradient is not finite. That is rare in a normal run; many skipped steps in a row mean
+ * that the run has diverged.
  * step     text that identifies the step in messages
  * subject  subject of the fault when the run has diverged; `remedy` is its remedy
  * errors  STATUS_FAILED after SKIPPED_IN_ROW_MAX in a row */
-MUST_CHECK enum status trainer_record_step(struct trainer *trainer, bool skipped, const char *step,
-                                           const char *subject, const char *remedy,
-                                           struct fault *fault);
+MUST_CHECK enum status trainer_count_skipped_step(struct trainer *trainer, bool skipped,
+                                                  const char *step, const char *subject,
+                                                  const char *remedy, struct fault *fault);
 
 /* trainer_write_snapshot: writes a snapshot that contains `values`, which the caller chooses.
  * Called on every rank. */
@@ -113,9 +112,9 @@ MUST_CHECK enum status trainer_write_snapshot(struct trainer *trainer, int64_t s
                                               const struct snapshot_value *values, int value_count,
                                               struct fault *fault);
 
-/* trainer_log_saved: logs a saved snapshot. `moment` is a text such as "step 100", and `seconds` is
- * the duration of the save. */
-void trainer_log_saved(struct trainer *trainer, const char *moment, double seconds);
+/* trainer_log_snapshot: logs a saved snapshot. `moment` is a text such as "step 100", and `seconds`
+ * is the duration of the save. */
+void trainer_log_snapshot(struct trainer *trainer, const char *moment, double seconds);
 
 /* trainer_evaluate: computes the loss on held-out text; called on every rank.
  * trainer_log_evaluation: writes that loss to metrics and progress. */
@@ -126,9 +125,9 @@ void trainer_log_evaluation(struct trainer *trainer, int64_t step, double loss);
 /* trainer_export: writes the model folder; called on every rank. */
 MUST_CHECK enum status trainer_export(struct trainer *trainer, struct fault *fault);
 
-/* trainer_exchange_memory: collects the memory use of every rank in trainer->memories; called on
+/* trainer_collect_memory_use: collects the memory use of every rank in trainer->memories; called on
  * every rank. */
-MUST_CHECK enum status trainer_exchange_memory(struct trainer *trainer, struct fault *fault);
+MUST_CHECK enum status trainer_collect_memory_use(struct trainer *trainer, struct fault *fault);
 
 /* Callbacks of the owner of a trainer, for trainer_conclude. All ranks call each of them
  * together. */

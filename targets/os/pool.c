@@ -46,16 +46,16 @@ static void wait_for_new_work(struct pool *pool, uint32_t seen_generation) {
 
 static void wait_for_workers(struct pool *pool) {
     for (int spin = 0; spin < SPINS_BEFORE_SLEEP; spin++) {
-        if (atomic_load_explicit(&pool->busy, memory_order_acquire) == 0) {
+        if (atomic_load_explicit(&pool->busy_workers, memory_order_acquire) == 0) {
             return;
         }
         futex_pause();
     }
     atomic_store(&pool->caller_sleeps, 1);
-    uint32_t busy = atomic_load(&pool->busy);
+    uint32_t busy = atomic_load(&pool->busy_workers);
     while (busy != 0) {
-        futex_sleep(&pool->busy, busy);
-        busy = atomic_load(&pool->busy);
+        futex_sleep(&pool->busy_workers, busy);
+        busy = atomic_load(&pool->busy_workers);
     }
     atomic_store(&pool->caller_sleeps, 0);
 }
@@ -73,8 +73,8 @@ static void *worker_main(void *argument) {
             return NULL;
         }
         execute_items(pool, thread);
-        if (atomic_fetch_sub(&pool->busy, 1) == 1 && atomic_load(&pool->caller_sleeps)) {
-            futex_wake(&pool->busy);
+        if (atomic_fetch_sub(&pool->busy_workers, 1) == 1 && atomic_load(&pool->caller_sleeps)) {
+            futex_wake(&pool->busy_workers);
         }
     }
 }
@@ -105,7 +105,8 @@ enum status pool_init(struct pool *pool, int thread_count, struct fault *fault) 
 }
 
 static void post_work(struct pool *pool) {
-    atomic_store_explicit(&pool->busy, (uint32_t)(pool->thread_count - 1), memory_order_relaxed);
+    atomic_store_explicit(&pool->busy_workers, (uint32_t)(pool->thread_count - 1),
+                          memory_order_relaxed);
     atomic_store_explicit(&pool->next_item, 0, memory_order_relaxed);
     atomic_fetch_add(&pool->generation, 1);
     if (atomic_load(&pool->sleepers) != 0) {

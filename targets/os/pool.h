@@ -24,10 +24,9 @@ struct pool {
     _Alignas(64) _Atomic int64_t next_item; /* index of the next item to run */
     /* incremented when work is posted; workers sleep on it */
     _Alignas(64) _Atomic uint32_t generation;
-    /* number of workers that have not finished the posted work */
-    _Alignas(64) _Atomic uint32_t busy;
+    _Alignas(64) _Atomic uint32_t busy_workers; /* workers that have not finished the posted work */
     _Alignas(64) _Atomic uint32_t sleepers; /* number of workers that may sleep on `generation` */
-    _Atomic uint32_t caller_sleeps;         /* 1: the caller may sleep on `busy` */
+    _Atomic uint32_t caller_sleeps;         /* 1: the caller may sleep on `busy_workers` */
     _Atomic int stopping; /* 1: pool_finish was called, and the workers must exit */
 };
 

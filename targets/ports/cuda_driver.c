@@ -30,7 +30,7 @@ static enum status initialize_driver(const struct cuda_driver *driver, struct fa
     return devices > 0 ? OK : set_driver_fault("the driver found no device", "", fault);
 }
 
-static enum status check_functions(void *library, struct cuda_driver *driver, struct fault *fault) {
+static enum status find_functions(void *library, struct cuda_driver *driver, struct fault *fault) {
     const char *missing = library_find(library, SYMBOLS, ARRAY_COUNT(SYMBOLS), driver);
     return missing != NULL
                ? set_driver_fault("the installed driver is too old: it lacks", missing, fault)
@@ -42,7 +42,7 @@ enum status cuda_driver_open(struct cuda_driver *driver, struct fault *fault) {
     if (library == NULL) {
         return set_driver_fault("NVIDIA's driver is not installed", dlerror(), fault);
     }
-    enum status status = check_functions(library, driver, fault);
+    enum status status = find_functions(library, driver, fault);
     if (status != OK) {
         dlclose(library);
     }

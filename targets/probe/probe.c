@@ -83,8 +83,8 @@ static void run_copy(void *context, int64_t item, int thread) {
     memcpy(work->a + begin, work->b + begin, (size_t)work->vectors_per_piece * sizeof(vector));
 }
 
-static double measure_memory(struct pool *pool, pool_task *task, struct bandwidth_task *work,
-                             double bytes) {
+static double measure_task_bandwidth(struct pool *pool, pool_task *task,
+                                     struct bandwidth_task *work, double bytes) {
     int items = pool->thread_count * PIECES_PER_THREAD;
     double best = 0;
     for (int i = 0; i < MEMORY_TRY_COUNT; i++) {
@@ -102,8 +102,8 @@ static void measure_array_bandwidth(struct pool *pool, void *block, uint64_t byt
     vector *a = block;
     struct bandwidth_task work = {a, a + vectors, a + 2 * vectors, vectors / pieces};
     double moved = (double)work.vectors_per_piece * pieces * (double)sizeof(vector);
-    result->memory_bandwidth = measure_memory(pool, run_triad, &work, 3 * moved);
-    result->copy_bandwidth = measure_memory(pool, run_copy, &work, moved);
+    result->memory_bandwidth = measure_task_bandwidth(pool, run_triad, &work, 3 * moved);
+    result->copy_bandwidth = measure_task_bandwidth(pool, run_copy, &work, moved);
 }
 
 static enum status measure_bandwidths(struct pool *pool, struct probe_result *result,

@@ -219,7 +219,7 @@ void small_program_init_on(struct small_program *small, uint64_t seed, uint64_t 
 }
 
 static void fill_batch(struct small_program *small, uint64_t key, int64_t tokens) {
-    const struct host_extents *host = &small->program.schedule.host;
+    const struct cpu_extents *host = &small->program.schedule.host;
     int32_t *ids = program_extent_address(&small->bound, host->ids);
     int32_t *labels = program_extent_address(&small->bound, host->labels);
     int32_t *positions = program_extent_address(&small->bound, host->positions);

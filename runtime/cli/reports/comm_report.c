@@ -5,14 +5,14 @@
 
 #include <stdio.h>
 
-static bool has_data(const struct comm_check *row) {
+static bool transfers_data(const struct comm_check *row) {
     return row->kind != COLLECTIVE_BARRIER;
 }
 
 /* Returns a name such as "reduce-scatter bf16". A barrier has no type. */
 static const char *format_check_name(const struct comm_check *row, char buffer[static 32]) {
-    snprintf(buffer, 32, "%s%s%s", row->name, has_data(row) ? " " : "",
-             has_data(row) ? dtype_name(row->wire) : "");
+    snprintf(buffer, 32, "%s%s%s", row->name, transfers_data(row) ? " " : "",
+             transfers_data(row) ? dtype_name(row->wire) : "");
     return buffer;
 }
 
@@ -46,7 +46,7 @@ static void print_tests(const struct comm_report *report) {
             elements += verdict->elements;
             wrong += verdict->wrong;
             printf("%14s", verdict->wrong > 0 ? "WRONG"
-                           : has_data(&COMM_CHECK_ROWS[row])
+                           : transfers_data(&COMM_CHECK_ROWS[row])
                                ? text_format_grouped((uint64_t)verdict->elements, count)
                                : "passed");
         }

@@ -16,8 +16,8 @@ static void add_named_bytes(struct json_writer *json, const char *name, uint64_t
     json_end(json);
 }
 
-static void begin_disk(struct json_writer *json, const char *name, bool known,
-                       uint64_t capacity_bytes) {
+static void begin_disk_space(struct json_writer *json, const char *name, bool known,
+                             uint64_t capacity_bytes) {
     json_begin_object(json, NULL);
     json_add_text(json, "name", name);
     json_add_u64(json, "capacity_bytes", known ? capacity_bytes : 0);
@@ -25,7 +25,7 @@ static void begin_disk(struct json_writer *json, const char *name, bool known,
     json_begin_array(json, "declared");
 }
 
-static void end_disk(struct json_writer *json, uint64_t peak_bytes) {
+static void end_disk_space(struct json_writer *json, uint64_t peak_bytes) {
     json_end(json);
     json_add_u64(json, "peak_bytes", peak_bytes);
     json_add_u64(json, "bound_bytes", peak_bytes);
@@ -35,7 +35,7 @@ static void end_disk(struct json_writer *json, uint64_t peak_bytes) {
 /* Adds the disk space. If the export is on a different file system, it is added as a separate
  * object. */
 static void add_disk(struct json_writer *json, const struct disk_budget *disk) {
-    begin_disk(json, "disk", disk->capacity_known, disk->capacity_bytes);
+    begin_disk_space(json, "disk", disk->capacity_known, disk->capacity_bytes);
     if (!disk->has_separate_export_disk) {
         add_named_bytes(json, "export", disk->export_bytes);
     }
@@ -45,11 +45,11 @@ static void add_disk(struct json_writer *json, const struct disk_budget *disk) {
         add_named_bytes(json, "ledger", disk->ledger_bytes);
         add_named_bytes(json, "states", disk->states_bytes);
     }
-    end_disk(json, disk->peak_bytes);
+    end_disk_space(json, disk->peak_bytes);
     if (disk->has_separate_export_disk) {
-        begin_disk(json, "export_disk", disk->capacity_known, disk->export_capacity_bytes);
+        begin_disk_space(json, "export_disk", disk->capacity_known, disk->export_capacity_bytes);
         add_named_bytes(json, "export", disk->export_bytes);
-        end_disk(json, disk->export_bytes);
+        end_disk_space(json, disk->export_bytes);
     }
 }
 
@@ -234,7 +234,7 @@ static enum status add_remedies(struct json_writer *json, const struct session *
 }
 
 /* Whether the run can begin with its data, which a plan does not need. */
-static void add_data(struct json_writer *json, const struct fault *problem) {
+static void add_data_check(struct json_writer *json, const struct fault *problem) {
     json_begin_object(json, "data");
     json_add_bool(json, "ok", problem->status == OK);
     if (problem->status != OK) {
@@ -256,7 +256,7 @@ static void add_settings(struct json_writer *json, struct session *session) {
     if (passes > 0) {
         json_add_f64(json, "passes", passes, 6);
     }
-    add_data(json, &problem);
+    add_data_check(json, &problem);
     json_begin_array(json_newline(json, 0), "defaults");
     for (int i = 0; i < setting_key_count(); i++) {
         const char *source = settings_default_source(settings, setting_key_at(i));

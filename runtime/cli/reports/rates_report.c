@@ -5,7 +5,7 @@
 
 enum { ROWS_MAX = 8 /* 1, 2, 4 ... 64 members, and swarm.members_max */ };
 
-static bool depend_on_members(const struct settings *settings) {
+static bool rates_depend_on_members(const struct settings *settings) {
     return settings->swarm_name != NULL &&
            (settings->swarm_member_betas == MEMBER_AUTO ||
             settings->swarm_member_decay == MEMBER_AUTO ||
@@ -13,11 +13,11 @@ static bool depend_on_members(const struct settings *settings) {
 }
 
 /* Lists the numbers of members to show: the present one, else powers of two and the maximum. */
-static int list_counts(const struct settings *settings, uint32_t present,
-                       uint32_t counts[static ROWS_MAX]) {
+static int list_member_counts(const struct settings *settings, uint32_t present,
+                              uint32_t counts[static ROWS_MAX]) {
     const uint32_t last = (uint32_t)settings->swarm_members_max;
     int count = 0;
-    if (!depend_on_members(settings)) {
+    if (!rates_depend_on_members(settings)) {
         return 0;
     }
     if (present > 0) {
@@ -39,7 +39,7 @@ static float momentum_of(const struct settings *settings, uint32_t members) {
 
 void rates_report_append(const struct settings *settings, uint32_t present, struct text *text) {
     uint32_t counts[ROWS_MAX];
-    const int count = list_counts(settings, present, counts);
+    const int count = list_member_counts(settings, present, counts);
     for (int i = 0; i < count; i++) {
         const struct member_rates rates = member_rates_of(settings, counts[i]);
         text_add(text, "%-8s %u member%s%s: betas %.6g and %.6g, weight decay %.4g, ",
@@ -54,7 +54,7 @@ void rates_report_append(const struct settings *settings, uint32_t present, stru
 void rates_report_add_json(const struct settings *settings, uint32_t present,
                            struct json_writer *json) {
     uint32_t counts[ROWS_MAX];
-    const int count = list_counts(settings, present, counts);
+    const int count = list_member_counts(settings, present, counts);
     if (count == 0) {
         return;
     }

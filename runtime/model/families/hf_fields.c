@@ -154,8 +154,8 @@ static enum status unknown_field_fault(const struct json_node *member,
         "is an unknown field for this model_type and may change what the model computes");
 }
 
-static enum status check_member(const struct json_node *member, const struct hf_field *fields,
-                                int field_count, struct text *notice, struct fault *fault) {
+static enum status check_field(const struct json_node *member, const struct hf_field *fields,
+                               int field_count, struct text *notice, struct fault *fault) {
     const struct neutral_field *neutral = find_neutral_field(member->key);
     if (json_node_is_null(member) || is_family_field(member->key, fields, field_count) ||
         is_in_name_list(member->key, HARMLESS, ARRAY_COUNT(HARMLESS))) {
@@ -175,7 +175,7 @@ enum status hf_fields_check(const struct json_node *root, const struct hf_field 
     struct text text = text_over(line, sizeof line);
     struct json_walk walk = json_walk_over(root);
     while (json_walk_next(&walk)) {
-        TRY(check_member(&walk.member, fields, field_count, &text, fault));
+        TRY(check_field(&walk.member, fields, field_count, &text, fault));
     }
     *notice = NULL;
     if (text.length > 0) {

@@ -230,7 +230,7 @@ static int64_t valid_tokens(const struct team_member *member, int step) {
 
 static void fill_batch(const struct team_member *member, int step, int64_t k) {
     const struct team *team = member->team;
-    const struct host_extents *host = &team->program.schedule.host;
+    const struct cpu_extents *host = &team->program.schedule.host;
     int32_t *ids = program_extent_address(&member->bound, host->ids);
     int32_t *labels = program_extent_address(&member->bound, host->labels);
     int32_t *positions = program_extent_address(&member->bound, host->positions);

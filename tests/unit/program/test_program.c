@@ -57,7 +57,7 @@ static struct schedule_options options_for(enum dtype dtype, const enum recomput
 }
 
 static void fill_constants(struct rig *rig) {
-    const struct host_extents *host = &rig->program.schedule.host;
+    const struct cpu_extents *host = &rig->program.schedule.host;
     if (host->rope_table == EXTENT_NONE) {
         return;
     }
@@ -75,7 +75,7 @@ static void fill_constants(struct rig *rig) {
 
 /* Random tokens, some labels ignored, and a second document from the middle of row 1 on. */
 static void fill_batch(struct rig *rig) {
-    const struct host_extents *host = &rig->program.schedule.host;
+    const struct cpu_extents *host = &rig->program.schedule.host;
     int32_t *ids = program_extent_address(&rig->bound, host->ids);
     int32_t *labels = program_extent_address(&rig->bound, host->labels);
     int32_t *positions = program_extent_address(&rig->bound, host->positions);

@@ -36,9 +36,9 @@ static void stages_split_one_thing_more_each(void **state) {
     static const bool WANTED[ZERO_STAGE_COUNT][3] = {
         {false, false, false}, {false, false, true}, {false, true, true}, {true, true, true}};
     for (int stage = 0; stage < ZERO_STAGE_COUNT; stage++) {
-        assert_int_equal(zero_row(stage)->params, WANTED[stage][0]);
-        assert_int_equal(zero_row(stage)->gradients, WANTED[stage][1]);
-        assert_int_equal(zero_row(stage)->optimizer, WANTED[stage][2]);
+        assert_int_equal(zero_stage_row(stage)->params, WANTED[stage][0]);
+        assert_int_equal(zero_stage_row(stage)->gradients, WANTED[stage][1]);
+        assert_int_equal(zero_stage_row(stage)->optimizer, WANTED[stage][2]);
     }
 }
 

@@ -147,7 +147,7 @@ static void run_sleeps_until_a_slow_worker_is_done(void **state) {
     for (int round = 0; round < 10; round++) {
         memset(&tally, 0, sizeof tally);
         pool_run(&pool, outlast_the_caller, &tally, 2);
-        assert_int_equal(atomic_load(&pool.busy), 0);
+        assert_int_equal(atomic_load(&pool.busy_workers), 0);
         assert_int_equal(tally.bad_threads, 0);
         assert_true(tally.total >= 1);
     }

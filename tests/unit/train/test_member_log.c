@@ -29,7 +29,7 @@ static const char *log_of_rounds(uint32_t count, const struct entry_member *row)
     setenv("SKEP_LOG", "warning", 1);
     log_init(0);
     for (uint32_t round = ROUND; round < ROUND + count; round++) {
-        member_log_missed(&member, round, row);
+        member_log_missed_round(&member, round, row);
     }
     assert_int_equal(dup2(before, STDERR_FILENO), STDERR_FILENO);
     close(before);
