@@ -122,7 +122,7 @@ static void every_shared_key_is_refused_on_the_command_line(void **state) {
         assert_int_equal(settings.steps, 77);
         refused++;
     }
-    assert_int_equal(refused, 39); /* as many as the table has but for places */
+    assert_int_equal(refused, 41); /* as many as the table has but for places */
     struct settings settings;
     assert_int_equal(read_with(&manifest, "swarm.codec=int8", &settings), STATUS_INPUT);
     assert_string_equal(fault.reason, "swarm.codec is a shared setting: it is int4 in the swarm "
@@ -160,8 +160,8 @@ static void a_manifest_that_would_say_where_to_write_is_refused(void **state) {
          "the manifest sets data.train, which is a local setting of each member"},
         {"model: /etc\n", "it.skep:run:1:1",
          "the manifest sets model, which is a local setting of each member"},
-        {"swarm.codec: sparse\n", "it.skep:run:1:1",
-         "swarm.codec is sparse, which is not implemented yet"},
+        {"swarm.sparse_bits: 2\n", "it.skep:run:1:1",
+         "swarm.sparse_bits is set, but swarm.codec is not sparse"},
         {"batch.tokens: 0\n", "it.skep:run:1:1",
          "batch.tokens is 0, but the manifest must set it for all members"},
         {"swarm.quorum: 0.6\n", "it.skep:run:1:1",
@@ -194,7 +194,7 @@ static void a_run_that_cannot_be_a_swarm_is_refused(void **state) {
          "swarm.members_max is more than 64: a round's roster has 64 seats"},
         {"swarm.members_min=17",
          "swarm.members_min is more than swarm.members_max: no round would ever open"},
-        {"swarm.codec=sparse", "swarm.codec is sparse, which is not implemented yet"},
+        {"swarm.sparse_values=128", "swarm.sparse_values is set, but swarm.codec is not sparse"},
         {"swarm.quorum=0.75",
          "swarm.quorum is not 0.5: more than half of a roster must vote for a commit"},
     };
