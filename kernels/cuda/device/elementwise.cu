@@ -1,9 +1,9 @@
 /* Every thread processes 16 bytes of each tensor: in one access if all tensors are aligned to 16
  * bytes, else element by element. */
 
+#include "kernels/cuda/device/element_spans.h"
 #include "kernels/cuda/device/elementwise_params.h"
 #include "kernels/cuda/device/partials.h"
-#include "kernels/cuda/device/element_spans.h"
 
 /* ---- one element ---- */
 
@@ -150,7 +150,7 @@ template <typename T, int width> DEVICE void sum_chunk(const cuda_column_sum_par
     for (int64_t row = first_row + warp; row < end_row && count > 0; row += CUDA_COLUMN_SUM_WARPS) {
         float values[width];
         load_span<T, width>(static_cast<const T *>(p.x) + row * p.stride + column, whole, count,
-                           values);
+                            values);
         for (int i = 0; i < width; i++) {
             add_carefully(totals[i], values[i]);
         }

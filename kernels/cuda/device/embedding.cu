@@ -3,8 +3,8 @@
  * order, to the row of the id; the blocks of later tokens detect that they are not first and do
  * nothing. */
 
-#include "kernels/cuda/device/embedding_params.h"
 #include "kernels/cuda/device/element_spans.h"
+#include "kernels/cuda/device/embedding_params.h"
 
 template <typename T> DEVICE void forward(const cuda_embedding_params &p) {
     constexpr int width = 16 / sizeof(T);

@@ -2,9 +2,9 @@
  * the same columns in every pass and every row, so no other thread accesses its part of a row or of
  * the sums of dweight and dbias. */
 
+#include "kernels/cuda/device/element_spans.h"
 #include "kernels/cuda/device/norm_params.h"
 #include "kernels/cuda/device/partials.h"
-#include "kernels/cuda/device/element_spans.h"
 
 struct pair {
     float a, b;

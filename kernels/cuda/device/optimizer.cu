@@ -1,6 +1,6 @@
 /* The gradient norm, the clip factor, the tallies of ranks and AdamW. Same bits as on the CPU. */
-#include "kernels/cuda/device/optimizer_params.h"
 #include "kernels/cuda/device/element_spans.h"
+#include "kernels/cuda/device/optimizer_params.h"
 
 /* Constants of the accumulator and of fp64. */
 enum { GRANULE = 64, SUM_LANES = 8, ACCUMULATOR_WORDS = NORM_DIGITS + 1 };
