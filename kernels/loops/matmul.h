@@ -18,7 +18,7 @@ struct matmul_pack {
     int64_t stride;        /* elements from one stored row of the source to the next */
     bool lanes_contiguous; /* true: source is [depth, lanes]; false: it is [lanes, depth] */
     int64_t lanes;         /* number of lanes to read; the others up to `width` are set to zero */
-    int64_t width;         /* number of lanes of the packed panel */
+    int64_t width;         /* width of the packed panel, in lanes: rows of A or columns of B */
     int64_t depth;         /* number of depths to read; the last group is padded with zeros */
     void *out;             /* the packed panel */
 };

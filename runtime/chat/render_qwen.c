@@ -11,7 +11,7 @@ static void add_header(struct renderer *renderer, const char *role) {
     add_fixed(renderer, "\n");
 }
 
-/* A message that is its content. */
+/* Appends a message that has only a role and text: no tool calls, tool result or thinking. */
 static enum status add_plain(struct renderer *renderer, const struct message *message) {
     const bool is_answer = has_role(message, "assistant");
     add_header(renderer, message->role);

@@ -248,7 +248,8 @@ static const struct option OPTIONS[] = {
      .help = "folder for the token files, which must not exist yet",
      .example = "book.txt --model my-model -o tokens"},
     {OPTION("--validation", TEXT, validation), .value_name = "P%",
-     .help = "share of the documents to keep for validation, which a hash of their number chooses",
+     .help = "share of the documents to hold out for validation; the choice is the same on every "
+             "machine",
      .example = "books --model my-model -o tokens --validation 1%"},
     {OPTION("--field", TEXT, field), .value_name = "NAME",
      .help = "field of JSON lines that contains the text; default: text; with it, standard input "

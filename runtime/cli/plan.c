@@ -48,8 +48,8 @@ static void print_dtype_note(const struct session *session) {
     if (settings->run_file[0] == '\0' && !session->shared_settings_fixed &&
         session->blueprint.checkpoint_dtype == DTYPE_BF16 &&
         !settings_is_given(settings, "precision.params")) {
-        printf("note     planned in f32, as without a run file; a run file that starts from this "
-               "model's weights uses bf16\n");
+        printf("note     planned in f32, because no run file is given; a run file that starts "
+               "from this model's weights would use bf16\n");
     }
 }
 

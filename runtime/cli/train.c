@@ -98,7 +98,7 @@ static const struct option OPTIONS[] = {
      .help = "number of ranks to start on this machine; default: 1, or the launcher's",
      .example = "run.yaml --ranks 4"},
     {OPTION("--resume", FLAG, resume),
-     .help = "accepted from users of other trainers; a run resumes without it",
+     .help = "no effect: a run resumes from its newest snapshot in any case",
      .example = "run.yaml --resume"},
 };
 

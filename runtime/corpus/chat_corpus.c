@@ -200,7 +200,7 @@ static enum status check_inputs(const struct input_list *inputs, struct fault *f
     for (int i = 0; i < inputs->count; i++) {
         if (inputs->inputs[i].kind != INPUT_JSON_LINES) {
             return fault_set(fault, STATUS_INPUT, inputs->inputs[i].path,
-                             "name files that end in .jsonl or .ndjson",
+                             "pass files whose names end in .jsonl or .ndjson",
                              "is text; --chat reads conversations in JSON lines");
         }
     }

@@ -73,9 +73,9 @@ static enum status reject_other_kind(const char *path, struct fault *fault) {
         {".u32", "a token file", "name text or .jsonl files; `train` reads token files directly"},
         {".safetensors", "a file of weights", "name text or .jsonl files"},
         {".pdf", "a PDF", "extract its text to a .txt file"},
-        {".zip", "an archive", "unpack it, and name the folder"},
-        {".tar", "an archive", "unpack it, and name the folder"},
-        {".tgz", "an archive", "unpack it, and name the folder"},
+        {".zip", "an archive", "unpack it, and pass the folder instead"},
+        {".tar", "an archive", "unpack it, and pass the folder instead"},
+        {".tgz", "an archive", "unpack it, and pass the folder instead"},
         {".xz", "compressed with xz", "decompress it, or compress it with zstd"},
         {".bz2", "compressed with bzip2", "decompress it, or compress it with zstd"},
     };

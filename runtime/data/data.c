@@ -107,7 +107,8 @@ static const char *shown_hash(const struct hash *hash, char hex[static HASH_HEX_
     return hex;
 }
 
-/* All files whose headers name a tokenizer must name the same, and the same document token. */
+/* All files whose headers name a tokenizer must name the same one. If the token between documents
+ * is read from the headers, it must be the same, too. */
 static enum status compare_origins(struct token_data *data, const struct data_options *options,
                                    struct fault *fault) {
     char hex[HASH_HEX_BYTES], other_hex[HASH_HEX_BYTES];
@@ -121,7 +122,8 @@ static enum status compare_origins(struct token_data *data, const struct data_op
         if (!hash_equal(&first->tokenizer_hash, &header_of(file)->tokenizer_hash)) {
             return fault_set(
                 fault, STATUS_INPUT, file->tokens.path, "make all files with one tokenizer",
-                "its tokens are of the tokenizer %s, those of %.200s of %s",
+                "its tokens were made with tokenizer %s, but the tokens of %.200s with tokenizer "
+                "%s",
                 shown_hash(&header_of(file)->tokenizer_hash, hex), data->origin->tokens.path,
                 shown_hash(&first->tokenizer_hash, other_hex));
         }

@@ -113,7 +113,7 @@ static void judge_limits(const struct doctor_facts *facts, struct doctor_report 
     struct doctor_check *check =
         add_check(report, "memlock", is_locked_little ? DOCTOR_WARNING : DOCTOR_OK);
     set_found(check, "%s may be locked in memory%s", format_limit(facts->memlock_bytes, bytes),
-              has_several ? "" : "; only several GPUs need it");
+              has_several ? "" : "; the limit matters only with several GPUs");
     set_remedy(check, "set ulimit -l unlimited, or LimitMEMLOCK=infinity in a systemd unit, or "
                       "start docker run with --ulimit memlock=-1");
     bool are_files_few = facts->open_files_max < OPEN_FILES_MIN;
@@ -130,7 +130,7 @@ static void judge_limits(const struct doctor_facts *facts, struct doctor_report 
     check = add_check(report, "shared memory", is_shared_little ? DOCTOR_WARNING : DOCTOR_OK);
     set_found(check, "%s are free in /dev/shm%s",
               text_format_bytes(facts->shared_memory_bytes, bytes),
-              has_several ? "" : "; only several GPUs need it");
+              has_several ? "" : "; the limit matters only with several GPUs");
     set_remedy(check,
                "start docker run with --shm-size=1g, or remount /dev/shm with a larger size");
 }

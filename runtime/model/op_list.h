@@ -83,7 +83,7 @@
     OP(CAST, cast, READ(CAST_FROM) WRITE(CAST_TO))                                                 \
     /* copies between memory spaces */                                                             \
     OP(COPY, copy, READ(COPY_FROM) WRITE(COPY_TO))                                                 \
-    /* the CPU reads and writes this extent, for example to load or save weights */                \
+    /* work of the CPU that reads and writes an extent, for example to load weights */             \
     OP(HOST, host, UPDATE(HOST_EXTENT))                                                            \
     /* Operations between the ranks of a site. */                                                  \
     /* sends this rank's slot and receives the slots of all other ranks */                         \

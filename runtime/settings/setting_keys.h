@@ -11,7 +11,7 @@ enum setting_type {
     SETTING_PAIR,    /* struct number_pair: two numbers, for example "0.9,0.95" */
     SETTING_BYTES,   /* uint64_t: bytes or bytes per second, for example "9GiB" */
     SETTING_SECONDS, /* double: a duration, for example "8s" */
-    SETTING_DTYPE,   /* int64_t: DTYPE_F32, DTYPE_BF16, or with `choices` DTYPE_AUTO */
+    SETTING_DTYPE,   /* int64_t: DTYPE_F32 or DTYPE_BF16; with `choices` also DTYPE_AUTO */
     SETTING_CHOICE,  /* int64_t: an index in `choices` */
     SETTING_TEXT,    /* const char *: one of `choices` unless they are NULL */
     SETTING_MODEL,   /* const char *: a path, or org/name if no such path exists */

@@ -36,8 +36,8 @@ static enum status check_delegation(const struct tracker_setup *setup, struct fa
          file = readdir(listing)) {
         if (is_manifest_name(file->d_name)) {
             status = fault_set(fault, STATUS_INPUT, setup->delegation_path, REMEDY,
-                               "is the delegation of a different swarm than %s: this folder "
-                               "contains the manifest %.80s",
+                               "is the delegation of another swarm than %s: its folder contains "
+                               "that swarm's manifest %.80s",
                                setup->draft.settings.swarm_name, file->d_name);
         }
     }

@@ -435,7 +435,7 @@ class Plan(Rows):
 
     def test_a_model_in_bf16_is_planned_with_a_note(self):
         folder = self.folder({**LLAMA, "torch_dtype": "bfloat16"}, init="weights")
-        note = "planned in f32, as without a run file; a run file that starts from this model's"
+        note = "planned in f32, because no run file is given; a run file that starts from this"
         self.assertIn(note, folder.run("plan", "model").stdout)
         self.assertNotIn(note, folder.run("plan", "model", "precision=bf16").stdout)
         self.assertNotIn(note, folder.run("plan", "run.yaml").stdout)

@@ -18,7 +18,7 @@ static void add_heading(const struct fit_report *report, struct text *text) {
     text_add(text, "model    %s, %s parameters\n", session->blueprint.model_type,
              text_format_count((double)terms->shape.slices.parameter_count, count));
     text_add(text, "target   %s: %s\n", session->target->name, session->target->description);
-    text_add(text, "work     %u rounds of %lld steps of %lld tokens, %s on the wire\n",
+    text_add(text, "work     %u rounds of %lld steps of %lld tokens, contributions in %s\n",
              terms->commits_max, (long long)settings->swarm_inner_steps,
              (long long)settings->batch_tokens, slices_codec_name(&terms->shape.slices));
 }

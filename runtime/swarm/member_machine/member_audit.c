@@ -1,6 +1,6 @@
-/* member_audit: computes a slice of the proposal again from its contributions: one whose sketches
- * do not match, one that the tracker names because another voter refused it, or one that this
- * member has drawn. */
+/* member_audit: checks a slice of the proposal by its contributions: one whose sketches do not
+ * match, one that the tracker names because another voter refused it, or one that this member has
+ * drawn. */
 #include "runtime/swarm/member_machine/member_state.h"
 
 enum {

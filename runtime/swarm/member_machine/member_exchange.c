@@ -112,7 +112,8 @@ static bool accept_first_table(struct member *member, const struct round_table *
     return is_valid;
 }
 
-/* Returns the plan of a slice in a table: the member's own one if it is that of the base. */
+/* Returns a slice's plan in a table with the changes since version `base`: that of `table` if it
+ * has changed since, else that of the member's own table. */
 static const struct slice_plan *find_plan(const struct member *member,
                                           const struct round_table *table, uint32_t base,
                                           uint32_t slice) {

@@ -142,7 +142,8 @@ struct member_check {       /* member_check.c */
     struct member_silence silence; /* members that were silent in earlier proposals */
 };
 
-/* An *audit* computes one slice of the current proposal again from its contributions. */
+/* An *audit* checks one slice of the current proposal: it compares contributions with their
+ * sketches, or computes the sum of all contributions again. */
 struct member_audit {        /* member_audit.c */
     struct hash secret;      /* random bytes for draws (audit.h); never change */
     bool is_planned;         /* an audit begins when the sketches have passed the check */

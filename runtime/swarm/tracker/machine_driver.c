@@ -10,9 +10,10 @@
 #include <sys/random.h>
 
 enum {
-    WRITE_RETRY_MS = 1000,                /* delay after a failed write */
-    FAILURE_LOG_INTERVAL_MS = 60 * 1000,  /* between two log lines about failed writes */
-    TRAINING_WARNING_MS = 10 * 60 * 1000, /* between two warnings of little training */
+    WRITE_RETRY_MS = 1000,               /* delay after a failed write */
+    FAILURE_LOG_INTERVAL_MS = 60 * 1000, /* between two log lines about failed writes */
+    TRAINING_WARNING_MS =
+        10 * 60 * 1000, /* between two warnings that members trained on few samples */
 };
 
 /* Size of the arrays that make_record allocates. */

@@ -38,7 +38,8 @@ struct tracker_loop {
     struct attendance_watch attendance;          /* members that the next round lacks */
     struct allow_list_watch *watch;              /* reads the allow-list again when it changes */
     struct rollback_watch order_watch;           /* detects an order of the operator */
-    struct rollback_watch continue_watch;        /* detects an order to continue */
+    struct rollback_watch
+        continue_watch;     /* detects the operator's order to continue without leases */
     uint64_t roster_serial; /* of the roster epoch that was passed to the state machine last */
     struct delegation_watch delegation; /* detects a newer delegation */
     struct wire_shape shape;            /* sizes that bound every message */

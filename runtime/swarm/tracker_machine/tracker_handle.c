@@ -237,8 +237,8 @@ static void handle_leave(struct tracker *tracker, uint32_t row, struct actions *
     }
 }
 
-/* Once the members with the last state were released, they have exited: a member that arrives later
- * does not wait for them. */
+/* Once the members with the current state were released, they have exited: a member that arrives
+ * later does not wait for them. */
 void tracker_send_goodbyes(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
     if (!tracker_is_run_complete(tracker)) {
         return;
@@ -246,7 +246,7 @@ void tracker_send_goodbyes(struct tracker *tracker, int64_t now_ms, struct actio
     struct tracker_stage *stage = &tracker->stage;
     int64_t timeout_ms = tracker->deadlines.timing.exchange_ms;
     ASSERT(tracker->record.head.kind != ENTRY_OPEN && !tracker->exchange.is_poll_open);
-    uint32_t current = 0;  /* number of connected members that have the last state */
+    uint32_t current = 0;  /* number of connected members that have the current state */
     uint32_t outdated = 0; /* number of those that still need it */
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         const struct tracker_member *member = &tracker->members[row];

@@ -148,8 +148,9 @@ bool tracker_has_resigned(const struct tracker *tracker, uint32_t row) {
     return elector < SWARM_MEMBERS_MAX && (find_resigned(tracker) >> elector & 1) != 0;
 }
 
-/* Without an elector that stays, a resignation would only keep the member from continuing when it
- * returns. */
+/* Whether the member must resign before it leaves: it is an elector that has not resigned, and
+ * another one stays. If none stays, the resignation would only keep the member from continuing the
+ * swarm when it returns. */
 bool tracker_must_resign(const struct tracker *tracker, uint32_t row, uint64_t stayers) {
     const struct electors *electors = &tracker->leases.electors;
     const bool is_elector =

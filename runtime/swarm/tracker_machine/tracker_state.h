@@ -37,7 +37,7 @@ struct seat_delivery {  /* what owners received of a seat's contributions, witho
     uint32_t planned;   /* number of slices that other members own and that it contributes to */
     uint32_t delivered; /* number of these whose result has its contribution */
     bool is_late;       /* more than a third of the owners miss a contribution */
-    bool is_rejected;   /* more than a third of the owners rejected a contribution */
+    bool is_rejected;   /* more than a third of the owners rejected any of its contributions */
 };
 
 /* The next record while it is written. Large arrays are not copied: `next` and the record share the

@@ -257,8 +257,9 @@ void plan_drop_seats(struct slice_plan *plan, uint64_t seats) {
     plan->optional_seats &= ~seats;
 }
 
-/* An owner waits for all expected contributions, so only those that it rejected may be missing.
- * Less than a third of the voters lie, so it does not reject half of them. */
+/* Whether this report can be that of an honest owner: it waits for all expected contributions, so
+ * only those that it rejected may be missing, and at most half of those of the voters. Fewer than a
+ * third of the voters lie, so an honest owner never rejects more. */
 bool tracker_allows_result(const struct tracker *tracker, uint32_t seat, uint32_t slice,
                            const struct slice_report *report) {
     const struct slice_plan *plan = &tracker->record.table.slices[slice];

@@ -62,7 +62,7 @@ struct unicode {
 const struct unicode *unicode_make(struct region *region);
 
 /* unicode_class_is: true if characters of the class are in the general category `name`, such as
- * "Lu", or in one of a letter, such as "L". */
+ * "Lu", or in the group of categories `name` of one letter, such as "L". */
 bool unicode_class_is(uint8_t class_number, const char *name);
 /* unicode_category_exists: true if `name` is a name for unicode_class_is. */
 bool unicode_category_exists(const char *name);
