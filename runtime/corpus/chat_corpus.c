@@ -104,6 +104,18 @@ static enum status name_line(enum status status, const char *name, struct fault 
     return status;
 }
 
+/* json_parse counts lines from the text that it is given, which is one line of the file. */
+static enum status name_column(enum status status, const char *name, struct fault *fault) {
+    const size_t length = strlen(name);
+    if (status == STATUS_INPUT && strncmp(fault->subject, name, length) == 0 &&
+        fault->subject[length] == ':') {
+        char column[16];
+        snprintf(column, sizeof column, "%s", strrchr(fault->subject, ':'));
+        snprintf(fault->subject + length, sizeof fault->subject - length, "%s", column);
+    }
+    return status;
+}
+
 static enum status take_line(struct chat_run *run, const char *line, size_t length,
                              struct fault *fault) {
     struct json_document document;
@@ -113,7 +125,8 @@ static enum status take_line(struct chat_run *run, const char *line, size_t leng
         return OK;
     }
     snprintf(name, sizeof name, "%s:%llu", run->path, (unsigned long long)run->line);
-    TRY(json_parse(line, length, WINDOW_TEXT_MAX, name, &document, fault));
+    TRY(name_column(json_parse(line, length, WINDOW_TEXT_MAX, name, &document, fault), name,
+                    fault));
     enum status status = chat_render(run->options->chat, &document.root, &run->text, fault);
     json_finish(&document);
     if (status == OK) {

@@ -69,7 +69,8 @@ enum status corpus_folder_open(const char *path, struct corpus_folder *folder,
     TRY(file_lock(lock, &folder->lock_fd, holder, fault));
     if (folder->lock_fd < 0) {
         return fault_set(fault, STATUS_INPUT, folder->unfinished, "wait for it, or stop it",
-                         "another process is writing this folder, process %s", holder);
+                         "another process is writing this folder%s%s",
+                         *holder == '\0' ? "" : ", process ", holder);
     }
     return OK;
 }

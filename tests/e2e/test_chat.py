@@ -163,9 +163,9 @@ class Rows(ChatTest):
         self.assertIn("add --parse-special", errors)
         self.assertFalse((self.path / "chats").exists())
         self.chats([good, bad], "--parse-special")
-        (self.path / "bad.jsonl").write_text("{\n")
+        (self.path / "bad.jsonl").write_text("\n{\n")
         for arguments, word in (
-                (("bad.jsonl", "--chat", "--template", "chatml"), "bad.jsonl:1:"),
+                (("bad.jsonl", "--chat", "--template", "chatml"), "bad.jsonl:2:1: not valid JSON"),
                 (("chats.jsonl", "--chat"), "has no chat template"),
                 (("chats.jsonl", "--chat", "--template", "llama3"), "<|start_header_id|>"),
                 (("chats.jsonl", "--chat", "--template", "alpaca"), "chatml, llama3, mistral"),

@@ -1,5 +1,6 @@
 """`skep data`: token files against ids of the Python package tokenizers (tests/support/
 small_tokenizer), in every form of input, with any number of threads, and after interruptions."""
+import fcntl
 import gzip
 import hashlib
 import json
@@ -309,6 +310,13 @@ class Interrupted(DataTest):
         self.write("a.txt", b"text")
         self.refused("a.txt", "-o", "out", words=["another process is writing this folder",
                                                   str(process.pid)])
+
+    def test_a_writer_that_has_not_written_its_number_yet_is_named_without_it(self):
+        self.write("a.txt", b"text")
+        (self.path / "out.new").mkdir()
+        with open(self.path / "out.new" / "lock", "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.refused("a.txt", "-o", "out", words=["is writing this folder; wait for it"])
 
 
 class Memory(DataTest):
