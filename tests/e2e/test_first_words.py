@@ -162,7 +162,7 @@ class StateFolder(RunTest):
         store = self.site.path / "run" / "tracker.db"
         safe = self.site.path / "tracker.copy"
         store.rename(safe)
-        self.refuses("delegation.signed", "is the delegation of a different swarm than other",
+        self.refuses("delegation.signed", "is the delegation of another swarm than other",
                      "swarm.name=other")
         safe.rename(store)
         self.run_tracker()
