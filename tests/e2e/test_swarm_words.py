@@ -12,6 +12,18 @@ from small_run import main
 DATA = ("data.train=train.u16", "data.validation=valid.u16", "threads=1")
 
 
+def free_port_pair():
+    """The first of two consecutive free ports: the tracker uses both."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as first:
+            port = first.getsockname()[1]
+            try:
+                with socket.create_server(("127.0.0.1", port + 1)):
+                    return port
+            except (OSError, OverflowError):
+                pass
+
+
 class WordsTest(SwarmTest):
     def say(self, code, words, *arguments):
         """One error line with these words in this order, and this exit code."""
@@ -274,9 +286,7 @@ class Addresses(WordsTest):
         before, reached = self.join_string, anna.last()
         anna.kill()
         self.tracker.kill()
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        self.start_tracker(f"tcp://127.0.0.1:{port}")
+        self.start_tracker(f"tcp://127.0.0.1:{free_port_pair()}")
         self.assertNotEqual(self.join_string, before)
         self.wait_for(lambda: "members need the new join string" in self.tracker.log(), "advice")
         anna = self.member("anna").start()
