@@ -3,7 +3,8 @@
 
 python3 tests/tidy/draw.py [ROOT] [--count N] [--seed TEXT]. The seed is the hash of the commit that
 is checked out, so that the same commit always gives the same draw. Each item is one JSON object a
-line: kind, place, text, and the line of code that a reader would see beside it.
+line: kind, place, text, and the line of code that a reader would see beside it. An identifier also
+has the comment directly above that line, and the struct or enum that contains it.
 """
 
 import argparse
@@ -25,8 +26,15 @@ ENUM = re.compile(r"\benum\s*(\w*)\s*\{([^}]*)\}")
 STRING = re.compile(r'"(?:\\.|[^"\\\n])*"(?:\s*(?:PRI\w+\s*)?"(?:\\.|[^"\\\n])*")*')
 
 
+COMMENT_ABOVE = re.compile(r"(?:^|\n)[ \t]*/\*(?:(?!\*/).)*\*/[ \t]*\n\Z", re.DOTALL)
+
+
 def words_of(text):
     return re.findall(r"[A-Za-z]{2,}", text)
+
+
+def plain(comment):
+    return re.sub(r"\s*\n\s*\*?\s*", " ", comment).strip("/* ")
 
 
 def item(kind, path, source, offset, text):
@@ -35,22 +43,32 @@ def item(kind, path, source, offset, text):
     return {"kind": kind, "place": f"{path}:{line + 1}", "text": text, "code": beside}
 
 
+def identifier(path, source, offset, text, within=""):
+    found = item("identifier", path, source, offset, text)
+    before = source[:source.rfind("\n", 0, offset) + 1]
+    above = COMMENT_ABOVE.search(before)
+    found["above"] = plain(above.group().strip()) if above else ""
+    found["within"] = within
+    return found
+
+
 def identifiers_of(path, source, code):
     seen = set()
     for function in c_source.functions(source):
         offset = sum(len(line) + 1 for line in source.split("\n")[:function.first_line - 1])
         named = re.compile(r"\b%s\s*\(" % function.name).search(code, offset)
-        yield item("identifier", path, source, named.start(), function.name)
+        yield identifier(path, source, named.start(), function.name)
     for match in STRUCT.finditer(code):
-        yield item("identifier", path, source, match.start(1), match.group(1))
+        yield identifier(path, source, match.start(1), match.group(1))
         for field in FIELD.finditer(match.group(2)):
             if field.group(1) not in seen:
                 seen.add(field.group(1))
                 offset = match.start(2) + field.start(1)
-                yield item("identifier", path, source, offset, field.group(1))
+                yield identifier(path, source, offset, field.group(1), f"struct {match.group(1)}")
     for match in ENUM.finditer(code):
         for name in ENUMERATOR.finditer(match.group(2)):
-            yield item("identifier", path, source, match.start(2) + name.start(1), name.group(1))
+            yield identifier(path, source, match.start(2) + name.start(1), name.group(1),
+                             f"enum {match.group(1)}".strip())
 
 
 def messages_of(path, source):
@@ -70,7 +88,7 @@ def split_opaque(source):
 
 def comments_of(path, source):
     for match in c_source.OPAQUE.finditer(source):
-        text = re.sub(r"\s*\n\s*\*?\s*", " ", match.group()).strip("/* ")
+        text = plain(match.group())
         if match.group().startswith("/") and len(words_of(text)) >= WORDS_MIN["comment"]:
             found = item("comment", path, source, match.start(), text)
             after = source[match.end():].lstrip("\n").split("\n")[0].strip()
