@@ -12,6 +12,7 @@ enum {
     RETRY_FACTOR = 4,        /* times these rounds, if it delivers less than half of a full share */
     OWNER_CLEAN_ROUNDS = 64, /* exchanges in time that halve an owner's next term without slices */
     LOSS_ROUNDS = 8,         /* a member lost or replaced twice within 8 rounds is unreliable */
+    LOSS_COST_PERCENT = 125, /* of the usual time of an exchange: a longer one waited for a loss */
     LOSS_PART = 8,           /* when it returns, it contributes to 1/8 of the slices */
     COUNT_BITS = 4,          /* size of the number of values of a kind in the record */
     OWNER_MEDIAN = 1000,     /* value of SPEED_OWNER of an owner with the median time */
@@ -402,11 +403,26 @@ static void observe_failed_owners(struct tracker *tracker) {
     }
 }
 
+/* Whether the committed exchange took so much longer than the exchanges before it that its losses
+ * cost the others time. A member that is lost early, or whose connections close, costs little: the
+ * others take over its slices while they still send. */
+static bool was_long_exchange(struct tracker *tracker, int64_t now_ms) {
+    struct speed_history *times = &tracker->deadlines.exchanges;
+    const uint64_t usual_ms = recent_value(times);
+    const uint64_t passed_ms = (uint64_t)(now_ms - tracker->exchange.table_ms);
+    const bool is_known = times->count >= JUDGED_ROUNDS;
+    ASSERT(now_ms >= tracker->exchange.table_ms);
+    add_value(times, passed_ms < UINT32_MAX ? (uint32_t)passed_ms : UINT32_MAX);
+    return !is_known || 100 * passed_ms > LOSS_COST_PERCENT * usual_ms;
+}
+
 /* A member that was lost in two of a few exchanges, each of which waited for its silence to end, is
- * not waited for until it has delivered in time. */
-static void observe_losses(struct tracker *tracker) {
+ * not waited for until it has delivered in time. Without slices it would cost the others more than
+ * losses that they hardly notice. */
+static void observe_losses(struct tracker *tracker, int64_t now_ms) {
     const struct entry *commit = &tracker->record.head;
-    SEATS_EACH(seat, tracker->exchange.lost_seats & roster_seats(commit)) {
+    const bool was_long = was_long_exchange(tracker, now_ms);
+    SEATS_EACH(seat, was_long ? tracker->exchange.lost_seats & roster_seats(commit) : 0) {
         const uint32_t row = tracker_find_row(tracker, &commit->seats[seat].id);
         if (row == ROW_NONE) {
             continue;
@@ -419,7 +435,7 @@ static void observe_losses(struct tracker *tracker) {
     }
 }
 
-void tracker_observe_exchange(struct tracker *tracker) {
+void tracker_observe_exchange(struct tracker *tracker, int64_t now_ms) {
     ASSERT(tracker->record.head.kind == ENTRY_COMMIT);
     if (tracker_end_aged_exchanges(tracker)) {
         forget_exchanges(tracker);
@@ -436,7 +452,7 @@ void tracker_observe_exchange(struct tracker *tracker) {
         update_share(tracker, (uint32_t)seat, &tracker->exchange.deliveries[seat]);
     }
     observe_failed_owners(tracker);
-    observe_losses(tracker);
+    observe_losses(tracker, now_ms);
 }
 
 /* ---- applying ---- */

@@ -22,12 +22,18 @@ enum speed_kind {
     SPEED_KINDS         /* number of kinds */
 };
 
+struct speed_history {             /* values of the last rounds */
+    uint32_t count;                /* number of values ever added */
+    uint32_t values[SPEED_ROUNDS]; /* a ring of the newest values */
+};
+
 struct tracker_deadlines {        /* tracker_deadlines.c */
     struct swarm_timing timing;   /* current deadlines */
     struct timing_times times;    /* observed times from which `timing` was derived */
     bool is_assumed[SPEED_KINDS]; /* no member's time is known: `times` has that of the settings */
     /* rounds since the newest commit that were aborted because they took longer than round_ms */
     uint32_t aged_exchanges;
+    struct speed_history exchanges; /* ms from the first table to the commit (tracker_speed.c) */
 };
 
 /* The pace of the open exchange, by owner. */
@@ -40,11 +46,6 @@ struct tracker_pace {        /* tracker_pace.c */
     int64_t spread_ms[SWARM_MEMBERS_MAX];
 };
 
-struct speed_history {             /* values of the last rounds */
-    uint32_t count;                /* number of values ever added */
-    uint32_t values[SPEED_ROUNDS]; /* a ring of the newest values */
-};
-
 /* The observed speed of the member in a row; kept when the member restarts. */
 struct tracker_speed { /* tracker_speed.c */
     struct speed_history times[SPEED_KINDS];
@@ -52,7 +53,7 @@ struct tracker_speed { /* tracker_speed.c */
     uint32_t rounds_without_slices; /* exchanges since the member last owned slices */
     uint32_t owner_term;            /* exchanges until it may own slices again, if it was slow */
     uint32_t owner_rounds_in_time;  /* exchanges in which it owned slices since it was slow */
-    uint32_t lost_round;            /* last round in which it was lost in the exchange; 0: none */
+    uint32_t lost_round;            /* last round in which its loss cost the others time; 0: none */
     uint32_t replaced_round;        /* last round in which it was replaced as an owner; 0: none */
     uint32_t slow_rounds;           /* exchanges since the member became slow */
     uint32_t retry_rounds;          /* after this many, owners wait for the member again */
@@ -106,7 +107,7 @@ void tracker_keep_speed(const struct tracker *tracker, uint32_t row, struct reco
 void tracker_restore_speed(struct tracker *tracker, uint32_t row, const struct record_speed *kept);
 void tracker_mark_resumed(struct tracker *tracker, uint32_t row, bool is_resumed);
 void tracker_observe_training(struct tracker *tracker, uint32_t row, int64_t now_ms);
-void tracker_observe_exchange(struct tracker *tracker);
+void tracker_observe_exchange(struct tracker *tracker, int64_t now_ms);
 void tracker_begin_apply(struct tracker *tracker);
 void tracker_observe_apply(struct tracker *tracker, uint32_t row, int64_t now_ms);
 bool tracker_applies_in_time(const struct tracker *tracker, uint32_t row);

@@ -151,6 +151,44 @@ static void an_owner_that_fails_now_and_then_owns_nothing_for_some_rounds(void *
     assert_in_range(failures, 3, 4);
 }
 
+/* A round in which the slow member's connection closes at the first table. The others have their
+ * results at this heartbeat of the exchange. */
+static void play_loss(uint32_t result_beats) {
+    play_train();
+    play.gone = 1 << SLOW;
+    scene_close(SLOW);
+    for (uint32_t m = 0; m < SLOW; m++) {
+        play.result_beats[m] = result_beats;
+    }
+    play_exchange();
+    assert_int_equal(scene.head.kind, ENTRY_COMMIT);
+    memset(play.result_beats, 0, sizeof play.result_beats);
+    play.gone = 0;
+}
+
+/* It is lost in every other round: at first without a delay of the others, then with one. */
+static void a_member_whose_losses_cost_no_time_keeps_its_slices(void **state) {
+    (void)state;
+    scene_begin(0, MEMBERS);
+    play_evenly();
+    for (int i = 0; i < 4; i++) {
+        play_round();
+    }
+    for (int i = 0; i < 8; i++) {
+        play_loss(0);
+        play_round();
+        assert_true(play_owned(SLOW) > 0);
+        assert_int_equal(play_slices_with(SLOW, false), SLICES);
+    }
+    play_loss(10);
+    play_round();
+    assert_true(play_owned(SLOW) > 0);
+    play_loss(10);
+    play_round();
+    assert_int_equal(play_owned(SLOW), 0);
+    assert_int_equal(play_slices_with(SLOW, false), 0);
+}
+
 /* A contributor delays all owners but itself, and then disconnects. */
 static void a_late_contributor_makes_no_owner_slow(void **state) {
     (void)state;
@@ -415,6 +453,7 @@ int main(void) {
         cmocka_unit_test(a_step_that_is_longer_than_the_training_of_others_is_not_awaited),
         cmocka_unit_test(an_owner_that_is_late_in_most_rounds_owns_nothing_for_some),
         cmocka_unit_test(an_owner_that_fails_now_and_then_owns_nothing_for_some_rounds),
+        cmocka_unit_test(a_member_whose_losses_cost_no_time_keeps_its_slices),
         cmocka_unit_test(a_late_contributor_makes_no_owner_slow),
         cmocka_unit_test(a_slow_uplink_is_asked_for_what_it_can_send),
         cmocka_unit_test(a_member_that_sends_nothing_is_dropped_from_all_slices_at_the_close),

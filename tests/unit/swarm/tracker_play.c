@@ -107,7 +107,7 @@ void play_exchange_beat(void) {
         }
     }
     play.beat++;
-    scene_beat(scene.head.round, 0);
+    scene_beat(scene.head.round, play.gone);
 }
 
 /* Exchanges and votes until the round has ended. Returns how many heartbeats the exchange took. */
@@ -119,6 +119,9 @@ int play_exchange(void) {
         play_exchange_beat();
         bool is_proposed = scene.proposal != play.earlier_proposal;
         for (uint32_t m = 0; m < MEMBERS && is_proposed && scene.head.kind == ENTRY_OPEN; m++) {
+            if ((play.gone >> m & 1) != 0) {
+                continue;
+            }
             struct message vote = {.kind = MESSAGE_VOTE, .round = round, .number = scene.proposal};
             vote.root = scene.record.commit.root;
             scene_say(m, vote);

@@ -18,6 +18,7 @@ extern struct play {
     uint32_t rejecting[MEMBERS];   /* by owner: members whose contributions it rejects */
     uint32_t missing[MEMBERS];     /* by owner: members whose contributions do not reach it */
     uint32_t left_out[MEMBERS]; /* by owner: members whose contributions it has and does not add */
+    uint32_t gone;              /* members from which nothing arrives in an exchange */
     uint32_t result_beats[MEMBERS]; /* heartbeats of the exchange until it has its results */
     double norms[MEMBERS];          /* that the members declare */
     uint8_t root_byte;              /* of the root that the last member declares */
