@@ -14,7 +14,7 @@ struct request { /* options of `skep dump` and its working data */
 
 /* Reads the batch before the settings are checked against the model, because its shape determines
  * the shape of the program. */
-static enum status read_inputs(struct request *request, struct invocation *invocation) {
+static enum status read_batch(struct request *request, struct invocation *invocation) {
     struct session *session = &request->session;
     struct dump_batch *batch = &request->batch;
     struct fault *fault = &invocation->fault;
@@ -50,7 +50,7 @@ static enum status run_dump(struct invocation *invocation) {
     if (invocation->ranks.is_parent) {
         return OK;
     }
-    TRY(session_agree(session, read_inputs(request, invocation), fault));
+    TRY(session_agree(session, read_batch(request, invocation), fault));
     return dump_run(session, &request->dump, &request->batch, fault);
 }
 

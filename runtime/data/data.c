@@ -269,7 +269,7 @@ static enum status check_tokenizer(const struct settings *settings, const struct
     if (!hash_equal(hash, &model_hash)) {
         return fault_set(fault, STATUS_INPUT, data->origin->tokens.path,
                          "make the tokens with `skep data --model` and this model",
-                         "its tokens are of the tokenizer %s; the model %.200s has %s",
+                         "its tokens were made with tokenizer %s; the model %.200s has %s",
                          shown_hash(hash, hex), settings->model,
                          shown_hash(&model_hash, model_hex));
     }

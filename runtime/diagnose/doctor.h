@@ -52,7 +52,7 @@ struct doctor_facts {
 enum doctor_verdict { DOCTOR_OK, DOCTOR_WARNING, DOCTOR_FAILED };
 
 struct doctor_check {
-    const char *name; /* "device" */
+    const char *name; /* of what is checked, such as "device" */
     enum doctor_verdict verdict;
     char found[DOCTOR_TEXT_BYTES];
     char remedy[DOCTOR_TEXT_BYTES]; /* "" if the verdict is DOCTOR_OK */

@@ -263,8 +263,10 @@ static enum status open_bench(struct nccl_bench *bench, struct fault *fault) {
 }
 
 /* Sets the results to the maxima over all ranks. */
-static enum status set_maximum_memory(struct nccl_bench *bench, const uint64_t taken[GROUP_COUNT],
-                                      struct probe_nccl_result *result, struct fault *fault) {
+static enum status find_max_memory_over_ranks(struct nccl_bench *bench,
+                                              const uint64_t taken[GROUP_COUNT],
+                                              struct probe_nccl_result *result,
+                                              struct fault *fault) {
     uint64_t(*all)[GROUP_COUNT] = region_alloc(bench->region, (size_t)bench->world, sizeof *all);
     enum status status =
         site_exchange(bench->site, taken, GROUP_COUNT * sizeof taken[0], all, fault);
@@ -292,7 +294,7 @@ enum status probe_nccl(const struct cuda_device *device, struct site *site, stru
         status = measure_group(&bench, i, &taken[i], fault);
     }
     if (status == OK) {
-        status = set_maximum_memory(&bench, taken, result, fault);
+        status = find_max_memory_over_ranks(&bench, taken, result, fault);
     }
     bool joined = bench.groups[0].methods != NULL;
     close_bench(&bench, status);

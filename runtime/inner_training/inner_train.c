@@ -58,7 +58,7 @@ static struct step_schedule step_schedule_of_job(const struct member_run *member
     int64_t last = settings->swarm_inner_steps - 1;
     int64_t step =
         (int64_t)job->commits * settings->swarm_inner_steps + (inner < last ? inner : last);
-    const struct member_rates rates = member_rates_of(settings, job->members);
+    const struct member_adamw_rates rates = member_adamw_rates_of(settings, job->members);
     return (struct step_schedule){
         .learning_rate =
             settings_learning_rate(settings, step < settings->steps ? step : settings->steps - 1),

@@ -102,8 +102,7 @@ struct inner_state {
 
 /* The exchange of commands between the ranks (lockstep.h). */
 struct lockstep {
-    /* [ranks]: data that each rank sent in the last exchange */
-    void *received_data;
+    void *data_of_ranks;                 /* [ranks]: what each rank sent in the last exchange */
     int64_t commanded_ns;                /* time at which rank 0 sent the last command */
     struct step_limits *limits;          /* limits of the step or evaluation being executed */
     struct step_result step_result;      /* result of the last step */

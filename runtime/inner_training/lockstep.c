@@ -21,7 +21,7 @@ void lockstep_plan(struct member_run *member) {
     struct session *session = &member->trainer.session;
     size_t ranks = (size_t)session_rank_count(session);
     trainer_allocate_memory_reports(&member->trainer);
-    member->lockstep.received_data = region_alloc(&session->region, ranks, PIECE_BYTES);
+    member->lockstep.data_of_ranks = region_alloc(&session->region, ranks, PIECE_BYTES);
 }
 
 /* Copies `count` bytes of rank 0 to all ranks. */
@@ -31,8 +31,8 @@ static enum status broadcast_bytes(struct member_run *member, void *bytes, size_
         char *piece = (char *)bytes + done;
         size_t length = count - done < PIECE_BYTES ? count - done : PIECE_BYTES;
         TRY(site_exchange(member->trainer.session.site, piece, length,
-                          member->lockstep.received_data, fault));
-        memcpy(piece, member->lockstep.received_data, length);
+                          member->lockstep.data_of_ranks, fault));
+        memcpy(piece, member->lockstep.data_of_ranks, length);
         done += length;
     }
     return OK;
@@ -141,9 +141,9 @@ static enum status execute_command(struct member_run *member,
 static enum status send_command(struct member_run *member, const struct lockstep_command *command,
                                 struct fault *fault) {
     struct session *session = &member->trainer.session;
-    const struct lockstep_command *received = member->lockstep.received_data;
+    const struct lockstep_command *received = member->lockstep.data_of_ranks;
     enum status status = site_exchange(session->site, command, sizeof *command,
-                                       member->lockstep.received_data, fault);
+                                       member->lockstep.data_of_ranks, fault);
     for (int rank = 1; rank < session_rank_count(session) && status == OK; rank++) {
         if (received[rank].stop_requested) {
             stop_request();
@@ -191,7 +191,7 @@ enum status lockstep_idle(struct member_run *member, struct fault *fault) {
 /* ---- the other ranks ---- */
 
 static enum status follow_rank0(struct member_run *member, struct fault *fault) {
-    const struct lockstep_command *received = member->lockstep.received_data;
+    const struct lockstep_command *received = member->lockstep.data_of_ranks;
     struct lockstep_command command = {.kind = COMMAND_IDLE};
     struct fault local; /* rank 0 gets the same fault and decides how to handle it */
     struct step_limits until_stop = {0}; /* limits a step or an evaluation, which may take long */
@@ -200,7 +200,7 @@ static enum status follow_rank0(struct member_run *member, struct fault *fault) 
     while (status == OK && command.kind != COMMAND_QUIT) {
         const struct lockstep_command own = {.stop_requested = stop_requested()};
         status = site_exchange(member->trainer.session.site, &own, sizeof own,
-                               member->lockstep.received_data, fault);
+                               member->lockstep.data_of_ranks, fault);
         if (status == OK) {
             command = received[0];
             enum status outcome = execute_command(member, &command, &local);

@@ -103,17 +103,17 @@ static void exclude_resident_extents(struct bound_program *bound, struct region 
     const struct plan *plan = &bound->program->plan;
     size_t most = (size_t)schedule->options.resident_count;
     for (int space = 0; space < SPACE_COUNT && bound->ranks.index[AXIS_WORLD] > 0; space++) {
-        struct port_hole *holes = region_alloc(region, most, sizeof *holes);
+        struct unused_range *unused = region_alloc(region, most, sizeof *unused);
         int count = 0;
         for (size_t i = 0; i < most; i++) {
             int kept = schedule->resident[i];
             if (kept != EXTENT_NONE && schedule->extents[kept].space == (enum space)space) {
-                holes[count++] =
-                    (struct port_hole){plan->offsets[kept], plan_extent_end(plan, kept)};
+                unused[count++] =
+                    (struct unused_range){plan->offsets[kept], plan_extent_end(plan, kept)};
             }
         }
         if (count > 0) {
-            port_set_holes(&bound->port, (enum space)space, holes, count);
+            port_set_unused_ranges(&bound->port, (enum space)space, unused, count);
         }
     }
 }

@@ -240,8 +240,8 @@ static void run_instruction(struct device *device, uint32_t index) {
 /* ---- between segments ---- */
 
 struct staging_buffer {
-    char *memory; /* pinned host memory */
-    uint64_t size;
+    char *memory;   /* pinned host memory */
+    uint64_t bytes; /* size of `memory` */
 };
 
 static struct staging_buffer get_staging_buffer(const struct cuda_program *program) {
@@ -265,8 +265,8 @@ static enum status read_device(void *context, const void *device, void *host, si
     struct cuda_program *program = context;
     const struct staging_buffer staging = get_staging_buffer(program);
     enter_context(program);
-    for (size_t done = 0; done < bytes && !has_failed(program); done += staging.size) {
-        size_t some = bytes - done < staging.size ? bytes - done : staging.size;
+    for (size_t done = 0; done < bytes && !has_failed(program); done += staging.bytes) {
+        size_t some = bytes - done < staging.bytes ? bytes - done : staging.bytes;
         copy_and_wait(program, (const char *)device + done, staging.memory, some,
                       "read the device's memory");
         memcpy((char *)host + done, staging.memory, some);
@@ -279,8 +279,8 @@ static enum status write_device(void *context, void *device, const void *host, s
     struct cuda_program *program = context;
     const struct staging_buffer staging = get_staging_buffer(program);
     enter_context(program);
-    for (size_t done = 0; done < bytes && !has_failed(program); done += staging.size) {
-        size_t some = bytes - done < staging.size ? bytes - done : staging.size;
+    for (size_t done = 0; done < bytes && !has_failed(program); done += staging.bytes) {
+        size_t some = bytes - done < staging.bytes ? bytes - done : staging.bytes;
         memcpy(staging.memory, (const char *)host + done, some);
         copy_and_wait(program, staging.memory, (char *)device + done, some,
                       "write the device's memory");
@@ -298,7 +298,7 @@ static bool is_on_device(const struct cuda_program *program, const void *address
 static void cast_from_host(struct cuda_program *program, const struct program_cast *cast) {
     const struct staging_buffer staging = get_staging_buffer(program);
     int64_t width = dtype_bytes(cast->to_dtype);
-    int64_t most = (int64_t)staging.size / width;
+    int64_t most = (int64_t)staging.bytes / width;
     for (int64_t done = 0; done < cast->count && !has_failed(program); done += most) {
         int64_t some = cast->count - done < most ? cast->count - done : most;
         const char *from = (const char *)cast->from + done * dtype_bytes(cast->from_dtype);

@@ -147,7 +147,7 @@ static void add_optimizer_on_device(struct schedule *schedule, int unit) {
 
 /* ---- an optimizer in host memory ---- */
 
-static void add_gradients_to_host(struct schedule *schedule, int unit) {
+static void append_gradient_copy_to_host(struct schedule *schedule, int unit) {
     ASSERT(schedule_offloads_unit(schedule, unit, OFFLOAD_OPTIMIZER));
     const struct unit_extents *of = &schedule->unit_extents[unit];
     append_operand_copy(
@@ -200,7 +200,7 @@ static void add_offloaded_optimizer(struct schedule *schedule) {
     int unit = next_offloaded_unit(schedule, -1);
     int before = -1;
     if (unit < unit_count) {
-        add_gradients_to_host(schedule, unit);
+        append_gradient_copy_to_host(schedule, unit);
     }
     while (unit < unit_count) {
         const struct unit_extents *of = &schedule->unit_extents[unit];
@@ -210,7 +210,7 @@ static void add_offloaded_optimizer(struct schedule *schedule) {
         int next = next_offloaded_unit(schedule, unit);
         ASSERT(before < unit && unit < next);
         if (next < unit_count) {
-            add_gradients_to_host(schedule, next);
+            append_gradient_copy_to_host(schedule, next);
         }
         add_adamw(schedule, unit, &extents);
         if (before >= 0) {

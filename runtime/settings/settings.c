@@ -112,10 +112,11 @@ static enum status check_list_item(const struct yaml_document *document,
                             "is empty, or is a map or a list, where one value is expected");
 }
 
-/* Collects the items of a list of paths, which may contain commas. A single value is a list with
- * one item. */
-static enum status collect_items(const struct yaml_document *document, const struct yaml_node *node,
-                                 struct setting_value *setting, struct fault *fault) {
+/* Reads the items of a list of paths, which may contain commas. A single value is a list with one
+ * item. */
+static enum status read_list_setting(const struct yaml_document *document,
+                                     const struct yaml_node *node, struct setting_value *setting,
+                                     struct fault *fault) {
     bool is_list = node->kind == YAML_LIST;
     size_t count = is_list ? (size_t)node->child_count : 1;
     const char **items = region_alloc(document->region, count + 1, sizeof *items);
@@ -175,7 +176,7 @@ static enum status read_node_text(const struct yaml_document *document,
                           "has no value");
     }
     if (setting->key->type == SETTING_PATHS) {
-        return collect_items(document, node, setting, fault);
+        return read_list_setting(document, node, setting, fault);
     }
     setting->text = is_null_node(node) ? NULL : node->text;
     return OK;

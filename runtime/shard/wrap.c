@@ -9,7 +9,7 @@ static bool is_in_final_group(enum param_kind kind) {
     return kind == PARAM_FINAL_NORM || kind == PARAM_FINAL_NORM_BIAS || kind == PARAM_HEAD;
 }
 
-/* Return the default group of a parameter: 0 for the embedding, 1 + layer for a block, 1 +
+/* Return the default group of a parameter: 0 for the embedding, 1 + l for layer l, 1 +
  * layers for the final group. */
 static int default_group(const struct blueprint *blueprint, const struct param *param) {
     if (param->layer != PARAM_NO_LAYER) {
@@ -18,18 +18,19 @@ static int default_group(const struct blueprint *blueprint, const struct param *
     return is_in_final_group(param->kind) ? 1 + (int)blueprint->layers : 0;
 }
 
-static int block_count(const struct blueprint *blueprint) {
+static int default_group_count(const struct blueprint *blueprint) {
     return (int)blueprint->layers + 2;
 }
 
-static const char *block_name(const struct blueprint *blueprint, int block, struct region *region) {
-    if (block == 0) {
+static const char *default_group_name(const struct blueprint *blueprint, int group,
+                                      struct region *region) {
+    if (group == 0) {
         return "embed";
     }
-    if (block == 1 + (int)blueprint->layers) {
+    if (group == 1 + (int)blueprint->layers) {
         return "final";
     }
-    return region_format(region, "layers.%d", block - 1);
+    return region_format(region, "layers.%d", group - 1);
 }
 
 static struct wrapping allocate_wrapping(const struct blueprint *blueprint, int groups,
@@ -48,10 +49,10 @@ static struct wrapping allocate_wrapping(const struct blueprint *blueprint, int 
 /* Make the default groups, with capacity for `extra_groups` after them. */
 static struct wrapping wrap_by_block(const struct blueprint *blueprint, int extra_groups,
                                      struct region *region) {
-    int blocks = block_count(blueprint);
+    int blocks = default_group_count(blueprint);
     struct wrapping wrapping = allocate_wrapping(blueprint, blocks + extra_groups, region);
     for (int block = 0; block < blocks; block++) {
-        wrapping.names[block] = block_name(blueprint, block, region);
+        wrapping.names[block] = default_group_name(blueprint, block, region);
         bool outside = block == 0 || block == blocks - 1;
         wrapping.layers[block] = outside ? PARAM_NO_LAYER : block - 1;
     }
@@ -61,19 +62,19 @@ static struct wrapping wrap_by_block(const struct blueprint *blueprint, int extr
     return wrapping;
 }
 
-/* Return the name of the joined blocks first to last, such as "layers.3..5" or
+/* Return the name of the joined default groups first to last, such as "layers.3..5" or
  * "embed..layers.2". */
-static const char *joined_block_name(const struct blueprint *blueprint, int first, int last,
-                                     struct region *region) {
+static const char *joined_groups_name(const struct blueprint *blueprint, int first, int last,
+                                      struct region *region) {
     if (first == last) {
-        return block_name(blueprint, first, region);
+        return default_group_name(blueprint, first, region);
     }
-    if (first == 0 && last == block_count(blueprint) - 1) {
+    if (first == 0 && last == default_group_count(blueprint) - 1) {
         return "root";
     }
-    const char *begin = block_name(blueprint, first, region);
-    const char *end = block_name(blueprint, last, region);
-    bool layers = first > 0 && last < block_count(blueprint) - 1;
+    const char *begin = default_group_name(blueprint, first, region);
+    const char *end = default_group_name(blueprint, last, region);
+    bool layers = first > 0 && last < default_group_count(blueprint) - 1;
     return region_format(region, "%s..%s", begin, layers ? end + strlen("layers.") : end);
 }
 
@@ -81,7 +82,7 @@ static const char *joined_block_name(const struct blueprint *blueprint, int firs
  * remainder at the end joins the last group. */
 static struct wrapping wrap_by_size(const struct blueprint *blueprint, int64_t elements_min,
                                     struct region *region) {
-    int blocks = block_count(blueprint);
+    int blocks = default_group_count(blueprint);
     int64_t *elements = region_alloc(region, (size_t)blocks, sizeof *elements);
     int *group_of = region_alloc(region, (size_t)blocks, sizeof *group_of);
     int *first = region_alloc(region, (size_t)blocks + 1, sizeof *first);
@@ -104,7 +105,7 @@ static struct wrapping wrap_by_size(const struct blueprint *blueprint, int64_t e
     struct wrapping wrapping = allocate_wrapping(blueprint, groups, region);
     for (int group = 0; group < groups; group++) {
         wrapping.names[group] =
-            joined_block_name(blueprint, first[group], first[group + 1] - 1, region);
+            joined_groups_name(blueprint, first[group], first[group + 1] - 1, region);
         bool one = first[group + 1] - first[group] == 1;
         bool layer = one && first[group] > 0 && first[group] < blocks - 1;
         wrapping.layers[group] = layer ? first[group] - 1 : PARAM_NO_LAYER;
@@ -126,7 +127,7 @@ static enum status wrap_by_name(const struct blueprint *blueprint, const char *l
                  "write block, root, size:N, or names from `skep inspect MODEL`");
         return status;
     }
-    int blocks = block_count(blueprint);
+    int blocks = default_group_count(blueprint);
     *wrapping = wrap_by_block(blueprint, patterns.count, region);
     for (int k = 0; k < patterns.count; k++) {
         wrapping->names[blocks + k] = patterns.texts[k];

@@ -16,17 +16,17 @@
 
 #include <stdint.h>
 
-struct member_rates {
+struct member_adamw_rates {
     struct number_pair betas; /* decay rates of the moments */
     double weight_decay;      /* decoupled weight decay */
     double mean_share;        /* share of the squared mean in AdamW's divisor */
 };
 
-/* member_rates_of: the rates of each of `members` members of a round. They are exactly those of the
- * settings, with a mean share of 0, for one member and for settings that are `fixed`.
+/* member_adamw_rates_of: the rates of each of `members` members of a round. They are exactly those
+ * of the settings, with a mean share of 0, for one member and for settings that are `fixed`.
  * limits  members > 0
  * source  Malladi et al. 2022, arXiv:2205.10287 (betas); Therien et al. 2025, arXiv:2505.23725
  *         (decay) */
-struct member_rates member_rates_of(const struct settings *settings, uint32_t members);
+struct member_adamw_rates member_adamw_rates_of(const struct settings *settings, uint32_t members);
 
 #endif

@@ -83,7 +83,7 @@ static enum status check_frozen(const struct settings *settings, struct fault *f
 /* A beta of 1 would never change a moment. */
 static enum status check_member_rates(const struct settings *settings, struct fault *fault) {
     const struct number_pair betas =
-        member_rates_of(settings, (uint32_t)settings->swarm_members_max).betas;
+        member_adamw_rates_of(settings, (uint32_t)settings->swarm_members_max).betas;
     if (settings->swarm_member_betas == MEMBER_AUTO &&
         ((float)betas.first >= 1 || (float)betas.second >= 1)) {
         return set_key_fault(settings, fault, "swarm.member_betas",

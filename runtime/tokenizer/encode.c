@@ -29,7 +29,7 @@ void tokenizer_encoder_reserve(struct tokenizer_encoder *encoder, size_t text_by
     bool is_reserved = bpe_reserve(encoder, 2 * whole);
     for (size_t i = 0; i < ARRAY_COUNT(encoder->normal); i++) {
         is_reserved =
-            is_reserved && (tokenizer->normal_count == 0 ||
+            is_reserved && (tokenizer->normalizer_step_count == 0 ||
                             scratch_reserve(&encoder->normal[i], encoder->region, normal, 1, 0));
     }
     is_reserved = is_reserved &&

@@ -98,7 +98,7 @@ static enum status read_template(struct loader *loader, const struct json_node *
         TRY(read_template_item(loader, &specials, &item, &template));
     }
     if (!template.has_text) {
-        return load_unsupported(loader, &items, "no place for the text");
+        return load_unsupported(loader, &items, "a template without the text");
     }
     return enclose(loader, node, &template);
 }

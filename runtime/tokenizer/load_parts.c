@@ -27,8 +27,8 @@ enum status load_replace(struct loader *loader, const struct json_node *node,
     return load_text(loader, node, "content", content);
 }
 
-static enum status read_normal_step(struct loader *loader, const struct json_node *node,
-                                    struct normal_step *step) {
+static enum status read_normalizer_step(struct loader *loader, const struct json_node *node,
+                                        struct normalizer_step *step) {
     const char *type;
     TRY(load_type(loader, node, &type));
     if (strcmp(type, "NFC") == 0) {
@@ -60,7 +60,8 @@ enum status load_normalizer(struct loader *loader) {
     enum status status = load_components(loader, &value, "normalizers", &list);
     for (size_t i = 0; status == OK && i < list.count; i++) {
         status =
-            read_normal_step(loader, &list.items[i], &tokenizer->normal[tokenizer->normal_count++]);
+            read_normalizer_step(loader, &list.items[i],
+                                 &tokenizer->normalizer_steps[tokenizer->normalizer_step_count++]);
     }
     json_finish(&document);
     return status;

@@ -27,7 +27,7 @@ size_t replace_all(const char *text, size_t bytes, const struct counted_text *pa
     return filled;
 }
 
-static size_t step_bytes_max(const struct normal_step *step, size_t bytes) {
+static size_t step_bytes_max(const struct normalizer_step *step, size_t bytes) {
     switch (step->kind) {
     case NORMAL_NFC:
         return unicode_nfc_bytes_max(bytes);
@@ -39,14 +39,14 @@ static size_t step_bytes_max(const struct normal_step *step, size_t bytes) {
 }
 
 size_t normalize_bytes_max(const struct tokenizer *tokenizer, size_t bytes) {
-    for (size_t i = 0; i < tokenizer->normal_count; i++) {
-        bytes = step_bytes_max(&tokenizer->normal[i], bytes);
+    for (size_t i = 0; i < tokenizer->normalizer_step_count; i++) {
+        bytes = step_bytes_max(&tokenizer->normalizer_steps[i], bytes);
     }
     return bytes;
 }
 
 /* Whether a step changes the text; many texts have none of its characters. */
-static bool has_effect(const struct tokenizer_encoder *encoder, const struct normal_step *step,
+static bool has_effect(const struct tokenizer_encoder *encoder, const struct normalizer_step *step,
                        bool is_continued, const char *text, size_t bytes) {
     switch (step->kind) {
     case NORMAL_NFC:
@@ -58,7 +58,7 @@ static bool has_effect(const struct tokenizer_encoder *encoder, const struct nor
     }
 }
 
-static size_t apply(const struct tokenizer_encoder *encoder, const struct normal_step *step,
+static size_t apply(const struct tokenizer_encoder *encoder, const struct normalizer_step *step,
                     const char *text, size_t bytes, char *out) {
     switch (step->kind) {
     case NORMAL_NFC:
@@ -76,8 +76,8 @@ enum status normalize(struct tokenizer_encoder *encoder, bool is_continued, cons
                       size_t *bytes) {
     const struct tokenizer *tokenizer = encoder->tokenizer;
     int target = 0;
-    for (size_t i = 0; i < tokenizer->normal_count; i++) {
-        const struct normal_step *step = &tokenizer->normal[i];
+    for (size_t i = 0; i < tokenizer->normalizer_step_count; i++) {
+        const struct normalizer_step *step = &tokenizer->normalizer_steps[i];
         if (!has_effect(encoder, step, is_continued, *text, *bytes)) {
             continue;
         }

@@ -38,7 +38,7 @@ struct added_set {
 };
 
 enum normal_kind { NORMAL_NFC, NORMAL_PREPEND, NORMAL_REPLACE };
-struct normal_step {
+struct normalizer_step {
     enum normal_kind kind;
     struct counted_text pattern; /* what NORMAL_REPLACE searches for */
     struct counted_text content; /* what replaces it, or is prepended */
@@ -120,8 +120,8 @@ struct tokenizer {
     const struct added_token *added;
     size_t added_count;
     struct added_set raw, normalized; /* searched for before and after the normalizer */
-    struct normal_step normal[STEPS_MAX];
-    size_t normal_count;
+    struct normalizer_step normalizer_steps[STEPS_MAX];
+    size_t normalizer_step_count;
     struct counted_text meta; /* the character that replaces spaces before the splits; empty */
     enum prefix_kind prefix;
     struct counted_text prefix_text;

@@ -67,8 +67,8 @@ static bool merges_keep_words(const struct bpe_model *model) {
 
 /* Whether spaces have become META_SPACE when the text is split. */
 static bool replaces_spaces(const struct tokenizer *tokenizer) {
-    for (size_t i = 0; i < tokenizer->normal_count; i++) {
-        const struct normal_step *step = &tokenizer->normal[i];
+    for (size_t i = 0; i < tokenizer->normalizer_step_count; i++) {
+        const struct normalizer_step *step = &tokenizer->normalizer_steps[i];
         if (step->kind == NORMAL_REPLACE && is_text(&step->pattern, " ") &&
             is_text(&step->content, META_SPACE)) {
             return true;
@@ -92,8 +92,8 @@ static void drop_idle_splits(struct tokenizer *tokenizer) {
 }
 
 static bool normalizer_allows(const struct tokenizer *tokenizer) {
-    for (size_t i = 0; i < tokenizer->normal_count; i++) {
-        const struct normal_step *step = &tokenizer->normal[i];
+    for (size_t i = 0; i < tokenizer->normalizer_step_count; i++) {
+        const struct normalizer_step *step = &tokenizer->normalizer_steps[i];
         if (step->kind == NORMAL_REPLACE &&
             step->pattern.count != utf8_length(step->pattern.bytes[0])) {
             return false;

@@ -304,10 +304,10 @@ static uint64_t used_bytes(const struct bound_program *bound, enum space space) 
     const struct port_block *block = &bound->port.blocks[space];
     uint64_t highest = bound->high_water[space];
     uint64_t held = highest;
-    for (int i = 0; i < block->hole_count; i++) {
-        const struct port_hole *hole = &block->holes[i];
-        uint64_t end = hole->end < highest ? hole->end : highest;
-        held -= hole->begin < end ? end - hole->begin : 0;
+    for (int i = 0; i < block->unused_range_count; i++) {
+        const struct unused_range *unused = &block->unused_ranges[i];
+        uint64_t end = unused->end < highest ? unused->end : highest;
+        held -= unused->begin < end ? end - unused->begin : 0;
     }
     return held;
 }

@@ -77,39 +77,40 @@ bool port_host_has_free(uint64_t bytes, struct machine *machine) {
     return machine->memory_available_bytes >= bytes + SPARE_BYTES;
 }
 
-/* The range of whole pages inside a hole. */
-static struct port_hole whole_pages_in_hole(const struct port_hole *hole) {
+/* The range of whole pages inside an unused range. */
+static struct unused_range whole_pages_in_range(const struct unused_range *unused) {
     uint64_t page = page_bytes();
-    return (struct port_hole){(hole->begin + page - 1) / page * page, hole->end / page * page};
+    return (struct unused_range){(unused->begin + page - 1) / page * page,
+                                 unused->end / page * page};
 }
 
-/* Bytes of the block from `from` to its end, without holes. */
+/* Bytes of the block from `from` to its end, without the unused ranges. */
 static uint64_t bytes_to_populate(const struct port_block *block, uint64_t from) {
     uint64_t bytes = block->mapped_bytes - from;
-    for (int i = 0; i < block->hole_count; i++) {
-        struct port_hole hole = whole_pages_in_hole(&block->holes[i]);
-        uint64_t begin = hole.begin > from ? hole.begin : from;
-        bytes -= hole.end > begin ? hole.end - begin : 0;
+    for (int i = 0; i < block->unused_range_count; i++) {
+        struct unused_range unused = whole_pages_in_range(&block->unused_ranges[i]);
+        uint64_t begin = unused.begin > from ? unused.begin : from;
+        bytes -= unused.end > begin ? unused.end - begin : 0;
     }
     return bytes;
 }
 
-/* The first range at or after `from` that contains no hole, at most one step long; empty at the
- * block's end. */
-static struct port_hole next_range_to_populate(const struct port_block *block, uint64_t from) {
-    struct port_hole range = {from, block->mapped_bytes};
-    for (int pass = 0; pass <= block->hole_count; pass++) { /* holes may be adjacent */
-        for (int i = 0; i < block->hole_count; i++) {
-            struct port_hole hole = whole_pages_in_hole(&block->holes[i]);
-            if (hole.begin <= range.begin && range.begin < hole.end) {
-                range.begin = hole.end;
+/* The first range at or after `from` that contains no unused one, at most one step long; empty at
+ * the block's end. */
+static struct unused_range next_range_to_populate(const struct port_block *block, uint64_t from) {
+    struct unused_range range = {from, block->mapped_bytes};
+    for (int pass = 0; pass <= block->unused_range_count; pass++) { /* they may be adjacent */
+        for (int i = 0; i < block->unused_range_count; i++) {
+            struct unused_range unused = whole_pages_in_range(&block->unused_ranges[i]);
+            if (unused.begin <= range.begin && range.begin < unused.end) {
+                range.begin = unused.end;
             }
         }
     }
-    for (int i = 0; i < block->hole_count; i++) {
-        struct port_hole hole = whole_pages_in_hole(&block->holes[i]);
-        bool cuts = hole.begin < hole.end && hole.begin > range.begin;
-        range.end = cuts && hole.begin < range.end ? hole.begin : range.end;
+    for (int i = 0; i < block->unused_range_count; i++) {
+        struct unused_range unused = whole_pages_in_range(&block->unused_ranges[i]);
+        bool cuts = unused.begin < unused.end && unused.begin > range.begin;
+        range.end = cuts && unused.begin < range.end ? unused.begin : range.end;
     }
     uint64_t longest = range.begin + POPULATE_STEP_BYTES;
     range.end = range.end < longest ? range.end : longest;
@@ -120,7 +121,7 @@ static struct port_hole next_range_to_populate(const struct port_block *block, u
  * kill a process. */
 static enum status populate_block(const struct port *port, enum space space,
                                   const struct port_block *block, struct fault *fault) {
-    struct port_hole step = next_range_to_populate(block, 0);
+    struct unused_range step = next_range_to_populate(block, 0);
     for (; step.begin < step.end; step = next_range_to_populate(block, step.end)) {
         struct machine machine;
         uint64_t left = bytes_to_populate(block, step.begin);

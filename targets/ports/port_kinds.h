@@ -7,8 +7,8 @@
 
 const char *port_space_name(enum space space);
 
-/* port_cpu_reserve: map the block described by block->bytes, shared and holes, and fill in its
- * other fields.
+/* port_cpu_reserve: map the block described by block->bytes, shared and unused_ranges, and fill in
+ * its other fields.
  * errors  as port_reserve; nothing is reserved then */
 MUST_CHECK enum status port_cpu_reserve(struct port *port, enum space space,
                                         struct port_block *block, struct fault *fault);

@@ -51,19 +51,20 @@ static enum status reserve_block(struct port *port, enum space space, struct por
                                  struct fault *fault) {
     ASSERT(block->bytes > 0 && block->bytes < (uint64_t)1 << 46);
     ASSERT(port->blocks[space].address == NULL);
-    block->holes = port->blocks[space].holes;
-    block->hole_count = port->blocks[space].hole_count;
+    block->unused_ranges = port->blocks[space].unused_ranges;
+    block->unused_range_count = port->blocks[space].unused_range_count;
     TRY(port->cuda != NULL ? port_cuda_reserve(port, space, block, fault)
                            : port_cpu_reserve(port, space, block, fault));
     port->blocks[space] = *block;
     return OK;
 }
 
-void port_set_holes(struct port *port, enum space space, const struct port_hole *holes, int count) {
+void port_set_unused_ranges(struct port *port, enum space space, const struct unused_range *ranges,
+                            int count) {
     struct port_block *block = &port->blocks[space];
     ASSERT(block->address == NULL && port->cuda == NULL);
-    block->holes = holes;
-    block->hole_count = count;
+    block->unused_ranges = ranges;
+    block->unused_range_count = count;
 }
 
 enum status port_reserve(struct port *port, enum space space, uint64_t bytes, void **address,

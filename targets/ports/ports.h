@@ -20,19 +20,19 @@
 struct cuda_device; /* targets/ports/cuda_device.h, in a build with CUDA */
 
 /* Bytes [begin, end) of a block that this process never accesses. */
-struct port_hole {
+struct unused_range {
     uint64_t begin, end; /* offsets in the block */
 };
 
 /* The memory that a port has reserved in one space. */
 struct port_block {
-    void *address;                 /* NULL when nothing is reserved */
-    uint64_t bytes;                /* requested size */
-    uint64_t mapped_bytes;         /* rounded up to whole pages */
-    bool shared;                   /* from port_reserve_shared: other processes can map it */
-    int fd;                        /* the memory's descriptor if shared */
-    const struct port_hole *holes; /* [hole_count], disjoint; set by port_set_holes */
-    int hole_count;
+    void *address;         /* NULL when nothing is reserved */
+    uint64_t bytes;        /* requested size */
+    uint64_t mapped_bytes; /* rounded up to whole pages */
+    bool shared;           /* from port_reserve_shared: other processes can map it */
+    int fd;                /* the memory's descriptor if shared */
+    const struct unused_range *unused_ranges; /* [unused_range_count], disjoint */
+    int unused_range_count;
     uint64_t handle; /* CUDA: handle of mapped memory; 0: allocated with cuMemAlloc */
 };
 
@@ -70,10 +70,11 @@ MUST_CHECK enum status port_reserve(struct port *port, enum space space, uint64_
 MUST_CHECK enum status port_reserve_shared(struct port *port, enum space space, uint64_t bytes,
                                            void **address, int *fd, struct fault *fault);
 
-/* port_set_holes: set the holes of the next block that is reserved in a space. Whole pages inside a
- * hole are not populated. CPU port only. holes [count], disjoint, in any order; must stay valid
- * until the space is released */
-void port_set_holes(struct port *port, enum space space, const struct port_hole *holes, int count);
+/* port_set_unused_ranges: set the unused ranges of the next block that is reserved in a space.
+ * Whole pages inside such a range are not populated. CPU port only.
+ * ranges  [count], disjoint, in any order; must stay valid until the space is released */
+void port_set_unused_ranges(struct port *port, enum space space, const struct unused_range *ranges,
+                            int count);
 
 /* port_release: release a space's block, if there is one. */
 void port_release(struct port *port, enum space space);

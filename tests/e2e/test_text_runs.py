@@ -69,8 +69,8 @@ class Used(ModelTest):
         hashes.append(hashlib.blake2b(path.read_bytes(), digest_size=32).hexdigest()[:12])
         for command in ("train", "eval"):
             errors = self.skep(command, "run.yaml", code=2).stderr
-            for word in ("tokens/", f"its tokens are of the tokenizer {hashes[0]}; the model model "
-                         f"has {hashes[1]}", "make the tokens with `skep data --model`"):
+            for word in ("tokens/", f"its tokens were made with tokenizer {hashes[0]}; the model "
+                         f"model has {hashes[1]}", "make the tokens with `skep data --model`"):
                 self.assertIn(word, errors)
         self.data("train.txt", "-o", "others")
         self.write_run(data__train="[tokens/train_000000.bin, others/train_000000.bin]")

@@ -35,7 +35,7 @@ void dial_extend_deadlines(struct messenger *messenger, int64_t late_ns) {
     }
 }
 
-static void dial_due_peer(struct messenger *messenger, struct peer *peer, int64_t now_ns) {
+static void dial_due_links(struct messenger *messenger, struct peer *peer, int64_t now_ns) {
     const bool is_ours = peer_is_open(peer) && peer->links[0].state == LINK_DIALED;
     const bool may_dial = peer->is_registered && peer->address[0] != '\0' &&
                           !is_banned(messenger, peer_curve(messenger, peer));
@@ -56,7 +56,7 @@ static void dial_due_peer(struct messenger *messenger, struct peer *peer, int64_
 
 void dial_handle_deadlines(struct messenger *messenger, int64_t now_ns) {
     for (uint32_t i = 0; i < messenger->options.peers_max; i++) {
-        dial_due_peer(messenger, &messenger->peers[i], now_ns);
+        dial_due_links(messenger, &messenger->peers[i], now_ns);
     }
 }
 

@@ -41,7 +41,7 @@ void rates_report_append(const struct settings *settings, uint32_t present, stru
     uint32_t counts[ROWS_MAX];
     const int count = list_member_counts(settings, present, counts);
     for (int i = 0; i < count; i++) {
-        const struct member_rates rates = member_rates_of(settings, counts[i]);
+        const struct member_adamw_rates rates = member_adamw_rates_of(settings, counts[i]);
         text_add(text, "%-8s %u member%s%s: betas %.6g and %.6g, weight decay %.4g, ",
                  i == 0 ? "rates" : "", counts[i], counts[i] == 1 ? "" : "s",
                  present > 0 ? " at present" : "", rates.betas.first, rates.betas.second,
@@ -60,7 +60,7 @@ void rates_report_add_json(const struct settings *settings, uint32_t present,
     }
     json_begin_array(json_newline(json, 0), "rates");
     for (int i = 0; i < count; i++) {
-        const struct member_rates rates = member_rates_of(settings, counts[i]);
+        const struct member_adamw_rates rates = member_adamw_rates_of(settings, counts[i]);
         json_begin_object(json, NULL);
         json_add_u64(json, "members", counts[i]);
         json_add_f64(json, "beta1", rates.betas.first, 12);

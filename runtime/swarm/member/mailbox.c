@@ -167,14 +167,14 @@ static void wait_for_work(struct mailbox *mailbox, int timeout_ms) {
 }
 
 /* The deadline counts from when the job was posted, so the time since then is subtracted. */
-static void begin_training(struct mailbox *mailbox, struct member_job *job) {
+static void take_training(struct mailbox *mailbox, struct member_job *job) {
     *job = mailbox->training;
     mailbox->has_training = false;
     int64_t waited_ms = (clock_monotonic_ns() - mailbox->training_posted_ns) / NS_PER_MS;
     job->time_left_ms = waited_ms < job->time_left_ms ? job->time_left_ms - (uint32_t)waited_ms : 0;
 }
 
-static void begin_job(struct mailbox *mailbox, struct member_job *job) {
+static void take_job(struct mailbox *mailbox, struct member_job *job) {
     mailbox->running_generation = atomic_load(&mailbox->generation);
     mailbox->is_running = true;
     if (mailbox->has_job) {
@@ -185,7 +185,7 @@ static void begin_job(struct mailbox *mailbox, struct member_job *job) {
         *job = (struct member_job){.kind = ACTION_LEFT, .seat = -1};
         mailbox->has_left_job = false;
     } else {
-        begin_training(mailbox, job);
+        take_training(mailbox, job);
     }
 }
 
@@ -195,7 +195,7 @@ bool mailbox_wait_job(struct mailbox *mailbox, int timeout_ms, struct member_job
     wait_for_work(mailbox, timeout_ms);
     bool is_begun = has_work(mailbox) && !mailbox->is_shut_down;
     if (is_begun) {
-        begin_job(mailbox, job);
+        take_job(mailbox, job);
     }
     pthread_mutex_unlock(&mailbox->lock);
     return is_begun;

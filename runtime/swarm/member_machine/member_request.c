@@ -221,13 +221,13 @@ static void time_out_requests(struct member *member, uint32_t seat) {
 
 /* Whether no result of a commit arrived for longer than any earlier answer took. The member then
  * fetches the state from any member that has it. */
-static bool are_results_overdue(struct member *member, uint32_t seat_count) {
+static bool are_results_overdue(const struct member *member, uint32_t seat_count) {
     uint32_t longest = TIMEOUT_MAX_TICKS;
     ASSERT(member->commit.is_pending && !member->commit.has_diverged);
     for (uint32_t seat = 0; seat < seat_count; seat++) {
         longest = larger_ticks(longest, timeout_ticks(&member->requests, seat));
     }
-    return ++member->requests.idle_ticks >= longest && !member_has_all_results(member);
+    return member->requests.idle_ticks >= longest && !member_has_all_results(member);
 }
 
 /* Counts a tick for all open requests, but not while nothing arrives from any member: this member's
@@ -256,9 +256,11 @@ void member_requests_tick(struct member *member) {
                 peer->retry_ticks < TIMEOUT_MAX_TICKS ? peer->retry_ticks : TIMEOUT_MAX_TICKS;
         }
     }
-    if (member->commit.is_pending && !member->commit.has_diverged && member->job.kind == JOB_NONE &&
-        are_results_overdue(member, seat_count)) {
-        commit_mark_diverged(&member->commit);
+    if (member->commit.is_pending && !member->commit.has_diverged && member->job.kind == JOB_NONE) {
+        member->requests.idle_ticks++;
+        if (are_results_overdue(member, seat_count)) {
+            commit_mark_diverged(&member->commit);
+        }
     }
 }
 

@@ -240,10 +240,9 @@ struct replica {
     float *params, *momentum;      /* [P]; momentum: NULL with a sparse codec */
     float *feedback, *residual;    /* [P] or NULL */
     uint8_t *contribution;         /* [slices.bytes] */
-    /* Of the contribution: [merkle_list_node_count(slices.count)] nodes of the Merkle tree over
-     * its slices, and [slices.count] norms of the slices. */
+    /* [merkle_list_node_count(slices.count)]: Merkle tree over the slices of `contribution` */
     struct hash *declared_nodes;
-    double *declared_norms;
+    double *declared_norms; /* [slices.count]: norms of the slices of `contribution` */
     /* [RESULT_ROUNDS][slices_results_bytes]: round r in row r % RESULT_ROUNDS */
     uint8_t *results;
     uint8_t *slots;                           /* [members_max * CONTRIBUTION_SLOTS_PER_MEMBER] */

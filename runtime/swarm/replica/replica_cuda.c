@@ -26,7 +26,7 @@ static struct slot_memory slot_memory_of(const struct replica_cuda *cuda, int sl
     uint64_t encoded = codec_bytes(shape->slices.codec, replica_chunk_elements_max(shape));
     uint64_t words = REPLICA_DEVICE_WORDS;
     uint64_t vector = (bytes - words - align_up(encoded, words)) / 3;
-    char *begin = cuda->slots + (uint64_t)slot * bytes;
+    char *begin = cuda->slot_memory + (uint64_t)slot * bytes;
     return (struct slot_memory){.values = (float *)begin,
                                 .moments = (float *)(begin + vector),
                                 .spare = (float *)(begin + 2 * vector),
@@ -285,7 +285,7 @@ static void warm_up(struct replica_cuda *cuda) {
 enum status replica_cuda_init(const struct replica_cuda_args *args, struct replica *replica,
                               struct replica_cuda *made, struct fault *fault) {
     *made = (struct replica_cuda){
-        .device = {&METHODS}, .replica = replica, .gpu = args->gpu, .slots = args->slots};
+        .device = {&METHODS}, .replica = replica, .gpu = args->gpu, .slot_memory = args->slots};
     enum status status = OK;
     for (int slot = 0; slot < REPLICA_DEVICE_SLOTS; slot++) {
         made->compute[slot] = *args->compute;

@@ -13,7 +13,7 @@ struct replica_cuda {
     const struct replica *replica;
     const struct cuda_device *gpu;                     /* the device */
     struct cuda_compute compute[REPLICA_DEVICE_SLOTS]; /* One per slot, with the slot's stream. */
-    char *slots;                                       /* Device memory of all slots. */
+    char *slot_memory;                                 /* device memory of all device slots */
     bool has_unread_count[REPLICA_DEVICE_SLOTS]; /* the slot's rejected_count is not read yet */
 };
 

@@ -66,7 +66,7 @@ MUST_CHECK bool result_file_read_slice(const struct slices *slices, const char *
 
 struct stored_result {
     bool is_stored;             /* the bytes of the result are in the replica */
-    uint32_t epoch;             /* epoch of the slice's plan */
+    uint32_t epoch;             /* times the slice had changed its owner when this was made */
     uint64_t contributors;      /* seats whose contributions are in the sum */
     struct hash hash;           /* hash of the encoded result */
     struct identity owner;      /* member that computed the result */

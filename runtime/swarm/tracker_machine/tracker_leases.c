@@ -137,9 +137,9 @@ uint64_t tracker_allowed_rows(const struct tracker *tracker) {
     return rows;
 }
 
-bool tracker_lacks_vote(const struct tracker *tracker, uint32_t row) {
-    return tracker_is_guest(tracker, row) ||
-           (tracker->leases.order.count == 0 && tracker_has_resigned(tracker, row));
+bool tracker_may_vote(const struct tracker *tracker, uint32_t row) {
+    return !tracker_is_guest(tracker, row) &&
+           (tracker->leases.order.count != 0 || !tracker_has_resigned(tracker, row));
 }
 
 bool tracker_has_resigned(const struct tracker *tracker, uint32_t row) {

@@ -92,7 +92,7 @@ static void assign_seats(struct tracker *tracker, struct entry *entry) {
             struct entry_seat *seat = &entry->seats[entry->seat_count++];
             seat->id = record->members[row].id;
             seat->session = record->members[row].session;
-            seat->is_guest = tracker_lacks_vote(tracker, row);
+            seat->is_guest = !tracker_may_vote(tracker, row);
             tracker_mark_resumed(tracker, row,
                                  reassign_ranges(&record->head, seat, &entry->cursor));
         }
@@ -128,7 +128,7 @@ struct readiness {
     uint32_t applying; /* Not ready, because they apply the last commit. */
     uint32_t fetching; /* Not ready, because they fetch the results of the last commit. */
     uint32_t slow_joiners; /* not ready, and take too long to join */
-    uint32_t slow;         /* apply or fetch, and usually take longer than the others */
+    uint32_t slow;         /* members that apply or fetch, and usually take longer than others */
     uint32_t connected;    /* voters that are not silent */
 };
 
@@ -141,7 +141,7 @@ static struct readiness count_members_by_readiness(const struct tracker *tracker
         bool is_late = !member->is_silent && !member->is_leaving && !is_ready;
         bool is_voter = !tracker_is_guest(tracker, row);
         count.ready += is_voter && is_ready;
-        count.seats += !tracker_lacks_vote(tracker, row) && (seatable >> row & 1) != 0;
+        count.seats += tracker_may_vote(tracker, row) && (seatable >> row & 1) != 0;
         bool is_slow = !tracker_applies_in_time(tracker, row);
         bool is_applying = is_late && is_applying_commit(tracker, row);
         bool is_fetching = is_late && is_fetching_results(tracker, row);
@@ -263,7 +263,7 @@ static uint64_t find_mute_seats(const struct tracker *tracker) {
     SEATS_EACH(seat, roster_seats(&tracker->record.head)) {
         const int row = tracker->seats.row_of_seat[seat];
         const bool is_mute = row != NO_SEAT && ((allowed >> row & 1) == 0 ||
-                                                tracker_lacks_vote(tracker, (uint32_t)row));
+                                                !tracker_may_vote(tracker, (uint32_t)row));
         mute |= is_mute ? seat_bit(seat) : 0;
     }
     return mute;

@@ -52,7 +52,7 @@ struct tracker_speed { /* tracker_speed.c */
     uint32_t share;                 /* of a slow member: share of the slices, of SHARE_FULL */
     uint32_t rounds_without_slices; /* exchanges since the member last owned slices */
     uint32_t owner_term;            /* exchanges until it may own slices again, if it was slow */
-    uint32_t owner_rounds_in_time;  /* exchanges in which it owned slices since it was slow */
+    uint32_t owner_rounds_in_time;  /* consecutive exchanges as an owner that was in time */
     uint32_t lost_round;            /* last round in which its loss cost the others time; 0: none */
     uint32_t replaced_round;        /* last round in which it was replaced as an owner; 0: none */
     uint32_t slow_rounds;           /* exchanges since the member became slow */

@@ -37,7 +37,7 @@ struct seat_delivery {  /* what owners received of a seat's contributions, witho
     uint32_t planned;   /* number of slices that other members own and that it contributes to */
     uint32_t delivered; /* number of these whose result has its contribution */
     bool is_late;       /* more than a third of the owners miss a contribution */
-    bool is_rejected;   /* more than a third of the owners rejected any of its contributions */
+    bool is_rejected;   /* more than 1/3 of the owners each rejected one or more contributions */
 };
 
 /* The next record while it is written. Large arrays are not copied: `next` and the record share the
@@ -354,8 +354,8 @@ bool tracker_has_many_pairs(const struct tracker *tracker, uint32_t row);
  * tracker_handle_resignation  Make the resignation of a row durable.
  * tracker_allowed_rows      The rows that may have a seat: those of the operator's order; without
  *                           one, all whose votes no other start has.
- * tracker_lacks_vote        Whether a seat of this row has no vote: the row is a guest, or an
- *                           elector that has resigned.
+ * tracker_may_vote          Whether a seat of this row has a vote: the row is neither a guest nor
+ *                           an elector that has resigned.
  * leases_mark_vote          A row votes, or says that another start has its lease (`is_promised`).
  * leases_clear_row          It may have it no longer, because the member starts again.
  * leases_mark_mute          The round is aborted although a quorum of its members is connected.
@@ -373,7 +373,7 @@ bool tracker_must_resign(const struct tracker *tracker, uint32_t row, uint64_t s
 void tracker_handle_resignation(struct tracker *tracker, uint32_t row,
                                 const struct message *message, struct actions *actions);
 uint64_t tracker_allowed_rows(const struct tracker *tracker);
-bool tracker_lacks_vote(const struct tracker *tracker, uint32_t row);
+bool tracker_may_vote(const struct tracker *tracker, uint32_t row);
 void leases_mark_vote(struct tracker_leases *leases, uint32_t row, bool is_promised);
 void leases_clear_row(struct tracker_leases *leases, uint32_t row);
 void leases_mark_mute(struct tracker *tracker);

@@ -156,12 +156,12 @@ static void shared_blocks_are_zero_aligned_present_and_the_peers_too(void **stat
 
 /* Of a hole only the pages at its ends may be there. */
 static void expect_holes(const unsigned char *present, uint64_t bytes,
-                         const struct port_hole *holes, int count) {
+                         const struct unused_range *unused, int count) {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     for (uint64_t begin = 0; begin < bytes; begin += page) {
         bool left_out = false;
         for (int i = 0; i < count; i++) {
-            left_out = left_out || (holes[i].begin <= begin && begin + page <= holes[i].end);
+            left_out = left_out || (unused[i].begin <= begin && begin + page <= unused[i].end);
         }
         if ((present[begin / page] & 1) == left_out) {
             fail_msg("the page at %llu is %s", (unsigned long long)begin,
@@ -173,21 +173,21 @@ static void expect_holes(const unsigned char *present, uint64_t bytes,
 static void what_is_left_out_has_no_pages(void **state) {
     (void)state;
     enum { BYTES = (9 << 20) + 7 };
-    static const struct port_hole HOLES[] = {{5 << 20, (9 << 20) + 7},
-                                             {4097, (3 << 20) + 4095},
-                                             {4 << 20, 5 << 20},
-                                             {(3 << 20) + 8192, (3 << 20) + 8200}};
-    for (int count = 0; count <= (int)ARRAY_COUNT(HOLES); count++) {
+    static const struct unused_range UNUSED[] = {{5 << 20, (9 << 20) + 7},
+                                                 {4097, (3 << 20) + 4095},
+                                                 {4 << 20, 5 << 20},
+                                                 {(3 << 20) + 8192, (3 << 20) + 8200}};
+    for (int count = 0; count <= (int)ARRAY_COUNT(UNUSED); count++) {
         static unsigned char present[4096];
         struct port port;
         void *address = NULL;
         int fd = -1;
         assert_int_equal(port_init(&port, &TARGET, &fault), OK);
-        port_set_holes(&port, SPACE_DEVICE, HOLES, count);
+        port_set_unused_ranges(&port, SPACE_DEVICE, UNUSED, count);
         assert_int_equal(port_reserve_shared(&port, SPACE_DEVICE, BYTES, &address, &fd, &fault),
                          OK);
         assert_int_equal(mincore(address, BYTES, present), 0);
-        expect_holes(present, BYTES, HOLES, count);
+        expect_holes(present, BYTES, UNUSED, count);
         memset(address, 0xff, BYTES); /* who touches it all the same gets pages */
         port_finish(&port);
     }

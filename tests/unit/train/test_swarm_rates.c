@@ -62,7 +62,7 @@ static void rates_follow_from_the_number_of_members(void **state) {
                                       .swarm_member_decay = MEMBER_AUTO,
                                       .swarm_member_variance = MEMBER_AUTO};
     for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
-        const struct member_rates rates = member_rates_of(&settings, ROWS[i].members);
+        const struct member_adamw_rates rates = member_adamw_rates_of(&settings, ROWS[i].members);
         assert_true(fabs(rates.betas.first - ROWS[i].first) < 1e-15);
         assert_true(fabs(rates.betas.second - ROWS[i].second) < 1e-15);
         assert_true(fabs(rates.weight_decay - ROWS[i].decay) < 1e-16);
@@ -77,13 +77,13 @@ static void one_member_and_fixed_settings_keep_every_bit(void **state) {
     for (size_t i = 0; i < ARRAY_COUNT(BETAS); i++) {
         struct settings settings = {.betas = {BETAS[i], BETAS[i]}, .weight_decay = 0.3};
         for (uint32_t members = 1; members <= 64; members++) {
-            const struct member_rates rates = member_rates_of(&settings, members);
+            const struct member_adamw_rates rates = member_adamw_rates_of(&settings, members);
             assert_true(rates.betas.first == BETAS[i] && rates.betas.second == BETAS[i]);
             assert_true(rates.weight_decay == 0.3);
         }
         settings.swarm_member_betas = settings.swarm_member_decay = MEMBER_AUTO;
         settings.swarm_member_variance = MEMBER_AUTO;
-        const struct member_rates rates = member_rates_of(&settings, 1);
+        const struct member_adamw_rates rates = member_adamw_rates_of(&settings, 1);
         assert_true(rates.betas.first == BETAS[i] && rates.betas.second == BETAS[i]);
         assert_true(rates.mean_share == 0);
         assert_true(rates.weight_decay == 0.3);
@@ -94,12 +94,12 @@ static void each_key_changes_its_own_rates_only(void **state) {
     (void)state;
     struct settings settings = {
         .betas = {0.9, 0.99}, .weight_decay = 0.1, .swarm_member_betas = MEMBER_AUTO};
-    struct member_rates rates = member_rates_of(&settings, 4);
+    struct member_adamw_rates rates = member_adamw_rates_of(&settings, 4);
     assert_true(rates.betas.first == 0.975 && rates.weight_decay == 0.1);
     assert_true(rates.mean_share == 0);
     settings.swarm_member_betas = MEMBER_FIXED;
     settings.swarm_member_decay = MEMBER_AUTO;
-    rates = member_rates_of(&settings, 4);
+    rates = member_adamw_rates_of(&settings, 4);
     assert_true(rates.betas.first == 0.9 && rates.weight_decay == 0.025);
 }
 
