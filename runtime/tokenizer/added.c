@@ -36,8 +36,8 @@ bool added_set_make(const struct added_token **tokens, size_t count, struct regi
     return is_unique;
 }
 
-/* The first token of [low, high) whose byte at `depth` is `byte` or more; all of them are longer
- * than `depth` or are the first one. */
+/* The first token of [low, high) whose byte at `depth` is `byte` or more; all tokens of the
+ * range are longer than `depth`, except perhaps the first. */
 static size_t lower_bound(const struct added_set *set, size_t low, size_t high, size_t depth,
                           unsigned byte) {
     while (low < high) {
@@ -51,8 +51,8 @@ static size_t lower_bound(const struct added_set *set, size_t low, size_t high, 
 }
 
 /* The longest token that text[at, end) begins with. */
-static const struct added_token *longest_at(const struct added_set *set, const char *text,
-                                            size_t at, size_t end) {
+static const struct added_token *longest_token_at(const struct added_set *set, const char *text,
+                                                  size_t at, size_t end) {
     unsigned char first = (unsigned char)text[at];
     size_t low = set->first[first];
     size_t high = set->first[first + 1];
@@ -81,7 +81,7 @@ const struct added_token *added_find(const struct added_set *set, const char *te
         if (set->first[byte] == set->first[byte + 1]) {
             continue;
         }
-        const struct added_token *token = longest_at(set, text, at, end);
+        const struct added_token *token = longest_token_at(set, text, at, end);
         if (token != NULL) {
             *begin = at;
             return token;
@@ -90,12 +90,14 @@ const struct added_token *added_find(const struct added_set *set, const char *te
     return NULL;
 }
 
+/* Whether the character at `at` is part of a word. */
 static bool is_word_at(const struct tokenizer *tokenizer, const char *text, size_t at) {
     size_t length;
     uint8_t class_number = unicode_class(tokenizer->unicode, utf8_read(text + at, &length));
     return class_number != UNICODE_CONTROL_SPACE && (class_number & UNICODE_WORD) != 0;
 }
 
+/* Whether the characters before `begin` or at `end` are part of a word. */
 static bool is_within_word(const struct added_walk *walk, size_t begin, size_t end) {
     return (begin > 0 && is_word_at(walk->tokenizer, walk->text, utf8_before(walk->text, begin))) ||
            (end < walk->bytes && is_word_at(walk->tokenizer, walk->text, end));
@@ -105,6 +107,7 @@ static bool is_space_at(const struct added_walk *walk, size_t at, size_t *length
     return unicode_is_space(walk->tokenizer->unicode, utf8_read(walk->text + at, length));
 }
 
+/* The start of the white space that ends at `at`. */
 static size_t spaces_begin(const struct added_walk *walk, size_t at) {
     size_t length;
     while (at > 0 && is_space_at(walk, utf8_before(walk->text, at), &length)) {
@@ -113,6 +116,7 @@ static size_t spaces_begin(const struct added_walk *walk, size_t at) {
     return at;
 }
 
+/* The end of the white space that starts at `at`. */
 static size_t spaces_end(const struct added_walk *walk, size_t at) {
     size_t length;
     while (at < walk->bytes && is_space_at(walk, at, &length)) {

@@ -4,12 +4,12 @@
 
 #include "runtime/tokenizer/parts.h"
 
-/* added_set_make: the set of `count` tokens.
+/* added_set_make: make the set of `count` tokens.
  * returns  false if two of them have the same `match` */
 bool added_set_make(const struct added_token **tokens, size_t count, struct region *region,
                     struct added_set *set);
 
-/* added_find: the first token in text[from, end), and the longest of those that begin there.
+/* added_find: find the first token in text[from, end), and the longest of those that begin there.
  * returns  NULL: none; *begin is then unchanged */
 const struct added_token *added_find(const struct added_set *set, const char *text, size_t from,
                                      size_t end, size_t *begin);
@@ -17,21 +17,21 @@ const struct added_token *added_find(const struct added_set *set, const char *te
 /* A walk over a text: parts without added tokens, and added tokens. */
 struct added_walk {
     const struct tokenizer *tokenizer;
-    const struct added_set *set;
-    const char *text;
-    size_t bytes;
-    bool is_literal;
-    size_t search;                  /* where the search continues */
-    size_t copied;                  /* where the next part without added tokens begins */
-    const struct added_token *held; /* a token that follows the part returned last */
-    size_t held_stop;               /* where the part after it begins */
-    bool is_done;
+    const struct added_set *set;    /* tokens that are searched for */
+    const char *text;               /* [bytes] */
+    size_t bytes;                   /* length of the text */
+    bool is_literal;                /* texts of special tokens are no tokens */
+    size_t search;                  /* position where the search continues */
+    size_t copied;                  /* position where the next part without added tokens begins */
+    const struct added_token *held; /* token that the next call returns; NULL: none */
+    size_t held_stop;               /* position where the part after `held` begins */
+    bool is_done;                   /* the end of the text has been returned */
 };
 
 /* A part of a text: a token, or the bytes from `begin` to `end`. */
 struct added_part {
     const struct added_token *token; /* NULL: text */
-    size_t begin, end;
+    size_t begin, end;               /* range of the text, if `token` is NULL */
 };
 
 struct added_walk added_walk_over(const struct tokenizer *tokenizer, const struct added_set *set,

@@ -23,7 +23,7 @@ bool scratch_reserve(struct scratch *scratch, struct region *region, size_t coun
     return true;
 }
 
-enum status encoder_is_full(struct tokenizer_encoder *encoder) {
+enum status encoder_full_fault(struct tokenizer_encoder *encoder) {
     return fault_set(encoder->fault, STATUS_FIT, "text", "shorten it",
                      "it needs more memory for tokenizing than was planned");
 }
@@ -31,16 +31,16 @@ enum status encoder_is_full(struct tokenizer_encoder *encoder) {
 enum status bpe_append(struct tokenizer_encoder *encoder, int32_t id) {
     if (!scratch_reserve(&encoder->ids, encoder->region, encoder->id_count + 1, sizeof id,
                          encoder->id_count * sizeof id)) {
-        return encoder_is_full(encoder);
+        return encoder_full_fault(encoder);
     }
     ((int32_t *)encoder->ids.memory)[encoder->id_count++] = id;
     return OK;
 }
 
-static enum status append_all(struct tokenizer_encoder *encoder, const int32_t *ids, size_t count) {
+static enum status append_ids(struct tokenizer_encoder *encoder, const int32_t *ids, size_t count) {
     if (!scratch_reserve(&encoder->ids, encoder->region, encoder->id_count + count, sizeof *ids,
                          encoder->id_count * sizeof *ids)) {
-        return encoder_is_full(encoder);
+        return encoder_full_fault(encoder);
     }
     memcpy((int32_t *)encoder->ids.memory + encoder->id_count, ids, count * sizeof *ids);
     encoder->id_count += count;
@@ -58,9 +58,9 @@ bool bpe_reserve(struct tokenizer_encoder *encoder, size_t bytes) {
  * one may be fused with it. */
 struct symbols {
     const struct bpe_model *model;
-    int32_t *ids;
-    size_t count;
-    bool holds_unk;
+    int32_t *ids;   /* [count]: ids of the symbols so far */
+    size_t count;   /* number of symbols */
+    bool holds_unk; /* an unknown character is held back */
 };
 
 static void add_known(struct symbols *symbols, int32_t id) {
@@ -137,13 +137,14 @@ static void collect_characters(struct symbols *symbols, const char *word, size_t
  * two bytes. */
 enum { SYMBOLS_PER_BYTE = 2 };
 
-static enum status encode_new_word(struct tokenizer_encoder *encoder, const char *word,
-                                   size_t bytes) {
+/* Appends the ids of a word that is not a token as a whole. */
+static enum status encode_by_merges(struct tokenizer_encoder *encoder, const char *word,
+                                    size_t bytes) {
     const struct bpe_model *model = &encoder->tokenizer->model;
     size_t most =
         model->is_byte_level && model->falls_back_to_bytes ? SYMBOLS_PER_BYTE * bytes : bytes;
     if (!bpe_reserve(encoder, most)) {
-        return encoder_is_full(encoder);
+        return encoder_full_fault(encoder);
     }
     struct symbols symbols = {.model = model, .ids = encoder->symbols.memory};
     if (model->is_byte_level) {
@@ -155,7 +156,7 @@ static enum status encode_new_word(struct tokenizer_encoder *encoder, const char
         symbols.ids[symbols.count++] = model->unk_id;
     }
     size_t count = merge_all(&model->merges, symbols.ids, symbols.count, encoder->heap.memory);
-    return append_all(encoder, symbols.ids, count);
+    return append_ids(encoder, symbols.ids, count);
 }
 
 static enum status encode_uncached(struct tokenizer_encoder *encoder, const char *word,
@@ -167,7 +168,7 @@ static enum status encode_uncached(struct tokenizer_encoder *encoder, const char
             return bpe_append(encoder, id);
         }
     }
-    return encode_new_word(encoder, word, bytes);
+    return encode_by_merges(encoder, word, bytes);
 }
 
 enum status bpe_encode_word(struct tokenizer_encoder *encoder, const char *word, size_t bytes) {
@@ -181,7 +182,7 @@ enum status bpe_encode_word(struct tokenizer_encoder *encoder, const char *word,
                      0xff51afd7ed558ccdu;
     struct cached_word *cached = &encoder->cache[mixed >> 32 & (CACHE_SLOTS - 1)];
     if (cached->byte_count == bytes && memcmp(cached->key, key, sizeof key) == 0) {
-        return append_all(encoder, cached->ids, cached->id_count);
+        return append_ids(encoder, cached->ids, cached->id_count);
     }
     size_t begin = encoder->id_count;
     TRY(encode_uncached(encoder, word, bytes));

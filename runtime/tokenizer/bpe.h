@@ -17,7 +17,10 @@ bool bpe_reserve(struct tokenizer_encoder *encoder, size_t bytes);
 /* merge_all: make all merges of `count` symbols in place, and return how many are left.
  * symbols  ids; the array has room for MERGE_WORDS * count words
  * heap     memory for 2 * count numbers; used above MERGE_SHORT_MAX symbols only */
-enum { MERGE_SHORT_MAX = 40, MERGE_WORDS = 5 };
+enum {
+    MERGE_SHORT_MAX = 40, /* symbols of a word that is merged without a heap */
+    MERGE_WORDS = 5,      /* int32_t of scratch memory for each symbol */
+};
 size_t merge_all(const struct merge_table *table, int32_t *symbols, size_t count, uint64_t *heap);
 
 #endif

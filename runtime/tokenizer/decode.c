@@ -9,21 +9,21 @@
 #include <string.h>
 
 static const char REPLACEMENT[] = "\xef\xbf\xbd"; /* U+FFFD */
-enum { REPLACEMENT_BYTES = 3 };
+enum { REPLACEMENT_BYTES = 3 };                   /* size of U+FFFD in UTF-8 */
 
 struct tokenizer_decoder {
     const struct tokenizer *tokenizer;
-    bool skips_special;
-    size_t id_count, ids_max; /* since the beginning; ids_max bounds it */
-    size_t token_count;       /* ids that had a token */
-    char *texts[2];           /* of one token, before and after a step */
-    size_t texts_bytes;
-    char *pending; /* bytes whose characters are not complete; [ids_max], or a character */
-    size_t pending_count;
-    /* by step: characters that a DECODE_STRIP of the whole text has removed; `start`: all */
+    bool skips_special;       /* special tokens are left out of the text */
+    size_t id_count, ids_max; /* ids since tokenizer_decode_begin, and their maximum */
+    size_t token_count;       /* ids among them that had a token */
+    char *texts[2];           /* [texts_bytes]: text of a token before and after a step */
+    size_t texts_bytes;       /* capacity of each of `texts` */
+    char *pending;            /* bytes of a character that is not complete */
+    size_t pending_count;     /* number of these bytes */
+    /* by step: characters that a DECODE_STRIP of the whole text has removed, up to its `start` */
     size_t stripped[STEPS_MAX];
-    char *out; /* what _next and _end return */
-    size_t out_count;
+    char *out;        /* text that tokenizer_decode_next or _end returns */
+    size_t out_count; /* length of it in bytes */
 };
 
 /* The largest text of one token after each step. */
@@ -189,7 +189,7 @@ static int hex_digit(char digit) {
 
 /* The byte of a token such as <0x0A>, or -1. The reference accepts <0x+A> too. */
 static int byte_of_token(const char *text, size_t count) {
-    enum { TOKEN_BYTES = 6 };
+    enum { TOKEN_BYTES = 6 }; /* length of "<0x0A>" */
     if (count != TOKEN_BYTES || memcmp(text, "<0x", 3) != 0 || text[TOKEN_BYTES - 1] != '>') {
         return -1;
     }
@@ -198,7 +198,7 @@ static int byte_of_token(const char *text, size_t count) {
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-/* Metaspace: its character becomes a space; in the first token of all it is left out. */
+/* Replaces the character of Metaspace by a space, or by nothing in the first token. */
 static size_t replace_meta(const struct decode_step *step, bool is_first, const char *text,
                            size_t count, char *out) {
     static const struct counted_text SPACE = {" ", 1};
@@ -249,7 +249,8 @@ static void decode_token(struct tokenizer_decoder *decoder, const char *text, si
     append_whole(decoder, tokenizer->decode_count, text, count);
 }
 
-static struct token_text result(const struct tokenizer_decoder *decoder) {
+/* The text that the current call has added to `out`. */
+static struct token_text output_of(const struct tokenizer_decoder *decoder) {
     return (struct token_text){.bytes = decoder->out, .count = decoder->out_count};
 }
 
@@ -260,7 +261,7 @@ struct token_text tokenizer_decode_next(struct tokenizer_decoder *decoder, int32
     decoder->id_count++;
     if (id < 0 || id >= tokenizer->info.id_count || tokenizer->decoded[id].bytes == NULL ||
         (decoder->skips_special && tokenizer->is_skipped[id])) {
-        return result(decoder);
+        return output_of(decoder);
     }
     const struct counted_text *text = &tokenizer->decoded[id];
     if (!tokenizer->has_decoder && decoder->token_count > 0) {
@@ -268,7 +269,7 @@ struct token_text tokenizer_decode_next(struct tokenizer_decoder *decoder, int32
     }
     decode_token(decoder, text->bytes, text->count);
     decoder->token_count++;
-    return result(decoder);
+    return output_of(decoder);
 }
 
 struct token_text tokenizer_decode_end(struct tokenizer_decoder *decoder) {
@@ -281,5 +282,5 @@ struct token_text tokenizer_decode_end(struct tokenizer_decoder *decoder) {
             append_pending_bytes(decoder, i + 1);
         }
     }
-    return result(decoder);
+    return output_of(decoder);
 }

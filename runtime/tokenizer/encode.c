@@ -27,10 +27,10 @@ void tokenizer_encoder_reserve(struct tokenizer_encoder *encoder, size_t text_by
     size_t normal = normalize_bytes_max(tokenizer, text_bytes);
     size_t whole = prefixed_bytes_max(tokenizer, normal);
     bool is_reserved = bpe_reserve(encoder, 2 * whole);
-    for (size_t i = 0; i < ARRAY_COUNT(encoder->normal); i++) {
-        is_reserved =
-            is_reserved && (tokenizer->normalizer_step_count == 0 ||
-                            scratch_reserve(&encoder->normal[i], encoder->region, normal, 1, 0));
+    for (size_t i = 0; i < ARRAY_COUNT(encoder->normalized); i++) {
+        is_reserved = is_reserved &&
+                      (tokenizer->normalizer_step_count == 0 ||
+                       scratch_reserve(&encoder->normalized[i], encoder->region, normal, 1, 0));
     }
     is_reserved = is_reserved &&
                   scratch_reserve(&encoder->points, encoder->region, unicode_nfc_points_max(normal),
@@ -42,10 +42,11 @@ void tokenizer_encoder_reserve(struct tokenizer_encoder *encoder, size_t text_by
         is_reserved = is_reserved &&
                       matcher_reserve(&encoder->matchers[i], &tokenizer->split[i], encoder, whole);
     }
-    ASSERT(is_reserved); /* only a sealed process cannot */
+    ASSERT(is_reserved); /* only a sealed process cannot reserve memory */
 }
 
-/* A text without tokens of the raw set: normalize it, and search for those of the other set. */
+/* Encodes a text without tokens of the raw set: normalizes it, and searches for tokens of the
+ * normalized set. */
 static enum status encode_part(struct tokenizer_encoder *encoder, const char *text, size_t bytes,
                                bool is_first, const struct tokenizer_options *options) {
     bool is_continued = is_first && options->is_continued;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { VALUE_BYTES_MAX = 1 << 24 }; /* of a component; only added_tokens is ever above 64 KiB */
+enum { VALUE_BYTES_MAX = 1 << 24 }; /* text of a component; only added_tokens exceeds 64 KiB */
 
 static const char *const ROOT_NAMES[ROOT_COUNT] = {"added_tokens",   "normalizer", "pre_tokenizer",
                                                    "post_processor", "decoder",    "version"};
@@ -161,7 +161,7 @@ static enum status scan_file(struct loader *loader) {
     }
     memcpy(loader->root, spans, sizeof loader->root);
     if (spans[ROOT_COUNT].end == 0) {
-        return load_fault(loader, "name the folder of a model", "is not a tokenizer: no `model`");
+        return load_fault(loader, "pass the folder of a model", "is not a tokenizer: no `model`");
     }
     return scan_members(loader, &spans[ROOT_COUNT].begin, MODEL_NAMES, MODEL_COUNT, loader->model);
 }
@@ -194,7 +194,7 @@ static enum status load_parts(struct loader *loader, const char *folder) {
     TRY(load_added(loader));
     TRY(load_template(loader));
     TRY(load_decoder(loader));
-    TRY(load_names(loader, folder));
+    TRY(load_special_ids(loader, folder));
     load_split_rule(tokenizer);
     return OK;
 }
@@ -219,7 +219,8 @@ enum status tokenizer_parse(const struct tokenizer_source *source, struct region
     return status;
 }
 
-/* Folders that have the tokenizer in another form only. */
+/* Reports that tokenizer.json is missing. The remedy depends on the other forms of a tokenizer that
+ * the folder has. */
 static enum status missing_fault(const char *folder, const char *path, struct fault *fault) {
     static const struct {
         const char *file, *remedy;

@@ -9,50 +9,52 @@
 
 /* The bytes of a value in the file; end 0: it is not there. */
 struct value_span {
-    size_t begin, end;
+    size_t begin, end; /* offsets in the file */
 };
 
 /* Members of the file, and of its `model`. */
 enum root_member {
-    ROOT_ADDED_TOKENS,
-    ROOT_NORMALIZER,
-    ROOT_PRE_TOKENIZER,
-    ROOT_POST_PROCESSOR,
-    ROOT_DECODER,
-    ROOT_VERSION,
-    ROOT_COUNT
+    ROOT_ADDED_TOKENS,   /* `added_tokens` of the file */
+    ROOT_NORMALIZER,     /* `normalizer` of the file */
+    ROOT_PRE_TOKENIZER,  /* `pre_tokenizer` of the file */
+    ROOT_POST_PROCESSOR, /* `post_processor` of the file */
+    ROOT_DECODER,        /* `decoder` of the file */
+    ROOT_VERSION,        /* `version` of the file */
+    ROOT_COUNT           /* number of these members */
 };
 enum model_member {
-    MODEL_TYPE,
-    MODEL_DROPOUT,
-    MODEL_UNK_TOKEN,
-    MODEL_PREFIX,
-    MODEL_SUFFIX,
-    MODEL_FUSE_UNK,
-    MODEL_BYTE_FALLBACK,
-    MODEL_IGNORE_MERGES,
-    MODEL_VOCAB,
-    MODEL_MERGES,
-    MODEL_COUNT
+    MODEL_TYPE,          /* `type` of `model` */
+    MODEL_DROPOUT,       /* `dropout` of `model` */
+    MODEL_UNK_TOKEN,     /* `unk_token` of `model` */
+    MODEL_PREFIX,        /* `continuing_subword_prefix` of `model` */
+    MODEL_SUFFIX,        /* `end_of_word_suffix` of `model` */
+    MODEL_FUSE_UNK,      /* `fuse_unk` of `model` */
+    MODEL_BYTE_FALLBACK, /* `byte_fallback` of `model` */
+    MODEL_IGNORE_MERGES, /* `ignore_merges` of `model` */
+    MODEL_VOCAB,         /* `vocab` of `model` */
+    MODEL_MERGES,        /* `merges` of `model` */
+    MODEL_COUNT          /* number of these members */
 };
 
 struct loader {
-    const char *path; /* of tokenizer.json */
-    char *text;       /* its bytes, with a NUL; strings are decoded in place */
-    size_t length;
-    struct region *region;    /* of the tokenizer */
-    struct region *temporary; /* until the end of tokenizer_load */
-    struct tokenizer *tokenizer;
+    const char *path;            /* of tokenizer.json */
+    char *text;                  /* its bytes, with a NUL; strings are decoded in place */
+    size_t length;               /* size of the file in bytes */
+    struct region *region;       /* memory of the tokenizer */
+    struct region *temporary;    /* memory that is freed at the end of tokenizer_load */
+    struct tokenizer *tokenizer; /* the tokenizer that is loaded */
     struct fault *fault;
+    /* where the values of enum root_member and enum model_member are */
     struct value_span root[ROOT_COUNT], model[MODEL_COUNT];
     bool has_byte_level; /* the pre-tokenizer ends with ByteLevel */
 };
 
 /* A tokenizer.json in memory. */
 struct tokenizer_source {
-    const char *path;   /* for faults */
-    const char *folder; /* where the roles of special tokens are read; NULL: nowhere */
-    char *text;         /* [length + 1], with a NUL at the end; changed while it is read */
+    const char *path; /* for faults */
+    const char
+        *folder; /* has tokenizer_config.json and special_tokens_map.json; NULL: ignore them */
+    char *text;  /* [length + 1], with a NUL at the end; changed while it is read */
     size_t length;
     const struct unicode *unicode; /* lives as long as the tokenizer */
 };
@@ -72,11 +74,11 @@ MUST_CHECK enum status load_value(struct loader *loader, const struct value_span
                                   const char *name, struct json_document *document,
                                   struct json_node *value, bool *found);
 
-/* load_text: a string of a document, copied to the tokenizer's region. */
+/* load_text: read a string of a document, copied to the tokenizer's region. */
 MUST_CHECK enum status load_text(struct loader *loader, const struct json_node *object,
                                  const char *key, struct counted_text *text);
 
-/* load_type: the member `type` of a component. */
+/* load_type: read the member `type` of a component. */
 MUST_CHECK enum status load_type(struct loader *loader, const struct json_node *object,
                                  const char **type);
 /* load_unsupported: the fault for a component or option. */
@@ -94,26 +96,26 @@ MUST_CHECK enum status load_metaspace(struct loader *loader, const struct json_n
 
 /* The steps of a component: the items refer to `array`, so the list must not be copied. */
 struct component_list {
-    struct json_node array;
-    struct json_node items[STEPS_MAX];
+    struct json_node array;            /* of a Sequence */
+    struct json_node items[STEPS_MAX]; /* [count]: the steps */
     size_t count;
 };
 
-/* load_components: the steps in `node`: the member `list` of a Sequence, or the one component
+/* load_components: list the steps in `node`: the member `list` of a Sequence, or the one component
  * itself.
  * errors  more than STEPS_MAX steps */
 MUST_CHECK enum status load_components(struct loader *loader, const struct json_node *node,
                                        const char *list, struct component_list *components);
 
-/* Each reads its part of the file into the tokenizer. load_model needs `has_byte_level`, and
- * load_added needs the normalizer and the model. */
+/* Each function reads its part of the file into the tokenizer. load_model needs `has_byte_level`,
+ * and load_added needs the normalizer and the model. */
 MUST_CHECK enum status load_normalizer(struct loader *loader);
 MUST_CHECK enum status load_pre_tokenizer(struct loader *loader);
 MUST_CHECK enum status load_model(struct loader *loader);
 MUST_CHECK enum status load_added(struct loader *loader);
 MUST_CHECK enum status load_template(struct loader *loader);
 MUST_CHECK enum status load_decoder(struct loader *loader);
-MUST_CHECK enum status load_names(struct loader *loader, const char *folder);
+MUST_CHECK enum status load_special_ids(struct loader *loader, const char *folder);
 
 /* load_split_rule: find where documents may be divided. */
 void load_split_rule(struct tokenizer *tokenizer);

@@ -1,4 +1,4 @@
-/* Added tokens of tokenizer.json, and the names of special tokens in the files beside it. */
+/* Added tokens of tokenizer.json. */
 #include "base/file.h"
 #include "base/limits.h"
 #include "runtime/tokenizer/added.h"
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { SHOWN_BYTES = 60, CONFIG_TEXT_BYTES_MAX = 1 << 24 };
+enum { SHOWN_BYTES = 60 }; /* bytes of a token's text in a message */
 
 static enum status read_token(struct loader *loader, const struct json_node *node,
                               struct added_token *token) {
@@ -23,7 +23,7 @@ static enum status read_token(struct loader *loader, const struct json_node *nod
     TRY(json_get_bool(node, "normalized", &token->is_normalized, NULL, loader->fault));
     TRY(json_get_bool(node, "special", &token->is_special, NULL, loader->fault));
     if (id < 0 || id >= VOCAB_MAX || token->text.count > ADDED_TEXT_BYTES_MAX) {
-        return load_unsupported(loader, node, "an id or text beyond the limits");
+        return load_unsupported(loader, node, "an id or a text that is too large");
     }
     token->id = (int32_t)id;
     token->match = token->text;
@@ -43,9 +43,10 @@ static enum status check_id(struct loader *loader, const struct added_token *tok
     }
     return id == token->id
                ? OK
-               : load_fault(loader, "set that id in the file",
-                            "added token '%.*s' has the id %d, but its place gives it %d",
-                            SHOWN_BYTES, token->text.bytes, token->id, id);
+               : load_fault(
+                     loader, "set that id in the file",
+                     "added token '%.*s' has the id %d, but the tokenizers package gives it %d",
+                     SHOWN_BYTES, token->text.bytes, token->id, id);
 }
 
 static enum status normalize_match(struct loader *loader, struct added_token *token) {
@@ -58,12 +59,13 @@ static enum status normalize_match(struct loader *loader, struct added_token *to
     memcpy(copy, text, count);
     token->match = (struct counted_text){copy, count};
     return count > 0 ? OK
-                     : load_fault(loader, "remove it from the file",
+                     : load_fault(loader, "remove the token from the file",
                                   "added token '%.*s' is empty after normalization", SHOWN_BYTES,
                                   token->text.bytes);
 }
 
-static enum status make_sets(struct loader *loader, struct added_token *tokens, size_t count) {
+static enum status make_added_sets(struct loader *loader, struct added_token *tokens,
+                                   size_t count) {
     struct tokenizer *tokenizer = loader->tokenizer;
     const struct added_token **raw = region_alloc(loader->temporary, count, sizeof *raw);
     const struct added_token **normalized = region_alloc(loader->temporary, count, sizeof *raw);
@@ -94,7 +96,7 @@ static enum status make_sets(struct loader *loader, struct added_token *tokens, 
                                   "two added tokens have the same text");
 }
 
-/* Whether the text that decoding takes is that of a special token. */
+/* Whether a text is that of a special token. */
 static bool is_special_text(const struct tokenizer *tokenizer, const struct counted_text *text) {
     for (size_t i = 0; i < tokenizer->added_count; i++) {
         const struct added_token *token = &tokenizer->added[i];
@@ -157,7 +159,7 @@ static enum status read_tokens(struct loader *loader, const struct json_node *li
     tokenizer->added = tokens;
     tokenizer->added_count = count;
     tokenizer->info.added_count = (int32_t)count;
-    TRY(make_sets(loader, tokens, count));
+    TRY(make_added_sets(loader, tokens, count));
     list_texts(loader, id_count);
     return OK;
 }

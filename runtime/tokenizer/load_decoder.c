@@ -30,11 +30,11 @@ static enum status add_special(struct loader *loader, const struct json_node *sp
     return OK;
 }
 
-/* The ids before and after the text. */
+/* The ids of special tokens before and after a text. */
 struct template {
     int32_t before[TEMPLATE_IDS_MAX], after[TEMPLATE_IDS_MAX];
     size_t before_count, after_count;
-    bool has_text; /* the place of the text has been read */
+    bool has_text; /* the item that stands for the text has been read */
 };
 
 static enum status read_template_item(struct loader *loader, const struct json_node *specials,
@@ -53,15 +53,15 @@ static enum status read_template_item(struct loader *loader, const struct json_n
     TRY(json_require(&value, "id", &id_node, loader->fault));
     TRY(json_as_text(&id_node, &id, loader->fault));
     if (template->has_text || strcmp(id, "A") != 0) {
-        return load_unsupported(loader, item, "the text twice, or a second text");
+        return load_unsupported(loader, item, "a text other than one Sequence A");
     }
     template->has_text = true;
     return OK;
 }
 
-/* A template encloses those before it. */
-static enum status enclose(struct loader *loader, const struct json_node *node,
-                           const struct template *template) {
+/* Puts the tokens of a template around those of the templates before it. */
+static enum status enclose_templates(struct loader *loader, const struct json_node *node,
+                                     const struct template *template) {
     struct tokenizer *tokenizer = loader->tokenizer;
     if (tokenizer->before_count + template->before_count > TEMPLATE_IDS_MAX ||
         tokenizer->after_count + template->after_count > TEMPLATE_IDS_MAX) {
@@ -100,7 +100,7 @@ static enum status read_template(struct loader *loader, const struct json_node *
     if (!template.has_text) {
         return load_unsupported(loader, &items, "a template without the text");
     }
-    return enclose(loader, node, &template);
+    return enclose_templates(loader, node, &template);
 }
 
 enum status load_template(struct loader *loader) {
@@ -130,7 +130,7 @@ static enum status read_strip(struct loader *loader, const struct json_node *nod
     TRY(json_get_i64(node, "stop", &stop, NULL, loader->fault));
     if (step->content.count == 0 || step->content.count != utf8_length(step->content.bytes[0]) ||
         start < 0 || start > UINT16_MAX || stop != 0) {
-        return load_unsupported(loader, node, "a Strip of other than characters at the start");
+        return load_unsupported(loader, node, "a Strip at the end, or of several characters");
     }
     step->start = (uint32_t)start;
     return OK;

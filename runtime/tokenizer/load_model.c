@@ -8,32 +8,33 @@
 #include <string.h>
 
 enum {
-    SHOWN_BYTES = 60,
-    FIRST_ROWS = 1024,
-    BYTE_TOKEN_BYTES = 8,
-    /* ids without tokens: they cost memory, and no published vocabulary has more than a few */
+    SHOWN_BYTES = 60,      /* bytes of a token's text in a message */
+    FIRST_CAPACITY = 1024, /* items that an array has memory for at first */
+    BYTE_TOKEN_BYTES = 8,  /* buffer for a text such as <0x0A> */
+    /* Every id is below HOLES_FACTOR * tokens + HOLES_MAX, because ids without tokens cost memory.
+     * Published vocabularies have few of them. */
     HOLES_FACTOR = 2,
     HOLES_MAX = 1 << 16,
 };
 
 /* An array that grows. */
-struct rows {
-    void *items;
-    size_t count, capacity;
+struct growing_array {
+    void *items;            /* [capacity] */
+    size_t count, capacity; /* numbers of items */
 };
 
-/* Returns the place of one more row. */
-static void *add_row(struct rows *rows, size_t size, struct region *region) {
-    if (rows->count == rows->capacity) {
-        size_t capacity = rows->capacity == 0 ? FIRST_ROWS : 2 * rows->capacity;
+/* Adds an item of `size` bytes, and returns its address. */
+static void *append_item(struct growing_array *array, size_t size, struct region *region) {
+    if (array->count == array->capacity) {
+        size_t capacity = array->capacity == 0 ? FIRST_CAPACITY : 2 * array->capacity;
         void *items = region_alloc(region, capacity, size);
-        if (rows->count > 0) {
-            memcpy(items, rows->items, rows->count * size);
+        if (array->count > 0) {
+            memcpy(items, array->items, array->count * size);
         }
-        rows->items = items;
-        rows->capacity = capacity;
+        array->items = items;
+        array->capacity = capacity;
     }
-    return (char *)rows->items + rows->count++ * size;
+    return (char *)array->items + array->count++ * size;
 }
 
 static enum status list_fault(struct loader *loader, const struct json_scan *scan,
@@ -42,7 +43,8 @@ static enum status list_fault(struct loader *loader, const struct json_scan *sca
                       scan->reason);
 }
 
-static enum status read_entry(struct loader *loader, struct json_scan *scan, struct rows *rows) {
+static enum status read_vocabulary_entry(struct loader *loader, struct json_scan *scan,
+                                         struct growing_array *array) {
     char *text;
     int64_t id;
     if (!json_scan_string(scan, &text) || !json_scan_expect_byte(scan, ':') ||
@@ -55,37 +57,37 @@ static enum status read_entry(struct loader *loader, struct json_scan *scan, str
                           "`model.vocab`: '%.*s' has the id %lld or a text that is too long",
                           SHOWN_BYTES, text, (long long)id);
     }
-    struct vocabulary_entry *entry = add_row(rows, sizeof *entry, loader->temporary);
+    struct vocabulary_entry *entry = append_item(array, sizeof *entry, loader->temporary);
     *entry = (struct vocabulary_entry){.text = text, .count = (uint32_t)count, .id = (int32_t)id};
     return OK;
 }
 
-static enum status read_vocabulary(struct loader *loader, struct rows *rows) {
+static enum status read_vocabulary(struct loader *loader, struct growing_array *array) {
     struct json_scan scan = {
         .bytes = loader->text, .length = loader->length, .at = loader->model[MODEL_VOCAB].begin};
     if (loader->model[MODEL_VOCAB].end == 0 || !json_scan_expect_byte(&scan, '{')) {
         return load_fault(loader, "use a tokenizer with a BPE model",
-                          "`model.vocab` is missing or no object");
+                          "`model.vocab` is missing, or is not an object");
     }
     bool has_more = json_scan_peek(&scan) != '}';
     while (has_more) {
-        TRY(read_entry(loader, &scan, rows));
+        TRY(read_vocabulary_entry(loader, &scan, array));
         scan.reason = NULL;
         has_more = json_scan_has_more(&scan, '}');
     }
-    const struct vocabulary_entry *entries = rows->items;
-    for (size_t i = 0; i < rows->count; i++) {
-        if ((size_t)entries[i].id >= HOLES_FACTOR * rows->count + HOLES_MAX) {
-            return load_fault(loader, "number the tokens without holes",
+    const struct vocabulary_entry *entries = array->items;
+    for (size_t i = 0; i < array->count; i++) {
+        if ((size_t)entries[i].id >= HOLES_FACTOR * array->count + HOLES_MAX) {
+            return load_fault(loader, "number the tokens consecutively from 0",
                               "`model.vocab`: '%.*s' has the id %d, but there are %zu tokens",
-                              SHOWN_BYTES, entries[i].text, entries[i].id, rows->count);
+                              SHOWN_BYTES, entries[i].text, entries[i].id, array->count);
         }
     }
-    int64_t bad =
-        vocabulary_make(entries, rows->count, loader->region, &loader->tokenizer->model.vocabulary);
+    int64_t bad = vocabulary_make(entries, array->count, loader->region,
+                                  &loader->tokenizer->model.vocabulary);
     if (bad >= 0) {
         return load_fault(loader, "download the file again",
-                          "`model.vocab`: the text or id of '%.*s' is there twice", SHOWN_BYTES,
+                          "`model.vocab`: the text or id of '%.*s' occurs twice", SHOWN_BYTES,
                           entries[bad].text);
     }
     return OK;
@@ -93,8 +95,8 @@ static enum status read_vocabulary(struct loader *loader, struct rows *rows) {
 
 /* Reads one merge: a list of two texts, or one text with a space between them. *right is NULL for a
  * comment of the older form. */
-static enum status read_pair(struct loader *loader, struct json_scan *scan, const char **left,
-                             const char **right) {
+static enum status read_merge(struct loader *loader, struct json_scan *scan, const char **left,
+                              const char **right) {
     char *first;
     char *second;
     bool is_list = json_scan_peek(scan) == '[';
@@ -125,7 +127,7 @@ static enum status read_pair(struct loader *loader, struct json_scan *scan, cons
 }
 
 static enum status add_merge(struct loader *loader, const char *left, const char *right,
-                             struct rows *rows) {
+                             struct growing_array *array) {
     const struct vocabulary *vocabulary = &loader->tokenizer->model.vocabulary;
     size_t left_count = strlen(left);
     size_t right_count = strlen(right);
@@ -144,34 +146,35 @@ static enum status add_merge(struct loader *loader, const char *left, const char
                           "`model.merges`: '%.*s' + '%.*s': not all three are in the vocabulary",
                           SHOWN_BYTES, left, SHOWN_BYTES, right);
     }
-    if (rows->count == VOCABULARY_MERGES_MAX) {
-        return load_fault(loader, NULL, "`model.merges`: more than %d", VOCABULARY_MERGES_MAX);
+    if (array->count == VOCABULARY_MERGES_MAX) {
+        return load_fault(loader, "use a tokenizer with fewer merges",
+                          "`model.merges` has more than %d items", VOCABULARY_MERGES_MAX);
     }
-    *(struct merge *)add_row(rows, sizeof merge, loader->temporary) = merge;
+    *(struct merge *)append_item(array, sizeof merge, loader->temporary) = merge;
     return OK;
 }
 
 static enum status read_merges(struct loader *loader) {
-    struct rows rows = {0};
+    struct growing_array array = {0};
     struct json_scan scan = {
         .bytes = loader->text, .length = loader->length, .at = loader->model[MODEL_MERGES].begin};
     if (loader->model[MODEL_MERGES].end == 0 || !json_scan_expect_byte(&scan, '[')) {
         return load_fault(loader, "use a tokenizer with a BPE model",
-                          "`model.merges` is missing or no list");
+                          "`model.merges` is missing, or is not a list");
     }
     bool has_more = json_scan_peek(&scan) != ']';
     while (has_more) {
         const char *left = NULL;
         const char *right = NULL;
-        TRY(read_pair(loader, &scan, &left, &right));
+        TRY(read_merge(loader, &scan, &left, &right));
         if (right != NULL) {
-            TRY(add_merge(loader, left, right, &rows));
+            TRY(add_merge(loader, left, right, &array));
         }
         scan.reason = NULL;
         has_more = json_scan_has_more(&scan, ']');
     }
-    loader->tokenizer->info.merge_count = (int32_t)rows.count;
-    loader->tokenizer->model.merges = merge_table_make(rows.items, rows.count, loader->region);
+    loader->tokenizer->info.merge_count = (int32_t)array.count;
+    loader->tokenizer->model.merges = merge_table_make(array.items, array.count, loader->region);
     return OK;
 }
 
@@ -210,7 +213,7 @@ static enum status read_flag(struct loader *loader, enum model_member member, co
 }
 
 /* Subword markers and dropout change the ids, and no supported family has them. */
-static enum status reject_options(struct loader *loader) {
+static enum status reject_unsupported_options(struct loader *loader) {
     const char *type;
     const char *prefix;
     const char *suffix;
@@ -222,7 +225,7 @@ static enum status reject_options(struct loader *loader) {
     TRY(read_text(loader, MODEL_PREFIX, "continuing_subword_prefix", &prefix));
     TRY(read_text(loader, MODEL_SUFFIX, "end_of_word_suffix", &suffix));
     if ((prefix != NULL && prefix[0] != '\0') || (suffix != NULL && suffix[0] != '\0')) {
-        return load_fault(loader, "use a tokenizer without it",
+        return load_fault(loader, "use a tokenizer without this option",
                           "`model.%s` is set, which is not supported",
                           prefix != NULL && prefix[0] != '\0' ? "continuing_subword_prefix"
                                                               : "end_of_word_suffix");
@@ -238,12 +241,12 @@ static enum status reject_options(struct loader *loader) {
         TRY(status);
     }
     return dropout == 0 ? OK
-                        : load_fault(loader, "set it to null",
+                        : load_fault(loader, "set `dropout` to null",
                                      "`model.dropout` is set, so the ids would be random");
 }
 
 /* The ids of single characters, for speed, and of bytes. */
-static void find_characters(struct loader *loader) {
+static void fill_character_ids(struct loader *loader) {
     struct bpe_model *model = &loader->tokenizer->model;
     for (uint32_t byte = 0; byte < 256; byte++) {
         char text[BYTE_TOKEN_BYTES];
@@ -258,6 +261,7 @@ static void find_characters(struct loader *loader) {
     }
 }
 
+/* Whether each byte has a token. */
 static bool has_all_bytes(const int32_t ids[static 256]) {
     for (int byte = 0; byte < 256; byte++) {
         if (ids[byte] == VOCABULARY_ABSENT) {
@@ -267,7 +271,7 @@ static bool has_all_bytes(const int32_t ids[static 256]) {
     return true;
 }
 
-/* Whole words are searched for as bytes where the model is byte level. */
+/* Sets model->words: with a byte-level model, the texts as bytes, not in the alphabet of GPT-2. */
 static void make_words(struct loader *loader) {
     struct bpe_model *model = &loader->tokenizer->model;
     const struct vocabulary *vocabulary = &model->vocabulary;
@@ -296,23 +300,23 @@ static void make_words(struct loader *loader) {
 enum status load_model(struct loader *loader) {
     struct tokenizer *tokenizer = loader->tokenizer;
     struct bpe_model *model = &tokenizer->model;
-    struct rows rows = {0};
+    struct growing_array array = {0};
     const char *unk;
-    TRY(reject_options(loader));
+    TRY(reject_unsupported_options(loader));
     TRY(read_text(loader, MODEL_UNK_TOKEN, "unk_token", &unk));
     TRY(read_flag(loader, MODEL_FUSE_UNK, "fuse_unk", &model->fuses_unk));
     TRY(read_flag(loader, MODEL_BYTE_FALLBACK, "byte_fallback", &model->falls_back_to_bytes));
     TRY(read_flag(loader, MODEL_IGNORE_MERGES, "ignore_merges", &model->ignores_merges));
-    TRY(read_vocabulary(loader, &rows));
+    TRY(read_vocabulary(loader, &array));
     TRY(read_merges(loader));
     model->is_byte_level = loader->has_byte_level;
-    find_characters(loader);
+    fill_character_ids(loader);
     make_words(loader);
     tokenizer->info.is_byte_level = model->is_byte_level && has_all_bytes(model->byte_ids);
     model->unk_id =
         unk == NULL ? VOCABULARY_ABSENT : vocabulary_find(&model->vocabulary, unk, strlen(unk));
     if (unk != NULL && model->unk_id == VOCABULARY_ABSENT && !tokenizer->info.is_byte_level) {
-        return load_fault(loader, "add it to the vocabulary, or set it to null",
+        return load_fault(loader, "add the token to the vocabulary, or set unk_token to null",
                           "`model.unk_token` '%.*s' is not in the vocabulary", SHOWN_BYTES, unk);
     }
     return OK;

@@ -6,15 +6,15 @@
 
 #include <string.h>
 
-enum { NAMES_BYTES_MAX = 1 << 24 };
+enum { NAMES_BYTES_MAX = 1 << 24 }; /* size of either file */
 
 /* Tokens that end documents in the training data of the supported families. */
 static const char *const DOCUMENT_TOKENS[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>",
                                               "<|end▁of▁sentence|>"};
 
 /* The id of the token that the member `key` names: a text, or an object with `content`. */
-static enum status read_role(struct loader *loader, const struct json_node *object, const char *key,
-                             int32_t *id) {
+static enum status read_special_id(struct loader *loader, const struct json_node *object,
+                                   const char *key, int32_t *id) {
     struct json_node node;
     const char *text;
     if (*id != TOKENIZER_NO_ID || !json_find(object, key, &node)) {
@@ -31,7 +31,7 @@ static enum status read_role(struct loader *loader, const struct json_node *obje
     return OK;
 }
 
-static enum status read_roles(struct loader *loader, const char *folder, const char *file) {
+static enum status read_special_ids(struct loader *loader, const char *folder, const char *file) {
     struct tokenizer_info *info = &loader->tokenizer->info;
     char path[PATH_BYTES];
     char *text;
@@ -56,7 +56,7 @@ static enum status read_roles(struct loader *loader, const char *folder, const c
                  {"pad_token", &info->pad_id}};
     enum status status = OK;
     for (size_t i = 0; status == OK && i < ARRAY_COUNT(roles); i++) {
-        status = read_role(loader, &document.root, roles[i].key, roles[i].id);
+        status = read_special_id(loader, &document.root, roles[i].key, roles[i].id);
     }
     json_finish(&document);
     return status;
@@ -77,14 +77,14 @@ static int32_t find_document_token(const struct tokenizer *tokenizer) {
     return found == TOKENIZER_NO_ID ? tokenizer->info.eos_id : found;
 }
 
-enum status load_names(struct loader *loader, const char *folder) {
+enum status load_special_ids(struct loader *loader, const char *folder) {
     struct tokenizer_info *info = &loader->tokenizer->info;
     info->bos_id = TOKENIZER_NO_ID;
     info->eos_id = TOKENIZER_NO_ID;
     info->unk_id = TOKENIZER_NO_ID;
     info->pad_id = TOKENIZER_NO_ID;
-    TRY(read_roles(loader, folder, "tokenizer_config.json"));
-    TRY(read_roles(loader, folder, "special_tokens_map.json"));
+    TRY(read_special_ids(loader, folder, "tokenizer_config.json"));
+    TRY(read_special_ids(loader, folder, "special_tokens_map.json"));
     info->document_id = find_document_token(loader->tokenizer);
     return OK;
 }

@@ -32,15 +32,15 @@ static enum status read_normalizer_step(struct loader *loader, const struct json
     const char *type;
     TRY(load_type(loader, node, &type));
     if (strcmp(type, "NFC") == 0) {
-        step->kind = NORMAL_NFC;
+        step->kind = NORMALIZE_NFC;
         return OK;
     }
     if (strcmp(type, "Prepend") == 0) {
-        step->kind = NORMAL_PREPEND;
+        step->kind = NORMALIZE_PREPEND;
         return load_text(loader, node, "prepend", &step->content);
     }
     if (strcmp(type, "Replace") == 0) {
-        step->kind = NORMAL_REPLACE;
+        step->kind = NORMALIZE_REPLACE;
         return load_replace(loader, node, &step->pattern, &step->content);
     }
     return load_unsupported_type(loader, node, type);
@@ -67,7 +67,7 @@ enum status load_normalizer(struct loader *loader) {
     return status;
 }
 
-/* A choice between texts; *choice is its index. */
+/* Reads a member that must be one of `choices`; *choice is set to its index. */
 static enum status read_choice(struct loader *loader, const struct json_node *node, const char *key,
                                const char *const *choices, size_t count, size_t *choice) {
     const char *text;
@@ -96,12 +96,12 @@ enum status load_metaspace(struct loader *loader, const struct json_node *node,
         return load_unsupported(loader, node, "a replacement of several characters");
     }
     if (!adds_space) {
-        *prefix = PREFIX_NEVER; /* older files say it in this way */
+        *prefix = PREFIX_NEVER; /* older files use this member instead */
     }
     return OK;
 }
 
-static struct split_step *add_split(struct loader *loader) {
+static struct split_step *append_split_step(struct loader *loader) {
     struct tokenizer *tokenizer = loader->tokenizer;
     return &tokenizer->split[tokenizer->split_count++];
 }
@@ -119,7 +119,7 @@ static enum status read_metaspace_step(struct loader *loader, const struct json_
     tokenizer->prefix = (enum prefix_kind)prefix;
     tokenizer->prefix_text = tokenizer->meta;
     if (splits) {
-        *add_split(loader) = (struct split_step){
+        *append_split_step(loader) = (struct split_step){
             .kind = SPLIT_TEXT, .behavior = BEHAVIOR_MERGED_WITH_NEXT, .text = tokenizer->meta};
     }
     return OK;
@@ -142,7 +142,8 @@ static enum status read_byte_level_step(struct loader *loader, const struct json
         tokenizer->prefix_text = (struct counted_text){" ", 1};
     }
     if (uses_regex) {
-        *add_split(loader) = (struct split_step){.kind = SPLIT_GPT2, .behavior = BEHAVIOR_ISOLATED};
+        *append_split_step(loader) =
+            (struct split_step){.kind = SPLIT_GPT2, .behavior = BEHAVIOR_ISOLATED};
     }
     loader->has_byte_level = true;
     return OK;
@@ -166,14 +167,14 @@ static enum status read_split_step(struct loader *loader, const struct json_node
         TRY(pattern_make(step.text.bytes, loader->tokenizer->unicode, loader->path, loader->region,
                          &step.regex, loader->fault));
     }
-    *add_split(loader) = step;
+    *append_split_step(loader) = step;
     return OK;
 }
 
 static enum status read_digits_step(struct loader *loader, const struct json_node *node) {
     bool is_individual = false;
     TRY(json_get_bool(node, "individual_digits", &is_individual, NULL, loader->fault));
-    *add_split(loader) = (struct split_step){
+    *append_split_step(loader) = (struct split_step){
         .kind = SPLIT_DIGITS, .behavior = is_individual ? BEHAVIOR_ISOLATED : BEHAVIOR_CONTIGUOUS};
     return OK;
 }

@@ -46,10 +46,11 @@ static size_t merge_short(const struct merge_table *table, int32_t *symbols, siz
  * when the pair at its position has another rank by then; each pair of symbols has its own. */
 struct long_word {
     const struct merge_table *table;
-    int32_t *ids, *previous, *next; /* [count]; -1: none */
-    int32_t *merged;                /* [count]: what the pair that begins here becomes */
-    uint32_t *ranks;                /* [count]: its rank; VOCABULARY_NO_MERGE */
-    uint64_t *heap;                 /* rank << 32 | position; the smallest first */
+    /* [count]: id of a symbol, and the positions of its neighbours; -1: none */
+    int32_t *ids, *previous, *next;
+    int32_t *merged; /* [count]: id that the pair beginning at the symbol becomes */
+    uint32_t *ranks; /* [count]: rank of that pair, or VOCABULARY_NO_MERGE */
+    uint64_t *heap;  /* rank << 32 | position; the smallest first */
     size_t heap_count;
 };
 

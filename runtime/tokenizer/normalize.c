@@ -29,9 +29,9 @@ size_t replace_all(const char *text, size_t bytes, const struct counted_text *pa
 
 static size_t step_bytes_max(const struct normalizer_step *step, size_t bytes) {
     switch (step->kind) {
-    case NORMAL_NFC:
+    case NORMALIZE_NFC:
         return unicode_nfc_bytes_max(bytes);
-    case NORMAL_PREPEND:
+    case NORMALIZE_PREPEND:
         return bytes + step->content.count;
     default:
         return replace_bytes_max(bytes, &step->pattern, &step->content);
@@ -45,25 +45,26 @@ size_t normalize_bytes_max(const struct tokenizer *tokenizer, size_t bytes) {
     return bytes;
 }
 
-/* Whether a step changes the text; many texts have none of its characters. */
+/* Whether a step changes the text. Most texts have none of the characters that a step changes. */
 static bool has_effect(const struct tokenizer_encoder *encoder, const struct normalizer_step *step,
                        bool is_continued, const char *text, size_t bytes) {
     switch (step->kind) {
-    case NORMAL_NFC:
+    case NORMALIZE_NFC:
         return unicode_nfc_start(encoder->tokenizer->unicode, text, bytes) < bytes;
-    case NORMAL_PREPEND:
+    case NORMALIZE_PREPEND:
         return bytes > 0 && !is_continued;
     default:
         return memmem(text, bytes, step->pattern.bytes, step->pattern.count) != NULL;
     }
 }
 
-static size_t apply(const struct tokenizer_encoder *encoder, const struct normalizer_step *step,
-                    const char *text, size_t bytes, char *out) {
+static size_t apply_step(const struct tokenizer_encoder *encoder,
+                         const struct normalizer_step *step, const char *text, size_t bytes,
+                         char *out) {
     switch (step->kind) {
-    case NORMAL_NFC:
+    case NORMALIZE_NFC:
         return unicode_nfc(encoder->tokenizer->unicode, text, bytes, encoder->points.memory, out);
-    case NORMAL_PREPEND:
+    case NORMALIZE_PREPEND:
         memcpy(out, step->content.bytes, step->content.count);
         memcpy(out + step->content.count, text, bytes);
         return step->content.count + bytes;
@@ -81,14 +82,14 @@ enum status normalize(struct tokenizer_encoder *encoder, bool is_continued, cons
         if (!has_effect(encoder, step, is_continued, *text, *bytes)) {
             continue;
         }
-        struct scratch *out = &encoder->normal[target];
-        bool is_nfc = step->kind == NORMAL_NFC;
+        struct scratch *out = &encoder->normalized[target];
+        bool is_nfc = step->kind == NORMALIZE_NFC;
         if (!scratch_reserve(out, encoder->region, step_bytes_max(step, *bytes), 1, 0) ||
             (is_nfc && !scratch_reserve(&encoder->points, encoder->region,
                                         unicode_nfc_points_max(*bytes), sizeof(uint32_t), 0))) {
-            return encoder_is_full(encoder);
+            return encoder_full_fault(encoder);
         }
-        *bytes = apply(encoder, step, *text, *bytes, out->memory);
+        *bytes = apply_step(encoder, step, *text, *bytes, out->memory);
         *text = out->memory;
         target = 1 - target;
     }

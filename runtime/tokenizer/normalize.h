@@ -5,7 +5,7 @@
 #include "runtime/tokenizer/parts.h"
 
 /* normalize: apply all steps to text[0, *bytes).
- * is_continued  the text continues an earlier one: NORMAL_PREPEND does nothing
+ * is_continued  the text continues an earlier one: NORMALIZE_PREPEND does nothing
  * text, bytes   set to the result, in the encoder's memory or the text itself
  * errors        STATUS_FIT after the seal */
 MUST_CHECK enum status normalize(struct tokenizer_encoder *encoder, bool is_continued,
@@ -16,7 +16,7 @@ size_t normalize_bytes_max(const struct tokenizer *tokenizer, size_t bytes);
 
 /* replace_all: write `text` with each `pattern` replaced by `content` to `out`, and return the
  * size.
- * replace_bytes_max: a bound of it.
+ * replace_bytes_max: a bound of that size.
  * limits  the pattern is not empty */
 size_t replace_all(const char *text, size_t bytes, const struct counted_text *pattern,
                    const struct counted_text *content, char *out);

@@ -7,45 +7,50 @@
 #include "runtime/tokenizer/vocabulary.h"
 
 enum {
-    STEPS_MAX = 8,         /* of a normalizer, pre-tokenizer or decoder; published ones have 4 */
-    TEMPLATE_IDS_MAX = 16, /* special tokens before or after a text */
-    META_BYTES = 3,        /* size of U+2581, which stands for a space in a vocabulary */
-    ADDED_TOKENS_MAX = 1 << 18,
-    ADDED_TEXT_BYTES_MAX = 1 << 12,
+    STEPS_MAX = 8, /* steps of a normalizer, pre-tokenizer or decoder; published ones have 4 */
+    TEMPLATE_IDS_MAX = 16,          /* special tokens before or after a text */
+    META_BYTES = 3,                 /* size of U+2581, which stands for a space in a vocabulary */
+    ADDED_TOKENS_MAX = 1 << 18,     /* added tokens of a file */
+    ADDED_TEXT_BYTES_MAX = 1 << 12, /* text of an added token */
 };
 #define META_SPACE "\xe2\x96\x81"
 
 /* A string of tokenizer.json. */
 struct counted_text {
-    const char *bytes;
-    size_t count;
+    const char *bytes; /* [count] */
+    size_t count;      /* length in bytes */
 };
 
 /* An added token, as its entry in tokenizer.json. */
 struct added_token {
-    struct counted_text text;  /* `content` */
+    struct counted_text text;  /* `content` of the entry */
     struct counted_text match; /* what is searched for: `text`, or its normalized form */
-    int32_t id;
+    int32_t id;                /* token id */
+    /* `single_word`, `lstrip`, `rstrip`, `normalized` and `special` of the entry */
     bool is_single_word, strips_left, strips_right, is_normalized, is_special;
     bool is_literal; /* `text` is that of a special token: skipped when those are plain text */
 };
 
 /* Tokens that are searched for together, sorted by `match`. */
 struct added_set {
-    const struct added_token *const *tokens;
+    const struct added_token *const *tokens; /* [count], sorted by `match` */
     size_t count;
     uint32_t first[257]; /* tokens[first[b], first[b + 1]) begin with byte b */
 };
 
-enum normal_kind { NORMAL_NFC, NORMAL_PREPEND, NORMAL_REPLACE };
+enum normalizer_kind {
+    NORMALIZE_NFC,     /* compose characters (Unicode NFC) */
+    NORMALIZE_PREPEND, /* put `content` before the text */
+    NORMALIZE_REPLACE, /* replace each `pattern` by `content` */
+};
 struct normalizer_step {
-    enum normal_kind kind;
-    struct counted_text pattern; /* what NORMAL_REPLACE searches for */
+    enum normalizer_kind kind;
+    struct counted_text pattern; /* what NORMALIZE_REPLACE searches for */
     struct counted_text content; /* what replaces it, or is prepended */
 };
 
 enum split_kind {
-    SPLIT_GPT2,    /* the pattern of ByteLevel */
+    SPLIT_GPT2,    /* the pattern of GPT-2, which ByteLevel uses */
     SPLIT_LLAMA3,  /* also qwen2: numbers of at most `digits_max` digits */
     SPLIT_TEKKEN,  /* also o200k: with contractions at the end of words */
     SPLIT_DIGITS,  /* single characters with UNICODE_NUMERIC */
@@ -54,52 +59,60 @@ enum split_kind {
     SPLIT_PATTERN, /* any other pattern */
 };
 enum split_behavior {
-    BEHAVIOR_REMOVED,
-    BEHAVIOR_ISOLATED,
-    BEHAVIOR_MERGED_WITH_PREVIOUS,
-    BEHAVIOR_MERGED_WITH_NEXT,
-    BEHAVIOR_CONTIGUOUS,
+    BEHAVIOR_REMOVED,              /* matches are dropped from the text */
+    BEHAVIOR_ISOLATED,             /* each match is a piece of its own */
+    BEHAVIOR_MERGED_WITH_PREVIOUS, /* a match ends the piece before it */
+    BEHAVIOR_MERGED_WITH_NEXT,     /* a match begins the piece after it */
+    BEHAVIOR_CONTIGUOUS,           /* adjacent matches are one piece */
 };
 struct pattern;
+
+/* A step of the pre-tokenizer: it divides text into pieces. */
 struct split_step {
     enum split_kind kind;
-    enum split_behavior behavior;
-    bool is_inverted;            /* the parts between matches count as matches */
-    bool has_contractions;       /* SPLIT_TEKKEN */
-    int digits_max;              /* SPLIT_LLAMA3, SPLIT_TEKKEN */
-    struct counted_text text;    /* SPLIT_TEXT */
-    const struct pattern *regex; /* SPLIT_PATTERN */
+    enum split_behavior behavior; /* what becomes of the matches */
+    bool is_inverted;             /* the parts between matches count as matches */
+    bool has_contractions;        /* SPLIT_TEKKEN: a word includes 's, 't and the like */
+    int digits_max;               /* SPLIT_LLAMA3, SPLIT_TEKKEN: longest number; 0: no limit */
+    struct counted_text text;     /* SPLIT_TEXT: what matches */
+    const struct pattern *regex;  /* SPLIT_PATTERN: what matches */
 };
 
-/* What is put before a text that is split. */
-enum prefix_kind { PREFIX_NEVER, PREFIX_FIRST, PREFIX_ALWAYS };
+/* Which texts get the prefix before they are split. */
+enum prefix_kind {
+    PREFIX_NEVER,
+    PREFIX_FIRST,  /* only the text at the beginning of the input */
+    PREFIX_ALWAYS, /* also the text after each added token */
+};
 
 enum decode_kind {
-    DECODE_BYTE_LEVEL,
-    DECODE_BYTE_FALLBACK,
-    DECODE_FUSE,
-    DECODE_METASPACE,
-    DECODE_REPLACE,
-    DECODE_STRIP,
+    DECODE_BYTE_LEVEL,    /* characters of GPT-2's alphabet become the bytes they stand for */
+    DECODE_BYTE_FALLBACK, /* a token such as <0x0A> becomes its byte */
+    DECODE_FUSE,          /* later steps get the texts of all tokens as one */
+    DECODE_METASPACE,     /* the character `content` becomes a space */
+    DECODE_REPLACE,       /* each `pattern` becomes `content` */
+    DECODE_STRIP,         /* `content` is removed at the start */
 };
 struct decode_step {
     enum decode_kind kind;
-    struct counted_text pattern, content; /* DECODE_REPLACE; DECODE_METASPACE, DECODE_STRIP: a
-                                             character */
-    uint32_t start, stop;                 /* DECODE_STRIP: characters at each end */
-    bool has_prefix;                      /* DECODE_METASPACE: the first token loses its space */
+    /* DECODE_REPLACE: both; DECODE_METASPACE, DECODE_STRIP: `content`, one character */
+    struct counted_text pattern, content;
+    uint32_t start, stop; /* DECODE_STRIP: number of characters removed at each end */
+    bool has_prefix;      /* DECODE_METASPACE: the first token loses its space */
 };
 
 /* The BPE model. */
 struct bpe_model {
-    struct vocabulary vocabulary;
-    struct merge_table merges;
-    int32_t byte_ids[256];    /* byte level: of the character of a byte; VOCABULARY_ABSENT */
-    int32_t byte_tokens[256]; /* of <0x00> and so on, with byte_fallback; VOCABULARY_ABSENT */
-    int32_t ascii_ids[128];   /* of characters below U+0080; VOCABULARY_ABSENT */
-    int32_t unk_id;           /* VOCABULARY_ABSENT: unknown characters are left out */
+    struct vocabulary vocabulary; /* texts and ids of the tokens */
+    struct merge_table merges;    /* which pairs of tokens become one */
+    /* ids of texts; VOCABULARY_ABSENT: no token has the text */
+    int32_t byte_ids[256];    /* of the character that stands for the byte in GPT-2's alphabet */
+    int32_t byte_tokens[256]; /* of <0x00> and so on, used with falls_back_to_bytes */
+    int32_t ascii_ids[128];   /* of characters below U+0080 */
+    int32_t unk_id;           /* of the token for unknown characters, else these are left out */
+    /* `fuse_unk`, `byte_fallback` and `ignore_merges` of the file */
     bool fuses_unk, falls_back_to_bytes, ignores_merges;
-    bool is_byte_level; /* a word is bytes, each of which stands for a character of GPT-2 */
+    bool is_byte_level; /* texts of tokens are written in the alphabet of byte_level.h */
     const struct vocabulary *words; /* ignores_merges: whole words, in the form that they are
                                        searched for */
 };
@@ -108,38 +121,41 @@ struct bpe_model {
 struct split_rule {
     bool allows_space;      /* between a character that is no white space and a space */
     bool allows_newline;    /* between a line feed and a letter */
-    bool needs_one_newline; /* ... if only one white space character precedes the letter */
-    bool ends[256];         /* bytes that end an added token */
-    bool begins[256];       /* bytes that begin an added token */
+    bool needs_one_newline; /* allows_newline: if no white space precedes the line feed */
+    bool ends[256];         /* [b]: an added token ends with byte b */
+    bool begins[256];       /* [b]: an added token begins with byte b */
 };
 
 struct tokenizer {
     struct tokenizer_info info;
-    const struct unicode *unicode;
+    const struct unicode *unicode; /* properties of characters */
     struct bpe_model model;
-    const struct added_token *added;
+    const struct added_token *added; /* [added_count], in the order of the file */
     size_t added_count;
-    struct added_set raw, normalized; /* searched for before and after the normalizer */
+    /* added tokens that are searched for before the normalizer, and after it */
+    struct added_set raw, normalized;
     struct normalizer_step normalizer_steps[STEPS_MAX];
     size_t normalizer_step_count;
-    struct counted_text meta; /* the character that replaces spaces before the splits; empty */
-    enum prefix_kind prefix;
+    struct counted_text
+        meta; /* character that replaces spaces before the split steps; empty: none */
+    enum prefix_kind prefix; /* which texts get `prefix_text` */
     struct counted_text prefix_text;
-    struct split_step split[STEPS_MAX];
+    struct split_step split[STEPS_MAX]; /* [split_count]: steps of the pre-tokenizer */
     size_t split_count;
-    int32_t before[TEMPLATE_IDS_MAX], after[TEMPLATE_IDS_MAX]; /* the template's special tokens */
+    /* the template's special tokens, before and after the text */
+    int32_t before[TEMPLATE_IDS_MAX], after[TEMPLATE_IDS_MAX];
     size_t before_count, after_count;
-    struct decode_step decode[STEPS_MAX];
+    struct decode_step decode[STEPS_MAX]; /* [decode_count]: steps of the decoder */
     size_t decode_count;
-    bool has_decoder;
+    bool has_decoder;                   /* the file has one; else tokens are joined by spaces */
     const struct counted_text *decoded; /* [info.id_count]: the text of a token for decoding */
     const bool *is_skipped;             /* [info.id_count]: its text is that of a special token */
-    struct split_rule rule;
+    struct split_rule rule;             /* where documents may be divided */
 };
 
 /* Scratch memory that grows before the seal. */
 struct scratch {
-    void *memory;
+    void *memory;    /* [capacity] */
     size_t capacity; /* in bytes */
 };
 
@@ -149,35 +165,35 @@ bool scratch_reserve(struct scratch *scratch, struct region *region, size_t coun
                      size_t kept);
 
 enum {
-    CACHE_KEY_BYTES = 24, /* longest word in the cache */
-    CACHE_IDS = 8,        /* most tokens of such a word */
-    CACHE_SLOTS = 1 << 15,
+    CACHE_KEY_BYTES = 24,  /* longest word in the cache, in bytes */
+    CACHE_IDS = 8,         /* most tokens of such a word */
+    CACHE_SLOTS = 1 << 15, /* entries of the cache of an encoder */
 };
 /* A word and its ids: one cache line. */
 struct cached_word {
-    uint64_t key[CACHE_KEY_BYTES / 8]; /* padded with zeros */
-    int32_t ids[CACHE_IDS];
-    uint8_t byte_count; /* 0: empty */
-    uint8_t id_count;
+    uint64_t key[CACHE_KEY_BYTES / 8]; /* the word, padded with zeros */
+    int32_t ids[CACHE_IDS];            /* its token ids */
+    uint8_t byte_count;                /* length of the word; 0: no word */
+    uint8_t id_count;                  /* number of its ids */
 };
 
 struct matcher;
 struct tokenizer_encoder {
     const struct tokenizer *tokenizer;
-    struct region *region;
+    struct region *region;     /* from which the scratch memory is allocated */
     struct cached_word *cache; /* [CACHE_SLOTS] */
     struct scratch ids;        /* int32_t: the ids so far */
     size_t id_count;
-    struct scratch normal[2]; /* char: the text after a step of the normalizer */
-    struct scratch prefixed;  /* char: the text with its prefix */
-    struct scratch points;    /* uint32_t: of unicode_nfc */
-    struct scratch symbols;   /* of a long word */
-    struct scratch heap;      /* uint64_t */
-    struct matcher *matchers; /* [split_count] */
-    struct fault *fault;      /* of the call that runs */
+    struct scratch normalized[2]; /* char: the text after a step of the normalizer */
+    struct scratch prefixed;      /* char: the text with its prefix */
+    struct scratch points;        /* uint32_t: code points, for unicode_nfc */
+    struct scratch symbols;       /* int32_t: of a long word, for merge_all */
+    struct scratch heap;          /* uint64_t: for merge_all */
+    struct matcher *matchers;     /* [split_count]: one for each split step */
+    struct fault *fault;          /* set by the call that runs when it fails */
 };
 
-/* encoder_is_full: set the fault of a text that needs more memory than is reserved. */
-enum status encoder_is_full(struct tokenizer_encoder *encoder);
+/* encoder_full_fault: set the fault of a text that needs more memory than is reserved. */
+enum status encoder_full_fault(struct tokenizer_encoder *encoder);
 
 #endif

@@ -10,31 +10,32 @@
 #include <string.h>
 
 enum {
-    SYMBOLS_MAX = 255,      /* a symbol is one byte, and not 0 */
-    SYMBOL_TEXT_BYTES = 16, /* of a range of symbols in the pattern */
-    BLOCK = 1 << UNICODE_BLOCK_BITS,
-    BLOCK_COUNT = UNICODE_END >> UNICODE_BLOCK_BITS,
+    SYMBOLS_MAX = 255,                      /* number of symbols: a symbol is one byte, and not 0 */
+    SYMBOL_TEXT_BYTES = 16,                 /* text of one symbol in the pattern, such as \x01 */
+    BLOCK_POINTS = 1 << UNICODE_BLOCK_BITS, /* code points of a block */
+    BLOCK_COUNT = UNICODE_END >> UNICODE_BLOCK_BITS, /* blocks of all code points */
 };
 
 struct pattern {
-    pcre2_code *code;
-    uint16_t blocks[UNICODE_END >> UNICODE_BLOCK_BITS];
-    const uint8_t *symbols; /* [blocks][1 << UNICODE_BLOCK_BITS]: the symbol of a character */
-    bool is_compiled;       /* to machine code; else PCRE2 interprets it */
+    pcre2_code *code;             /* the pattern over symbols */
+    uint16_t blocks[BLOCK_COUNT]; /* by block of code points: its block in `symbols` */
+    const uint8_t *symbols;       /* [blocks][BLOCK_POINTS]: the symbol of a character */
+    bool is_compiled;             /* to machine code; else PCRE2 interprets the code */
 };
 
 /* The symbols of a pattern: characters in the same sets have the same one. */
 struct symbol_table {
-    uint64_t masks[SYMBOLS_MAX + 1]; /* bit s: the characters are in set s */
+    uint64_t masks[SYMBOLS_MAX + 1]; /* by symbol; bit s: its characters are in set s */
     int count;                       /* symbols 1 to count are in use */
 };
 
 /* PCRE2 takes memory from a region, and none after the seal. */
-static void *allocate(size_t bytes, void *region) {
+static void *allocate_in_region(size_t bytes, void *region) {
     return process_is_sealed() ? NULL : region_alloc(region, bytes, 1);
 }
 
-static void release(void *memory, void *region) {
+/* A region frees all of its memory at once. */
+static void release_nothing(void *memory, void *region) {
     (void)memory;
     (void)region;
 }
@@ -53,16 +54,16 @@ static int symbol_of(struct symbol_table *table, uint64_t mask) {
     return table->count;
 }
 
-/* What decides the symbol of a character. */
+/* What determines the symbol of a character. */
 struct assignment {
-    const struct pattern_draft *draft;
-    const struct unicode *unicode;
-    uint64_t class_masks[UNICODE_CLASSES]; /* sets that have the class */
-    uint64_t negated;                      /* sets that are negated */
-    struct symbol_table *table;
+    const struct pattern_draft *draft;     /* the sets of the pattern */
+    const struct unicode *unicode;         /* classes of characters */
+    uint64_t class_masks[UNICODE_CLASSES]; /* by class: mask of the sets that contain it */
+    uint64_t negated;                      /* mask of the sets that are negated */
+    struct symbol_table *table;            /* symbols assigned so far */
 };
 
-static void mask_classes(struct assignment *assignment) {
+static void fill_class_masks(struct assignment *assignment) {
     const struct pattern_draft *draft = assignment->draft;
     for (int s = 0; s < draft->set_count; s++) {
         uint64_t bit = (uint64_t)1 << s;
@@ -74,7 +75,7 @@ static void mask_classes(struct assignment *assignment) {
 }
 
 /* The sets with a range that has the code point. */
-static uint64_t mask_ranges(const struct pattern_draft *draft, uint32_t point) {
+static uint64_t sets_with_range_of(const struct pattern_draft *draft, uint32_t point) {
     uint64_t mask = 0;
     for (int s = 0; s < draft->set_count; s++) {
         const struct pattern_set *set = &draft->sets[s];
@@ -102,9 +103,9 @@ static bool assign_block(struct assignment *assignment, const uint8_t *classes, 
                          uint8_t *symbols) {
     uint64_t previous = 0;
     int symbol = 0;
-    for (uint32_t i = 0; i < BLOCK; i++) {
+    for (uint32_t i = 0; i < BLOCK_POINTS; i++) {
         uint64_t mask = assignment->class_masks[classes[i]];
-        mask |= first == UNICODE_END ? 0 : mask_ranges(assignment->draft, first + i);
+        mask |= first == UNICODE_END ? 0 : sets_with_range_of(assignment->draft, first + i);
         mask ^= assignment->negated;
         if (symbol == 0 || mask != previous) {
             symbol = symbol_of(assignment->table, mask);
@@ -124,29 +125,30 @@ static bool assign_symbols(struct assignment *assignment, struct region *region,
                            struct pattern *pattern) {
     const struct unicode *unicode = assignment->unicode;
     size_t count = unicode->class_block_count;
-    mask_classes(assignment);
+    fill_class_masks(assignment);
     for (uint32_t i = 0; i < BLOCK_COUNT; i++) {
-        bool has_range = has_range_in(assignment->draft, i * BLOCK, i * BLOCK + BLOCK - 1);
+        bool has_range =
+            has_range_in(assignment->draft, i * BLOCK_POINTS, i * BLOCK_POINTS + BLOCK_POINTS - 1);
         pattern->blocks[i] = has_range ? (uint16_t)count++ : unicode->class_blocks[i];
     }
-    uint8_t *symbols = region_alloc(region, count, BLOCK);
+    uint8_t *symbols = region_alloc(region, count, BLOCK_POINTS);
     bool fits = true;
     for (size_t block = 0; fits && block < unicode->class_block_count; block++) {
-        fits = assign_block(assignment, unicode->classes + block * BLOCK, UNICODE_END,
-                            symbols + block * BLOCK);
+        fits = assign_block(assignment, unicode->classes + block * BLOCK_POINTS, UNICODE_END,
+                            symbols + block * BLOCK_POINTS);
     }
     for (uint32_t i = 0; fits && i < BLOCK_COUNT; i++) {
         if (pattern->blocks[i] >= unicode->class_block_count) {
-            fits = assign_block(assignment,
-                                unicode->classes + (size_t)unicode->class_blocks[i] * BLOCK,
-                                i * BLOCK, symbols + (size_t)pattern->blocks[i] * BLOCK);
+            fits = assign_block(
+                assignment, unicode->classes + (size_t)unicode->class_blocks[i] * BLOCK_POINTS,
+                i * BLOCK_POINTS, symbols + (size_t)pattern->blocks[i] * BLOCK_POINTS);
         }
     }
     pattern->symbols = symbols;
     return fits;
 }
 
-/* The pattern over symbols. */
+/* Writes the pattern with symbols in place of sets. */
 static const char *write_symbols(const struct pattern_draft *draft,
                                  const struct symbol_table *table, struct region *region) {
     size_t capacity =
@@ -174,9 +176,11 @@ static const char *write_symbols(const struct pattern_draft *draft,
     return text.bytes;
 }
 
-static enum status compile(const char *regex, const char *original, const char *subject,
-                           struct region *region, struct pattern *pattern, struct fault *fault) {
-    pcre2_general_context *general = pcre2_general_context_create(allocate, release, region);
+static enum status compile_pattern(const char *regex, const char *original, const char *subject,
+                                   struct region *region, struct pattern *pattern,
+                                   struct fault *fault) {
+    pcre2_general_context *general =
+        pcre2_general_context_create(allocate_in_region, release_nothing, region);
     pcre2_compile_context *context = pcre2_compile_context_create(general);
     int code = 0;
     size_t at = 0;
@@ -214,8 +218,8 @@ enum status pattern_make(const char *regex, const struct unicode *unicode, const
                             "the pattern %.200s has too many sets", regex);
     }
     if (status == OK) {
-        status = compile(write_symbols(draft, &table, &temporary), regex, subject, region, pattern,
-                         fault);
+        status = compile_pattern(write_symbols(draft, &table, &temporary), regex, subject, region,
+                                 pattern, fault);
     }
     region_finish(&temporary);
     if (status == OK) {
@@ -236,7 +240,7 @@ static bool make_match_data(struct matcher *matcher, struct tokenizer_encoder *e
         return false;
     }
     pcre2_general_context *general =
-        pcre2_general_context_create(allocate, release, encoder->region);
+        pcre2_general_context_create(allocate_in_region, release_nothing, encoder->region);
     matcher->match_data = pcre2_match_data_create(1, general);
     return true;
 }
@@ -252,7 +256,7 @@ enum status matcher_open(struct matcher *matcher, const struct pattern *pattern,
                          struct tokenizer_encoder *encoder, const char *text, size_t bytes) {
     if (!make_match_data(matcher, encoder) ||
         !scratch_reserve(&matcher->symbols, encoder->region, bytes, 1, 0)) {
-        return encoder_is_full(encoder);
+        return encoder_full_fault(encoder);
     }
     uint8_t *symbols = matcher->symbols.memory;
     size_t count = 0;
@@ -273,8 +277,8 @@ enum status matcher_open(struct matcher *matcher, const struct pattern *pattern,
     return OK;
 }
 
-/* Moves on to a symbol, and returns its byte. */
-static size_t byte_of_symbol(struct matcher *matcher, size_t symbol) {
+/* Advances the matcher to a symbol, and returns the offset of its character in the text. */
+static size_t advance_to_symbol(struct matcher *matcher, size_t symbol) {
     while (matcher->at_symbol < symbol) {
         matcher->at_byte += utf8_length(matcher->text[matcher->at_byte]);
         matcher->at_symbol++;
@@ -287,7 +291,7 @@ enum status matcher_find(struct matcher *matcher, size_t at, size_t *begin, size
     const struct pattern *pattern = matcher->pattern;
     const uint8_t *symbols = matcher->symbols.memory;
     while (matcher->at_byte < at) {
-        (void)byte_of_symbol(matcher, matcher->at_symbol + 1);
+        (void)advance_to_symbol(matcher, matcher->at_symbol + 1);
     }
     uint32_t options = pattern->is_compiled ? 0 : PCRE2_NO_JIT;
     int found = pcre2_match(pattern->code, symbols, matcher->symbol_count, matcher->at_symbol,
@@ -307,10 +311,10 @@ enum status matcher_find(struct matcher *matcher, size_t at, size_t *begin, size
     }
     const size_t *positions = pcre2_get_ovector_pointer(matcher->match_data);
     size_t last = positions[1];
-    *begin = byte_of_symbol(matcher, positions[0]);
+    *begin = advance_to_symbol(matcher, positions[0]);
     size_t first_byte = matcher->at_byte;
     size_t first_symbol = matcher->at_symbol;
-    *end = byte_of_symbol(matcher, last);
+    *end = advance_to_symbol(matcher, last);
     matcher->at_byte = first_byte; /* the piece before the match is taken first */
     matcher->at_symbol = first_symbol;
     return OK;

@@ -15,15 +15,15 @@ MUST_CHECK enum status pattern_make(const char *regex, const struct unicode *uni
 /* pattern_finish: free the machine code of a pattern, which is in no region. */
 void pattern_finish(const struct pattern *pattern);
 
-/* A text under a pattern. Zeroed: never used. */
+/* The search for a pattern in a text. A matcher of zeros has no text. */
 struct matcher {
     const struct pattern *pattern;
-    const char *text;
-    size_t bytes;
-    struct scratch symbols; /* uint8_t: one for each character */
-    size_t symbol_count;
+    const char *text;          /* [bytes] */
+    size_t bytes;              /* length of the text */
+    struct scratch symbols;    /* uint8_t: one for each character */
+    size_t symbol_count;       /* number of characters in the text */
     size_t at_byte, at_symbol; /* the same position in the text and in the symbols */
-    struct pcre2_real_match_data_8 *match_data;
+    struct pcre2_real_match_data_8 *match_data; /* PCRE2's scratch memory */
 };
 
 /* matcher_open: begin with a text; matcher_find: the next match at or after `at`, or {bytes,

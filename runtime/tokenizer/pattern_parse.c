@@ -6,19 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN_BYTES = 24, NAME_MAX_BYTES = 8, POINT_MAX = UNICODE_END - 1, REPEATS_MAX = 1000 };
+enum {
+    SHOWN_BYTES = 24,            /* bytes of the pattern in a message */
+    NAME_MAX_BYTES = 8,          /* buffer for the name of a property */
+    POINT_MAX = UNICODE_END - 1, /* largest code point */
+    REPEATS_MAX = 1000,          /* largest number in {n,m} */
+};
 
 struct parser {
-    const char *text;
-    size_t at;
+    const char *text; /* the pattern */
+    size_t at;        /* position in it */
     const struct unicode *unicode;
-    const char *subject;
-    struct pattern_draft *draft;
+    const char *subject;         /* of faults */
+    struct pattern_draft *draft; /* what has been parsed */
     struct fault *fault;
-    bool ignores_case[PATTERN_DEPTH_MAX]; /* by group */
-    int depth;
-    bool can_repeat;    /* a quantifier may follow */
-    char folded_before; /* under (?i: the literal before, in lower case; NUL: none */
+    bool ignores_case[PATTERN_DEPTH_MAX]; /* by depth: the group is inside (?i: */
+    int depth;                            /* number of open groups */
+    bool can_repeat;                      /* a quantifier may follow */
+    char folded_before; /* under (?i: the preceding literal, in lower case; NUL: none */
 };
 
 static enum status reject(struct parser *parser, const char *what) {
@@ -54,7 +59,7 @@ static enum status add_range(struct parser *parser, struct pattern_set *set, uin
                              uint32_t high) {
     struct pattern_draft *draft = parser->draft;
     if (low > high || draft->range_count == PATTERN_RANGES_MAX) {
-        return reject(parser, "a reversed range, or too many");
+        return reject(parser, "a reversed range, or too many ranges");
     }
     draft->ranges[draft->range_count++] = (struct pattern_range){low, high};
     set->range_count++;
@@ -81,7 +86,7 @@ static int close_set(struct parser *parser, const struct pattern_set *set) {
     return draft->set_count++;
 }
 
-/* The classes of \s, \d, \w and the properties. */
+/* Whether a class is part of \s, of \w, or of the property `name`. */
 static bool class_has(const struct unicode *unicode, uint8_t class_number, const char *name) {
     if (strcmp(name, "\\s") == 0) {
         return (unicode->kinds[class_number] & KIND_SPACE) != 0;
@@ -144,7 +149,7 @@ static enum status read_hex(struct parser *parser, char letter, uint32_t *point)
     }
     /* Oniguruma takes \x80 and above for bytes */
     if (!is_whole || *point > POINT_MAX || (letter == 'x' && !has_braces && *point >= 0x80)) {
-        return reject(parser, "a code point in a form");
+        return reject(parser, "a code point in this form");
     }
     parser->at += count + (has_braces ? 2 : 0);
     return OK;
@@ -203,7 +208,7 @@ static enum status read_class(struct parser *parser, struct pattern_set *set) {
         bool is_dash = text[0] == '-' && !is_first && text[1] != ']';
         if (text[0] == '\0' || text[0] == '[' || text[0] == ']' || is_dash ||
             strncmp(text, "&&", 2) == 0) {
-            return reject(parser, "a class with a part");
+            return reject(parser, "a class with this part");
         }
         uint32_t low;
         uint32_t high;
@@ -217,7 +222,7 @@ static enum status read_class(struct parser *parser, struct pattern_set *set) {
         if (text[0] == '-' && text[1] != ']' && text[1] != '\0') {
             parser->at++;
             if (text[1] == '[') {
-                return reject(parser, "a class with a part");
+                return reject(parser, "a class with this part");
             }
             TRY(read_unit(parser, set, &high, &is_class));
             if (is_class) {
@@ -234,7 +239,7 @@ static enum status read_class(struct parser *parser, struct pattern_set *set) {
  * sharp s, are rejected. */
 static enum status add_folded(struct parser *parser, struct pattern_set *set, uint32_t point) {
     static const char *const LIGATURES[] = {"ss", "ff", "fi", "fl", "st"};
-    enum { KELVIN_SIGN = 0x212a, LONG_S = 0x17f };
+    enum { KELVIN_SIGN = 0x212a, LONG_S = 0x17f }; /* code points that match k and s */
     if (point >= 0x80) {
         return reject(parser, "(?i: with a character beyond ASCII");
     }
@@ -275,7 +280,7 @@ static enum status read_set(struct parser *parser) {
         TRY(read_unit(parser, set, &point, &is_class));
     }
     if (ignores_case && is_class) {
-        return reject(parser, "(?i: with a class before");
+        return reject(parser, "(?i: with a class");
     }
     if (!is_class) {
         TRY(ignores_case && first != '.' ? add_folded(parser, set, point)
@@ -285,7 +290,7 @@ static enum status read_set(struct parser *parser) {
     return add_item(parser, close_set(parser, set), "");
 }
 
-/* \b: between a character of \w and another. */
+/* \b: the position between a character of \w and one that is not. */
 static enum status read_boundary(struct parser *parser) {
     struct pattern_set *set = open_set(parser);
     if (set == NULL) {
@@ -402,7 +407,7 @@ static enum status read_next(struct parser *parser) {
     case '$':
     case ']':
     case '}':
-        return reject(parser, "a character without its escape");
+        return reject(parser, "a character that must be escaped");
     default:
         return text[0] == '\\' && text[1] == 'b' ? read_boundary(parser) : read_set(parser);
     }
@@ -418,5 +423,5 @@ enum status pattern_parse(const char *regex, const struct unicode *unicode, cons
     while (regex[parser.at] != '\0') {
         TRY(read_next(&parser));
     }
-    return parser.depth == 0 ? OK : reject(&parser, "a group without its end");
+    return parser.depth == 0 ? OK : reject(&parser, "a group without a closing bracket");
 }

@@ -7,12 +7,12 @@
 #include "runtime/tokenizer/unicode/unicode.h"
 
 enum {
-    PATTERN_BYTES_MAX = 4096, /* the longest published has 600 */
-    PATTERN_SETS_MAX = 64,    /* one bit of a mask for each */
-    PATTERN_ITEMS_MAX = 2048,
-    PATTERN_RANGES_MAX = 512,
-    PATTERN_DEPTH_MAX = 32, /* groups in groups */
-    PATTERN_SYNTAX_BYTES = 16,
+    PATTERN_BYTES_MAX = 4096,  /* longest pattern; the longest published one has 600 */
+    PATTERN_SETS_MAX = 64,     /* sets of a pattern: one bit of a mask for each */
+    PATTERN_ITEMS_MAX = 2048,  /* items of a pattern */
+    PATTERN_RANGES_MAX = 512,  /* ranges of all sets of a pattern */
+    PATTERN_DEPTH_MAX = 32,    /* levels of nested groups */
+    PATTERN_SYNTAX_BYTES = 16, /* buffer for the text of an item */
 };
 
 struct pattern_range {
@@ -21,17 +21,18 @@ struct pattern_range {
 
 /* A set of characters: those of some classes and ranges, or all others. */
 struct pattern_set {
-    bool classes[UNICODE_CLASSES];
-    int first_range, range_count; /* in the draft's `ranges` */
-    bool is_negated;
+    bool classes[UNICODE_CLASSES]; /* by class: it is in the set */
+    int first_range, range_count;  /* span of the draft's `ranges` */
+    bool is_negated;               /* the set contains all other characters */
 };
 
 /* A part of the pattern: a set, or syntax that is copied. */
 struct pattern_item {
-    int set; /* -1: syntax */
-    char syntax[PATTERN_SYNTAX_BYTES];
+    int set;                           /* index of the set; -1: syntax */
+    char syntax[PATTERN_SYNTAX_BYTES]; /* text in the syntax of PCRE2 */
 };
 
+/* A parsed pattern. */
 struct pattern_draft {
     struct pattern_set sets[PATTERN_SETS_MAX];
     struct pattern_range ranges[PATTERN_RANGES_MAX];

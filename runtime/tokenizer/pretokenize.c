@@ -18,15 +18,16 @@ struct piece {
  * the next. */
 struct level {
     struct tokenizer_encoder *encoder;
-    const struct split_step *step;
-    struct matcher *matcher; /* SPLIT_PATTERN */
-    const char *text;        /* the span, as a text of its own */
-    size_t bytes;
+    const struct split_step *step; /* the step that divides the span */
+    struct matcher *matcher;       /* SPLIT_PATTERN */
+    const char *text;              /* the span, as a text of its own */
+    size_t bytes;                  /* length of `text` */
     size_t at;                     /* the pieces before it have been taken */
-    size_t match_begin, match_end; /* the next match; valid if knows_match */
-    bool knows_match;
+    size_t match_begin, match_end; /* the next match, if knows_match */
+    bool knows_match;              /* `match_begin` and `match_end` are set */
 };
 
+/* The first character at or after `at` that is a digit for SPLIT_DIGITS. */
 static size_t digits_begin(const struct level *level, size_t at, size_t *length) {
     const struct unicode *unicode = level->encoder->tokenizer->unicode;
     while (at < level->bytes) {
@@ -56,6 +57,7 @@ static size_t meta_begin(const struct level *level, size_t at) {
     return bytes;
 }
 
+/* Finds the next match of the step at or after the position of the level. */
 static enum status find_match(struct level *level) {
     const struct unicode *unicode = level->encoder->tokenizer->unicode;
     const struct split_step *step = level->step;
@@ -97,7 +99,7 @@ static enum status find_match(struct level *level) {
 }
 
 /* Sets the next piece between or at matches without taking it; *found is false at the end. */
-static enum status peek(struct level *level, struct piece *piece, bool *found) {
+static enum status peek_piece(struct level *level, struct piece *piece, bool *found) {
     *found = level->at < level->bytes;
     if (!*found) {
         return OK;
@@ -112,14 +114,15 @@ static enum status peek(struct level *level, struct piece *piece, bool *found) {
     return OK;
 }
 
-static void take(struct level *level, const struct piece *piece) {
+/* Moves past a piece that peek_piece has set. */
+static void consume_piece(struct level *level, const struct piece *piece) {
     level->knows_match = level->knows_match && piece->end <= level->match_begin;
     level->at = piece->end;
 }
 
 /* Whether the behavior adds the piece `next` to `piece`, which precedes it. */
-static bool joins(enum split_behavior behavior, const struct piece *piece,
-                  const struct piece *next) {
+static bool joins_pieces(enum split_behavior behavior, const struct piece *piece,
+                         const struct piece *next) {
     switch (behavior) {
     case BEHAVIOR_CONTIGUOUS:
         return piece->is_match == next->is_match;
@@ -136,20 +139,20 @@ static bool joins(enum split_behavior behavior, const struct piece *piece,
 static enum status next_piece(struct level *level, struct piece *piece, bool *found) {
     enum split_behavior behavior = level->step->behavior;
     do {
-        TRY(peek(level, piece, found));
+        TRY(peek_piece(level, piece, found));
         if (!*found) {
             return OK;
         }
-        take(level, piece);
+        consume_piece(level, piece);
     } while (behavior == BEHAVIOR_REMOVED && piece->is_match);
     bool has_next = behavior > BEHAVIOR_ISOLATED;
     while (has_next) {
         struct piece next;
-        TRY(peek(level, &next, &has_next));
-        if (!has_next || !joins(behavior, piece, &next)) {
+        TRY(peek_piece(level, &next, &has_next));
+        if (!has_next || !joins_pieces(behavior, piece, &next)) {
             break;
         }
-        take(level, &next);
+        consume_piece(level, &next);
         piece->end = next.end;
         has_next = behavior == BEHAVIOR_CONTIGUOUS;
     }
@@ -170,7 +173,8 @@ static enum status open_level(struct tokenizer_encoder *encoder, size_t depth, c
     return OK;
 }
 
-static enum status split(struct tokenizer_encoder *encoder, const char *text, size_t bytes) {
+/* Splits a text into words by all steps, and appends the ids of each word. */
+static enum status encode_words(struct tokenizer_encoder *encoder, const char *text, size_t bytes) {
     size_t count = encoder->tokenizer->split_count;
     struct level levels[STEPS_MAX];
     if (count == 0) {
@@ -217,11 +221,11 @@ enum status pretokenize(struct tokenizer_encoder *encoder, const char *text, siz
         (tokenizer->prefix == PREFIX_ALWAYS || (tokenizer->prefix == PREFIX_FIRST && is_first));
     bool has_spaces = meta->count > 0 && memchr(text, ' ', bytes) != NULL;
     if (!has_prefix && !has_spaces) {
-        return split(encoder, text, bytes);
+        return encode_words(encoder, text, bytes);
     }
     if (!scratch_reserve(&encoder->prefixed, encoder->region, prefixed_bytes_max(tokenizer, bytes),
                          1, 0)) {
-        return encoder_is_full(encoder);
+        return encoder_full_fault(encoder);
     }
     char *out = encoder->prefixed.memory;
     size_t filled = has_prefix ? prefix->count : 0;
@@ -232,5 +236,5 @@ enum status pretokenize(struct tokenizer_encoder *encoder, const char *text, siz
         memcpy(out + filled, text, bytes);
         filled += bytes;
     }
-    return split(encoder, out, filled);
+    return encode_words(encoder, out, filled);
 }

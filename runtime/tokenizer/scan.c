@@ -4,14 +4,15 @@
 
 #include <string.h>
 
-/* A text that is scanned. */
-struct view {
+/* A text in which a scanner looks for the end of a piece. */
+struct scanned_text {
     const struct unicode *unicode;
-    const char *text;
-    size_t end;
+    const char *text; /* [end] */
+    size_t end;       /* length of the text */
 };
 
-static unsigned kind_at(const struct view *view, size_t at, size_t *length) {
+/* The kinds (enum unicode_kind) of the character at `at`. */
+static unsigned kind_at(const struct scanned_text *view, size_t at, size_t *length) {
     unsigned char first = (unsigned char)view->text[at];
     if (first < 0x80) {
         *length = 1;
@@ -21,7 +22,7 @@ static unsigned kind_at(const struct view *view, size_t at, size_t *length) {
 }
 
 /* The end of the run of characters with one of `kinds`. */
-static size_t run_end(const struct view *view, size_t at, unsigned kinds) {
+static size_t run_end(const struct scanned_text *view, size_t at, unsigned kinds) {
     size_t length;
     while (at < view->end && (kind_at(view, at, &length) & kinds) != 0) {
         at += length;
@@ -30,7 +31,7 @@ static size_t run_end(const struct view *view, size_t at, unsigned kinds) {
 }
 
 /* The end of the run of characters that are neither white space, letter nor number. */
-static size_t other_end(const struct view *view, size_t at) {
+static size_t symbols_end(const struct scanned_text *view, size_t at) {
     size_t length;
     while (at < view->end &&
            (kind_at(view, at, &length) & (KIND_SPACE | KIND_LETTER | KIND_NUMBER)) == 0) {
@@ -44,7 +45,7 @@ static bool is_newline(char byte) {
 }
 
 /* \s+(?!\S)|\s+: all white space, but its last character if another character follows. */
-static size_t spaces_before_text(const struct view *view, size_t at, size_t spaces_end) {
+static size_t spaces_before_text(const struct scanned_text *view, size_t at, size_t spaces_end) {
     if (spaces_end == view->end) {
         return spaces_end;
     }
@@ -53,7 +54,7 @@ static size_t spaces_before_text(const struct view *view, size_t at, size_t spac
 }
 
 /* \s*[\r\n]+|\s+(?!\S)|\s+: white space to its last line end, if it has one. */
-static size_t spaces_or_lines(const struct view *view, size_t at) {
+static size_t spaces_or_lines(const struct scanned_text *view, size_t at) {
     size_t spaces_end = run_end(view, at, KIND_SPACE);
     for (size_t i = spaces_end; i > at; i--) {
         if (is_newline(view->text[i - 1])) {
@@ -64,7 +65,7 @@ static size_t spaces_or_lines(const struct view *view, size_t at) {
 }
 
 /* 's|'t|'re|'ve|'m|'ll|'d; the end of it, or `at`. */
-static size_t contraction_end(const struct view *view, size_t at) {
+static size_t contraction_end(const struct scanned_text *view, size_t at) {
     const char *text = view->text + at;
     size_t left = view->end - at;
     if (left < 2 || text[0] != '\'') {
@@ -79,12 +80,12 @@ static size_t contraction_end(const struct view *view, size_t at) {
     return is_long ? at + 3 : at;
 }
 
-static char lower(char letter) {
+static char ascii_lower(char letter) {
     return letter >= 'A' && letter <= 'Z' ? (char)(letter + ('a' - 'A')) : letter;
 }
 
-/* The same without regard to case. The long s (U+017F) is an s then. */
-static size_t any_contraction_end(const struct view *view, size_t at) {
+/* contraction_end without regard to case. The long s (U+017F) is an s then. */
+static size_t any_contraction_end(const struct scanned_text *view, size_t at) {
     size_t left = view->end - at;
     if (left < 2 || view->text[at] != '\'') {
         return at;
@@ -93,8 +94,8 @@ static size_t any_contraction_end(const struct view *view, size_t at) {
     if (left >= 3 && text[1] == '\xc5' && text[2] == '\xbf') {
         return at + 3;
     }
-    char first = lower(text[1]);
-    char second = left >= 3 ? lower(text[2]) : '\0';
+    char first = ascii_lower(text[1]);
+    char second = left >= 3 ? ascii_lower(text[2]) : '\0';
     if (first == 's' || first == 't' || first == 'm' || first == 'd') {
         return at + 2;
     }
@@ -105,7 +106,7 @@ static size_t any_contraction_end(const struct view *view, size_t at) {
 
 /* '... contractions ...| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ */
 size_t scan_gpt2(const struct unicode *unicode, const char *text, size_t at, size_t end) {
-    struct view view = {unicode, text, end};
+    struct scanned_text view = {unicode, text, end};
     size_t contraction = contraction_end(&view, at);
     if (contraction > at) {
         return contraction;
@@ -119,11 +120,11 @@ size_t scan_gpt2(const struct unicode *unicode, const char *text, size_t at, siz
     if ((kind & (KIND_LETTER | KIND_NUMBER)) != 0) {
         return run_end(&view, begin + length, kind & (KIND_LETTER | KIND_NUMBER));
     }
-    return other_end(&view, begin + length);
+    return symbols_end(&view, begin + length);
 }
 
 /* \p{N}{1,3}, or \p{N}, or \p{N}+ where digits_max is 0. */
-static size_t number_end(const struct view *view, size_t at, int digits_max) {
+static size_t number_end(const struct scanned_text *view, size_t at, int digits_max) {
     size_t length;
     for (int digits = 0; digits_max == 0 || digits < digits_max; digits++) {
         if (at == view->end || (kind_at(view, at, &length) & KIND_NUMBER) == 0) {
@@ -134,11 +135,11 @@ static size_t number_end(const struct view *view, size_t at, int digits_max) {
     return at;
 }
 
-/* The rest of both patterns:  ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+, where a slash may
- * be among the line ends. */
-static size_t other_or_spaces(const struct view *view, size_t at, char line_end) {
+/* The rest of the patterns llama3 and tekken, where a slash may be among the line ends:
+ *  ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ */
+static size_t other_or_spaces(const struct scanned_text *view, size_t at, char line_end) {
     size_t begin = at + (view->text[at] == ' ');
-    size_t other = other_end(view, begin);
+    size_t other = symbols_end(view, begin);
     if (other == begin) {
         return spaces_or_lines(view, at);
     }
@@ -151,7 +152,7 @@ static size_t other_or_spaces(const struct view *view, size_t at, char line_end)
 /* (?i:contractions)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|... */
 size_t scan_llama3(const struct unicode *unicode, const struct split_step *step, const char *text,
                    size_t at, size_t end) {
-    struct view view = {unicode, text, end};
+    struct scanned_text view = {unicode, text, end};
     size_t contraction = any_contraction_end(&view, at);
     if (contraction > at) {
         return contraction;
@@ -174,13 +175,15 @@ size_t scan_llama3(const struct unicode *unicode, const struct split_step *step,
 }
 
 enum {
-    KINDS_HEAD = KIND_UPPER | KIND_OTHER_LETTER | KIND_MARK, /* the class of the first part */
-    KINDS_TAIL = KIND_LOWER | KIND_OTHER_LETTER | KIND_MARK, /* and of the second */
+    KINDS_HEAD =
+        KIND_UPPER | KIND_OTHER_LETTER | KIND_MARK, /* characters of [head]* in head_tail_end */
+    KINDS_TAIL =
+        KIND_LOWER | KIND_OTHER_LETTER | KIND_MARK, /* characters of [tail]+ in head_tail_end */
 };
 
 /* [head]*[tail]+: the end of it, or `at`. The first part gives characters back until the second has
  * one, so without a tail after it the match ends at its last character that is in both classes. */
-static size_t head_tail_end(const struct view *view, size_t at) {
+static size_t head_tail_end(const struct scanned_text *view, size_t at) {
     size_t head = run_end(view, at, KINDS_HEAD);
     size_t tail = run_end(view, head, KINDS_TAIL);
     if (tail > head) {
@@ -198,7 +201,7 @@ static size_t head_tail_end(const struct view *view, size_t at) {
 }
 
 /* [^\r\n\p{L}\p{N}]?[head]*[tail]+|[^\r\n\p{L}\p{N}]?[head]+[tail]*: the end of it, or `at`. */
-static size_t cased_word_end(const struct view *view, size_t at) {
+static size_t cased_word_end(const struct scanned_text *view, size_t at) {
     size_t length;
     unsigned kind = kind_at(view, at, &length);
     bool takes_first = (kind & (KIND_LETTER | KIND_NUMBER)) == 0 && !is_newline(view->text[at]);
@@ -221,7 +224,7 @@ static size_t cased_word_end(const struct view *view, size_t at) {
 
 size_t scan_tekken(const struct unicode *unicode, const struct split_step *step, const char *text,
                    size_t at, size_t end) {
-    struct view view = {unicode, text, end};
+    struct scanned_text view = {unicode, text, end};
     size_t word = cased_word_end(&view, at);
     if (word > at) {
         return step->has_contractions ? any_contraction_end(&view, word) : word;

@@ -5,15 +5,16 @@
 
 #include <string.h>
 
-static bool is_text(const struct counted_text *text, const char *expected) {
+static bool text_equals(const struct counted_text *text, const char *expected) {
     return text->count == strlen(expected) && memcmp(text->bytes, expected, text->count) == 0;
 }
 
-static bool is_scanner(const struct split_step *step) {
+/* Whether the step is a published pattern, which a function of scan.h matches. */
+static bool is_published_pattern(const struct split_step *step) {
     return step->kind == SPLIT_GPT2 || step->kind == SPLIT_LLAMA3 || step->kind == SPLIT_TEKKEN;
 }
 
-/* A token with white space after another character may lie across the position. */
+/* Whether a token has white space after another character, and may lie across the position. */
 static bool has_inner_space(const struct tokenizer *tokenizer, const struct counted_text *text) {
     bool follows_other = false;
     for (size_t at = 0; at < text->count;) {
@@ -29,7 +30,8 @@ static bool has_inner_space(const struct tokenizer *tokenizer, const struct coun
     return false;
 }
 
-static bool added_tokens_allow(const struct tokenizer *tokenizer) {
+/* Whether no added token can lie across a position between words. */
+static bool added_tokens_allow_division(const struct tokenizer *tokenizer) {
     for (size_t i = 0; i < tokenizer->added_count; i++) {
         const struct added_token *token = &tokenizer->added[i];
         if (has_inner_space(tokenizer, &token->text) || has_inner_space(tokenizer, &token->match) ||
@@ -69,12 +71,12 @@ static bool merges_keep_words(const struct bpe_model *model) {
 static bool replaces_spaces(const struct tokenizer *tokenizer) {
     for (size_t i = 0; i < tokenizer->normalizer_step_count; i++) {
         const struct normalizer_step *step = &tokenizer->normalizer_steps[i];
-        if (step->kind == NORMAL_REPLACE && is_text(&step->pattern, " ") &&
-            is_text(&step->content, META_SPACE)) {
+        if (step->kind == NORMALIZE_REPLACE && text_equals(&step->pattern, " ") &&
+            text_equals(&step->content, META_SPACE)) {
             return true;
         }
     }
-    return is_text(&tokenizer->meta, META_SPACE);
+    return text_equals(&tokenizer->meta, META_SPACE);
 }
 
 /* Steps that search for a space find none when all have been replaced. */
@@ -82,7 +84,7 @@ static void drop_idle_splits(struct tokenizer *tokenizer) {
     size_t kept = 0;
     for (size_t i = 0; i < tokenizer->split_count; i++) {
         const struct split_step *step = &tokenizer->split[i];
-        bool is_idle = step->kind == SPLIT_TEXT && is_text(&step->text, " ") &&
+        bool is_idle = step->kind == SPLIT_TEXT && text_equals(&step->text, " ") &&
                        !step->is_inverted && replaces_spaces(tokenizer);
         if (!is_idle) {
             tokenizer->split[kept++] = *step;
@@ -91,10 +93,11 @@ static void drop_idle_splits(struct tokenizer *tokenizer) {
     tokenizer->split_count = kept;
 }
 
-static bool normalizer_allows(const struct tokenizer *tokenizer) {
+/* Whether the normalizer replaces single characters only. */
+static bool normalizer_allows_division(const struct tokenizer *tokenizer) {
     for (size_t i = 0; i < tokenizer->normalizer_step_count; i++) {
         const struct normalizer_step *step = &tokenizer->normalizer_steps[i];
-        if (step->kind == NORMAL_REPLACE &&
+        if (step->kind == NORMALIZE_REPLACE &&
             step->pattern.count != utf8_length(step->pattern.bytes[0])) {
             return false;
         }
@@ -116,18 +119,18 @@ void load_split_rule(struct tokenizer *tokenizer) {
     bool has_scanner = false;
     for (size_t i = 0; i < tokenizer->split_count; i++) {
         const struct split_step *step = &tokenizer->split[i];
-        scans =
-            scans && (is_scanner(step) || step->kind == SPLIT_DIGITS || step->kind == SPLIT_META ||
-                      (step->kind == SPLIT_TEXT && is_text(&step->text, META_SPACE) &&
-                       step->behavior == BEHAVIOR_MERGED_WITH_NEXT && !step->is_inverted));
-        has_scanner =
-            has_scanner || is_scanner(step) || step->kind == SPLIT_META || step->kind == SPLIT_TEXT;
+        scans = scans && (is_published_pattern(step) || step->kind == SPLIT_DIGITS ||
+                          step->kind == SPLIT_META ||
+                          (step->kind == SPLIT_TEXT && text_equals(&step->text, META_SPACE) &&
+                           step->behavior == BEHAVIOR_MERGED_WITH_NEXT && !step->is_inverted));
+        has_scanner = has_scanner || is_published_pattern(step) || step->kind == SPLIT_META ||
+                      step->kind == SPLIT_TEXT;
     }
-    bool allows =
-        scans && has_scanner && added_tokens_allow(tokenizer) && normalizer_allows(tokenizer);
+    bool allows = scans && has_scanner && added_tokens_allow_division(tokenizer) &&
+                  normalizer_allows_division(tokenizer);
     const struct split_step *first = &tokenizer->split[0];
     rule->allows_space = allows;
-    rule->allows_newline = allows && is_scanner(first);
+    rule->allows_newline = allows && is_published_pattern(first);
     rule->needs_one_newline = first->kind == SPLIT_GPT2;
     for (size_t i = 0; i < tokenizer->added_count; i++) {
         const struct counted_text *text = &tokenizer->added[i].text;
@@ -141,7 +144,7 @@ bool tokenizer_can_split(const struct tokenizer *tokenizer) {
 }
 
 /* Whether the document may be divided before text[at], where a space or a letter follows. */
-static bool is_position(const struct tokenizer *tokenizer, const char *text, size_t at) {
+static bool may_divide_at(const struct tokenizer *tokenizer, const char *text, size_t at) {
     const struct split_rule *rule = &tokenizer->rule;
     size_t previous = utf8_before(text, at);
     size_t length;
@@ -174,7 +177,7 @@ size_t tokenizer_split_position(const struct tokenizer *tokenizer, const char *t
         return 0;
     }
     for (size_t at = limit; at > 0; at--) {
-        if ((text[at] == ' ' || text[at - 1] == '\n') && is_position(tokenizer, text, at)) {
+        if ((text[at] == ' ' || text[at - 1] == '\n') && may_divide_at(tokenizer, text, at)) {
             return at;
         }
     }

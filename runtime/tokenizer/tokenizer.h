@@ -33,8 +33,9 @@
 enum {
     /* Version of the algorithm. It changes when the same file and text would give other ids. */
     TOKENIZER_ALGORITHM = 1,
-    TOKENIZER_NO_ID = -1,              /* there is no such token */
-    TOKENIZER_FILE_BYTES_MAX = 1 << 27 /* of tokenizer.json; the largest published has 34 MB */
+    TOKENIZER_NO_ID = -1, /* there is no such token */
+    TOKENIZER_FILE_BYTES_MAX =
+        1 << 27 /* size of tokenizer.json; the largest published one has 34 MB */
 };
 
 /* The longest text that one call encodes. */
@@ -84,8 +85,8 @@ const struct tokenizer_info *tokenizer_info(const struct tokenizer *tokenizer);
 
 /* A range of bytes, not terminated by a NUL. */
 struct token_text {
-    const char *bytes;
-    size_t count;
+    const char *bytes; /* [count] */
+    size_t count;      /* length in bytes */
 };
 
 /* tokenizer_token_text: the token's text as it is in tokenizer.json: of byte-level tokens in the
@@ -122,7 +123,7 @@ struct tokenizer_options {
 
 /* Ids in the memory of an encoder. */
 struct token_list {
-    const int32_t *ids;
+    const int32_t *ids; /* [count] */
     size_t count;
 };
 

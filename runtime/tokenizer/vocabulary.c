@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { SLOTS_MIN = 16 };
+enum { SLOTS_MIN = 16 }; /* smallest hash table */
 
 uint64_t text_hash(const char *text, size_t count) {
     uint64_t hash = count * 0x9e3779b97f4a7c15u;

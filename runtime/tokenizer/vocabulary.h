@@ -10,31 +10,31 @@
 
 enum {
     VOCABULARY_ABSENT = -1,              /* no token has this text */
-    VOCABULARY_TEXT_BYTES_MAX = 1 << 12, /* of a token; the longest published has 256 */
-    VOCABULARY_NO_MERGE = 0xffffffff,    /* a rank: this pair does not merge */
-    VOCABULARY_MERGES_MAX = 1 << 24      /* as many as there may be tokens */
+    VOCABULARY_TEXT_BYTES_MAX = 1 << 12, /* text of a token; the longest published one has 256 */
+    VOCABULARY_NO_MERGE = 0xffffffff,    /* rank of a pair that does not merge */
+    VOCABULARY_MERGES_MAX = 1 << 24      /* merges of a model: as many as tokens */
 };
 
-/* The place of a token's text in `texts`; VOCABULARY_NO_TOKEN where no token has the id. */
+/* The text of a token: texts[at, at + count). */
 struct vocabulary_span {
-    uint32_t at, count;
+    uint32_t at, count; /* in bytes; count VOCABULARY_NO_TOKEN: no token has the id */
 };
-enum { VOCABULARY_NO_TOKEN = 0xffffffff };
+enum { VOCABULARY_NO_TOKEN = 0xffffffff }; /* count of a vocabulary_span without a token */
 
 /* A token while a vocabulary is read. */
 struct vocabulary_entry {
-    const char *text;
-    uint32_t count;
-    int32_t id;
+    const char *text; /* [count] */
+    uint32_t count;   /* length of the text in bytes */
+    int32_t id;       /* token id */
 };
 
 struct vocabulary {
-    const char *texts;
-    const struct vocabulary_span *spans; /* [id_count] */
+    const char *texts;                   /* texts of all tokens, concatenated */
+    const struct vocabulary_span *spans; /* [id_count]: by id */
     const int32_t *slots;                /* hash table of ids; VOCABULARY_ABSENT: empty */
-    uint32_t slot_mask;
-    int32_t id_count, token_count;
-    uint32_t text_bytes_max; /* of the longest token */
+    uint32_t slot_mask;                  /* number of hash slots - 1 */
+    int32_t id_count, token_count;       /* one more than the largest id; number of tokens */
+    uint32_t text_bytes_max;             /* of the longest token */
 };
 
 /* vocabulary_make: copy the entries to `region`.
@@ -52,19 +52,19 @@ const char *vocabulary_text(const struct vocabulary *vocabulary, int32_t id, siz
 /* A merge: two tokens become one. Of several merges that apply, the one with the lowest rank is
  * made first. */
 struct merge {
-    int32_t left, right, merged;
+    int32_t left, right, merged; /* ids of the two tokens, and of what they become */
 };
 
-/* A slot of the table. An empty one has the rank VOCABULARY_NO_MERGE. */
+/* A hash slot of a merge table. An empty one has the rank VOCABULARY_NO_MERGE. */
 struct merge_slot {
-    uint64_t pair;
-    uint32_t rank;
-    int32_t merged;
+    uint64_t pair;  /* merge_pair of the two ids */
+    uint32_t rank;  /* the pair with the lowest rank is merged first */
+    int32_t merged; /* id that the pair becomes */
 };
 
 struct merge_table {
-    const struct merge_slot *slots;
-    uint64_t mask;
+    const struct merge_slot *slots; /* [mask + 1] */
+    uint64_t mask;                  /* number of hash slots - 1 */
 };
 
 /* merge_table_make: the table of `count` merges, whose rank is their index; of merges of the same

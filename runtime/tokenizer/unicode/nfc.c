@@ -7,17 +7,17 @@
 #include <string.h>
 
 enum {
-    PARTS_MAX = 4,       /* code points of a decomposition */
-    SHORT_RUN = 32,      /* marks that insertion sorts */
-    NFC_GROWTH_MAX = 3,  /* bytes of the NFC of a text for each of its bytes (annex 15, 9) */
-    CLASSES = 256,       /* combining classes */
-    LEAD_BEGIN = 0x1100, /* Hangul (Unicode 16, section 3.12) */
-    LEAD_COUNT = 19,
-    VOWEL_BEGIN = 0x1161,
-    VOWEL_COUNT = 21,
-    TAIL_BASE = 0x11a7, /* no tail */
-    TAIL_COUNT = 28,
-    SYLLABLE_BEGIN = 0xac00,
+    PARTS_MAX = 4,           /* code points of a decomposition */
+    SHORT_RUN = 32,          /* longest run of marks that insertion sort orders */
+    NFC_GROWTH_MAX = 3,      /* bytes of the NFC of a text for each of its bytes (annex 15, 9) */
+    CLASSES = 256,           /* number of combining classes */
+    LEAD_BEGIN = 0x1100,     /* first leading consonant of Hangul (Unicode 16, section 3.12) */
+    LEAD_COUNT = 19,         /* leading consonants of Hangul */
+    VOWEL_BEGIN = 0x1161,    /* first vowel of Hangul */
+    VOWEL_COUNT = 21,        /* vowels of Hangul */
+    TAIL_BASE = 0x11a7,      /* one before the first trailing consonant of Hangul */
+    TAIL_COUNT = 28,         /* trailing consonants of Hangul, with none as one of them */
+    SYLLABLE_BEGIN = 0xac00, /* first syllable of Hangul */
     SYLLABLE_COUNT = LEAD_COUNT * VOWEL_COUNT * TAIL_COUNT,
 };
 
@@ -47,6 +47,7 @@ size_t unicode_nfc_bytes_max(size_t bytes) {
     return NFC_GROWTH_MAX * bytes;
 }
 
+/* Writes the decomposition of a character to `points`, and returns its length. */
 static size_t decompose(const struct unicode *unicode, uint32_t point, uint32_t *points) {
     uint32_t syllable = point - SYLLABLE_BEGIN;
     if (syllable < SYLLABLE_COUNT) {
@@ -78,8 +79,8 @@ static uint8_t combining_class(const struct unicode *unicode, uint32_t point) {
 }
 
 /* Sorts many marks by class, and keeps the order of those with the same class. */
-static void sort_long(const struct unicode *unicode, uint32_t *points, size_t count,
-                      uint32_t *sorted) {
+static void sort_long_run(const struct unicode *unicode, uint32_t *points, size_t count,
+                          uint32_t *sorted) {
     size_t starts[CLASSES + 1] = {0};
     for (size_t i = 0; i < count; i++) {
         starts[combining_class(unicode, points[i]) + 1]++;
@@ -93,7 +94,7 @@ static void sort_long(const struct unicode *unicode, uint32_t *points, size_t co
     memcpy(points, sorted, count * sizeof *points);
 }
 
-static void sort_short(const struct unicode *unicode, uint32_t *points, size_t count) {
+static void sort_short_run(const struct unicode *unicode, uint32_t *points, size_t count) {
     for (size_t i = 1; i < count; i++) {
         uint32_t point = points[i];
         uint8_t class_number = combining_class(unicode, point);
@@ -106,17 +107,18 @@ static void sort_short(const struct unicode *unicode, uint32_t *points, size_t c
     }
 }
 
-static void reorder(const struct unicode *unicode, uint32_t *points, size_t count,
-                    uint32_t *scratch) {
+/* Sorts each run of marks by combining class. */
+static void sort_marks(const struct unicode *unicode, uint32_t *points, size_t count,
+                       uint32_t *scratch) {
     for (size_t begin = 0; begin < count;) {
         size_t end = begin;
         while (end < count && combining_class(unicode, points[end]) != 0) {
             end++;
         }
         if (end - begin > SHORT_RUN) {
-            sort_long(unicode, points + begin, end - begin, scratch);
+            sort_long_run(unicode, points + begin, end - begin, scratch);
         } else {
-            sort_short(unicode, points + begin, end - begin);
+            sort_short_run(unicode, points + begin, end - begin);
         }
         begin = end == begin ? end + 1 : end;
     }
@@ -192,7 +194,7 @@ size_t unicode_nfc(const struct unicode *unicode, const char *text, size_t bytes
             count += decompose(unicode, point, points + count);
             at += length;
         }
-        reorder(unicode, points, count, scratch);
+        sort_marks(unicode, points, count, scratch);
         count = compose(unicode, points, count);
         for (size_t i = 0; i < count; i++) {
             filled += utf8_write(points[i], out + filled);

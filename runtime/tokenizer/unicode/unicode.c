@@ -6,17 +6,17 @@
 #include <string.h>
 
 enum {
-    BLOCK = 1 << UNICODE_BLOCK_BITS,
-    BLOCK_COUNT = UNICODE_END >> UNICODE_BLOCK_BITS,
-    SURROGATES_BEGIN = 0xd800,
-    SURROGATES_END = 0xe000,
-    HANGUL_VOWELS_BEGIN = 0x1161,
-    HANGUL_VOWELS_END = 0x1176,
-    HANGUL_TAILS_BEGIN = 0x11a8,
-    HANGUL_TAILS_END = 0x11c3,
+    BLOCK_POINTS = 1 << UNICODE_BLOCK_BITS,          /* code points of a block */
+    BLOCK_COUNT = UNICODE_END >> UNICODE_BLOCK_BITS, /* blocks of all code points */
+    SURROGATES_BEGIN = 0xd800,                       /* first code point of UTF-16's surrogates */
+    SURROGATES_END = 0xe000,                         /* one after the last of them */
+    HANGUL_VOWELS_BEGIN = 0x1161,                    /* first vowel of Hangul */
+    HANGUL_VOWELS_END = 0x1176,                      /* one after the last vowel */
+    HANGUL_TAILS_BEGIN = 0x11a8,                     /* first trailing consonant of Hangul */
+    HANGUL_TAILS_END = 0x11c3,                       /* one after the last of them */
 };
 
-/* In the order of their numbers in the table. */
+/* The general categories, in the order of their numbers in the table. */
 static const char CATEGORIES[UNICODE_CATEGORY_COUNT][3] = {
     "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe",
     "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Co", "Cn"};
@@ -37,11 +37,12 @@ bool unicode_category_exists(const char *name) {
 
 /* A position in a table of varints. */
 struct varints {
-    const uint32_t *words;
-    size_t at; /* in bytes */
+    const uint32_t *words; /* the table, with four bytes in each word */
+    size_t at;             /* position of the next byte */
 };
 
-static uint32_t next_number(struct varints *table) {
+/* Reads the next varint. */
+static uint32_t read_varint(struct varints *table) {
     uint32_t number = 0;
     uint32_t byte;
     unsigned shift = 0;
@@ -63,22 +64,24 @@ static const uint8_t *share_blocks(const uint8_t *values, struct region *region,
     for (size_t i = 0; i < BLOCK_COUNT; i++) {
         size_t found = count;
         for (size_t j = count; j > 0 && found == count; j--) {
-            found =
-                memcmp(unique + (j - 1) * BLOCK, values + i * BLOCK, BLOCK) == 0 ? j - 1 : count;
+            found = memcmp(unique + (j - 1) * BLOCK_POINTS, values + i * BLOCK_POINTS,
+                           BLOCK_POINTS) == 0
+                        ? j - 1
+                        : count;
         }
         if (found == count) {
-            memcpy(unique + count++ * BLOCK, values + i * BLOCK, BLOCK);
+            memcpy(unique + count++ * BLOCK_POINTS, values + i * BLOCK_POINTS, BLOCK_POINTS);
         }
         blocks[i] = (uint16_t)found;
     }
-    uint8_t *kept = region_alloc(region, count * BLOCK, 1);
-    memcpy(kept, unique, count * BLOCK);
+    uint8_t *kept = region_alloc(region, count * BLOCK_POINTS, 1);
+    memcpy(kept, unique, count * BLOCK_POINTS);
     region_finish(&temporary);
     *block_count = count;
     return kept;
 }
 
-static uint8_t kinds_of(const char *category) {
+static uint8_t kinds_of_category(const char *category) {
     switch (category[0]) {
     case 'L':
         return KIND_LETTER | (category[1] == 'u' || category[1] == 't' ? KIND_UPPER
@@ -105,8 +108,8 @@ static void unpack_classes(struct unicode *unicode, struct region *region,
     struct varints table = {.words = unicode_classes};
     uint8_t *values = region_alloc(temporary, UNICODE_END, 1);
     for (uint32_t point = 0; point < UNICODE_END;) {
-        uint8_t class_number = (uint8_t)next_number(&table);
-        uint32_t run = next_number(&table);
+        uint8_t class_number = (uint8_t)read_varint(&table);
+        uint32_t run = read_varint(&table);
         while (run > 0) {
             point = point == SURROGATES_BEGIN ? SURROGATES_END : point;
             values[point] = is_control_space(point) ? UNICODE_CONTROL_SPACE : class_number;
@@ -115,7 +118,7 @@ static void unpack_classes(struct unicode *unicode, struct region *region,
         }
     }
     for (int i = 0; i < UNICODE_CATEGORY_COUNT; i++) {
-        memset(unicode->kinds + 8 * i, kinds_of(CATEGORIES[i]), 8);
+        memset(unicode->kinds + 8 * i, kinds_of_category(CATEGORIES[i]), 8);
     }
     unicode->kinds[UNICODE_CONTROL_SPACE] = KIND_SPACE;
     unicode->classes =
@@ -148,7 +151,8 @@ static int compare_pairs(const void *a, const void *b) {
     return left->second < right->second ? -1 : left->second > right->second;
 }
 
-static void list_pairs(struct unicode *unicode, struct region *region) {
+/* Lists the pairs of characters that NFC composes. */
+static void list_composed_pairs(struct unicode *unicode, struct region *region) {
     struct unicode_pair *pairs = region_alloc(region, unicode->decomposition_count, sizeof *pairs);
     for (size_t i = 0; i < unicode->decomposition_count; i++) {
         const struct unicode_decomposition *whole = &unicode->decompositions[i];
@@ -165,24 +169,24 @@ static void list_pairs(struct unicode *unicode, struct region *region) {
 }
 
 static void unpack_combining_classes(struct varints *table, uint8_t *forms) {
-    uint32_t point = next_number(table);
-    uint32_t run = next_number(table);
+    uint32_t point = read_varint(table);
+    uint32_t run = read_varint(table);
     while (run > 0) {
-        memset(forms + point, (int)next_number(table), run);
-        point += run + next_number(table);
-        run = next_number(table);
+        memset(forms + point, (int)read_varint(table), run);
+        point += run + read_varint(table);
+        run = read_varint(table);
     }
 }
 
 static void unpack_decompositions(struct unicode *unicode, struct varints *table,
                                   struct region *region) {
     /* A decomposition takes at least three bytes of the table, and a part one. */
-    enum { TABLE_BYTES = 4 * UNICODE_FORMS_WORDS };
+    enum { TABLE_BYTES = 4 * UNICODE_FORMS_WORDS }; /* size of the table */
     struct unicode_decomposition *list = region_alloc(region, TABLE_BYTES / 3, sizeof *list);
     uint32_t *parts = region_alloc(region, TABLE_BYTES, sizeof *parts);
     uint32_t part_count = 0;
-    uint32_t point = next_number(table);
-    uint32_t form = next_number(table);
+    uint32_t point = read_varint(table);
+    uint32_t form = read_varint(table);
     while (form > 0) {
         list[unicode->decomposition_count++] =
             (struct unicode_decomposition){.point = point,
@@ -190,15 +194,16 @@ static void unpack_decompositions(struct unicode *unicode, struct varints *table
                                            .count = (uint16_t)(form >> 1),
                                            .composes = (form & 1) != 0};
         for (uint32_t i = 0; i < form >> 1; i++) {
-            parts[part_count++] = next_number(table);
+            parts[part_count++] = read_varint(table);
         }
-        point += 1 + next_number(table);
-        form = next_number(table);
+        point += 1 + read_varint(table);
+        form = read_varint(table);
     }
     unicode->decompositions = list;
     unicode->parts = parts;
 }
 
+/* Marks a starter that NFC may change. */
 static void mark_unstable(uint8_t *forms, uint32_t point) {
     forms[point] = forms[point] == 0 ? UNICODE_UNSTABLE : forms[point];
 }
@@ -209,7 +214,7 @@ static void unpack_forms(struct unicode *unicode, struct region *region, struct 
     uint8_t *forms = region_alloc(temporary, UNICODE_END, 1);
     unpack_combining_classes(&table, forms);
     unpack_decompositions(unicode, &table, region);
-    list_pairs(unicode, region);
+    list_composed_pairs(unicode, region);
     for (size_t i = 0; i < unicode->decomposition_count; i++) {
         if (!unicode->decompositions[i].composes) {
             mark_unstable(forms, unicode->decompositions[i].point);

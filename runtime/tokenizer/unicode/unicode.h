@@ -13,14 +13,13 @@
 #include <stdint.h>
 
 enum {
-    UNICODE_END = 0x110000, /* code points are below */
-    UNICODE_BLOCK_BITS = 7, /* of the two-level tables */
-    UNICODE_CATEGORY_COUNT = 29,
-    UNICODE_CLASSES = 256, /* a class is a category and three flags, in one byte */
-    /* flags of a class */
-    UNICODE_NUMERIC = 1,         /* a digit for the pre-tokenizer Digits */
-    UNICODE_REGEX_WORD = 2,      /* \w in a pattern */
-    UNICODE_WORD = 4,            /* part of a word for added tokens with single_word */
+    UNICODE_END = 0x110000,      /* one more than the largest code point */
+    UNICODE_BLOCK_BITS = 7,      /* log2 of the code points in a block of the two-level tables */
+    UNICODE_CATEGORY_COUNT = 29, /* general categories */
+    UNICODE_CLASSES = 256,       /* a class is a general category and three flags, in one byte */
+    UNICODE_NUMERIC = 1,         /* flag of a class: a digit for the pre-tokenizer Digits */
+    UNICODE_REGEX_WORD = 2,      /* flag: \w in a pattern */
+    UNICODE_WORD = 4,            /* flag: part of a word, for added tokens with single_word */
     UNICODE_CONTROL_SPACE = 255, /* class of the white space that is in category Cc */
 };
 
@@ -36,24 +35,26 @@ enum unicode_kind {
 };
 
 struct unicode_decomposition {
-    uint32_t point, at; /* its decomposition is parts[at, at + count) */
-    uint16_t count;
-    bool composes; /* NFC gives `point` back */
+    uint32_t point, at; /* code point, whose decomposition is parts[at, at + count) */
+    uint16_t count;     /* code points of the decomposition */
+    bool composes;      /* NFC composes them to `point` again */
 };
 struct unicode_pair {
-    uint32_t first, second, composed;
+    uint32_t first, second, composed; /* NFC replaces first, second by `composed` */
 };
 
 struct unicode {
-    uint16_t class_blocks[UNICODE_END >> UNICODE_BLOCK_BITS], /* block of a code point */
-        form_blocks[UNICODE_END >> UNICODE_BLOCK_BITS];
-    size_t class_block_count;
-    const uint8_t *classes, *forms; /* [blocks][1 << UNICODE_BLOCK_BITS] */
-    uint8_t kinds[UNICODE_CLASSES]; /* enum unicode_kind of each class */
-    uint8_t ascii_kinds[128];
-    const struct unicode_decomposition *decompositions; /* by code point */
-    const uint32_t *parts;
-    const struct unicode_pair *pairs; /* by first, then second */
+    /* by block of code points: its block in `classes`, and in `forms` */
+    uint16_t class_blocks[UNICODE_END >> UNICODE_BLOCK_BITS];
+    uint16_t form_blocks[UNICODE_END >> UNICODE_BLOCK_BITS];
+    size_t class_block_count; /* blocks of `classes` */
+    /* [blocks][1 << UNICODE_BLOCK_BITS]: class and form (unicode_form) of each code point */
+    const uint8_t *classes, *forms;
+    uint8_t kinds[UNICODE_CLASSES]; /* by class: mask of enum unicode_kind */
+    uint8_t ascii_kinds[128];       /* by ASCII character: mask of enum unicode_kind */
+    const struct unicode_decomposition *decompositions; /* sorted by code point */
+    const uint32_t *parts;                              /* code points of all decompositions */
+    const struct unicode_pair *pairs;                   /* sorted by first, then second */
     size_t decomposition_count, pair_count;
 };
 

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 enum {
-    UNICODE_CLASSES_WORDS = 2399,
-    UNICODE_FORMS_WORDS = 3188,
+    UNICODE_CLASSES_WORDS = 2399, /* size of unicode_classes */
+    UNICODE_FORMS_WORDS = 3188,   /* size of unicode_forms */
 };
 
 extern const uint32_t unicode_classes[UNICODE_CLASSES_WORDS];

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { UTF8_BYTES_MAX = 4 }; /* of a character */
+enum { UTF8_BYTES_MAX = 4 }; /* longest character */
 
 /* utf8_length: the number of bytes of the character that begins with `first`, in well-formed text.
  */
