@@ -16,8 +16,8 @@
 
 enum {
     GZIP_ONLY = 16 + 15, /* inflateInit2: a header of gzip, windows of up to 32 KiB */
-    MAGIC_BYTES = 4,
-    POLL_MS = 100 /* between checks for a request to stop */
+    MAGIC_BYTES = 4,     /* bytes from which the compression is recognized */
+    POLL_MS = 100        /* time between checks for a request to stop */
 };
 
 static const char DAMAGED[] = "download or compress the file again";
@@ -25,7 +25,7 @@ static const char DAMAGED[] = "download or compress the file again";
 /* zlib's state, in memory of its own region. */
 struct gzip_decoder {
     struct region region;
-    z_stream z;
+    z_stream z; /* the stream of zlib */
 };
 
 /* Waits until a pipe or a terminal has bytes, or has ended: read would not return after a
@@ -40,7 +40,7 @@ static enum status wait_for_input(const struct byte_stream *stream, struct fault
     return OK;
 }
 
-/* Reads more bytes of the file behind those that are unread, until `least` are there or the file
+/* Reads more bytes of the file after those that are unread, until `least` are unread or the file
  * ends. */
 static enum status fill_input(struct byte_stream *stream, size_t least, struct fault *fault) {
     if (stream->begin > 0) {

@@ -9,20 +9,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { BYTE_STREAM_INPUT = 1 << 16 }; /* bytes read from the file at a time */
+enum { BYTE_STREAM_INPUT_BYTES = 1 << 16 }; /* read from the file at a time */
 
 enum compression { COMPRESSION_NONE, COMPRESSION_GZIP, COMPRESSION_ZSTD };
 
 struct byte_stream {
-    const char *path; /* the caller's string; "-": standard input */
-    int fd;           /* -1: closed */
-    enum compression compression;
-    void *decoder;          /* state of zlib or of libzstd; NULL: none */
-    bool is_at_end;         /* all bytes of the file have been read into `input` */
-    bool is_between_frames; /* a compressed file may end here: no frame is open */
-    size_t begin, end;      /* range of unread bytes in `input` */
-    uint64_t file_bytes;    /* bytes read from the file so far */
-    unsigned char input[BYTE_STREAM_INPUT];
+    const char *path;             /* the caller's string; "-": standard input */
+    int fd;                       /* -1: closed */
+    enum compression compression; /* how the file is compressed */
+    void *decoder;                /* state of zlib or of libzstd; NULL: none */
+    bool is_at_end;               /* all bytes of the file have been read into `input` */
+    bool is_between_frames;       /* a compressed file may end here: no frame is open */
+    size_t begin, end;            /* range of unread bytes in `input` */
+    uint64_t file_bytes;          /* bytes read from the file so far */
+    /* bytes of the file that are not decoded yet are at [begin, end) */
+    unsigned char input[BYTE_STREAM_INPUT_BYTES];
 };
 
 /* byte_stream_open: open `path`, or standard input for "-", and determine its compression.

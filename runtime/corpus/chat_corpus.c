@@ -15,32 +15,33 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TRAIN, VALIDATION, PARTS };
+enum { TRAIN, VALIDATION, PARTS }; /* indices of the parts of a corpus, and their number */
 
-struct chat_run {
+/* The state of a call of chat_corpus_write. */
+struct chat_corpus_run {
     const struct chat_corpus_options *options;
     const struct input_list *inputs;
     struct corpus_folder *folder;
     struct region *region;
     struct input_window window;
-    const char *path; /* of the current input */
-    uint64_t line;    /* number of its current line, from 1 */
-    uint64_t number;  /* of the current conversation, from 0, over all inputs */
-    uint64_t shown_bytes;
+    const char *path;     /* path of the current input */
+    uint64_t line;        /* number of its current line, from 1 */
+    uint64_t number;      /* number of the current conversation, from 0, over all inputs */
+    uint64_t shown_bytes; /* bytes of the inputs that the progress line has counted */
     struct tokenizer_encoder *encoder;
-    struct chat_text text;
-    struct chat_ids ids;
+    struct chat_text text; /* the current conversation, rendered */
+    struct chat_ids ids;   /* its token ids */
     struct row_packer packers[PARTS];
     struct shard_writer writers[PARTS];
-    int32_t *row; /* [row_tokens] */
-    int32_t padding;
+    int32_t *row;    /* [row_tokens]: the row that is being written */
+    int32_t padding; /* token id after the last conversation of a row */
     struct chat_corpus_report report;
 };
 
 /* ---- rows ---- */
 
 /* Packs and writes what a packer has collected. */
-static enum status write_rows(struct chat_run *run, int part, struct fault *fault) {
+static enum status write_rows(struct chat_corpus_run *run, int part, struct fault *fault) {
     struct row_packer *packer = &run->packers[part];
     struct chat_part_report *report = &run->report.parts[part];
     row_packer_pack(packer);
@@ -60,9 +61,10 @@ static enum status write_rows(struct chat_run *run, int part, struct fault *faul
     return OK;
 }
 
-/* The length to which a conversation is cut; 0: it is left out. The first token of a row is not
- * predicted, so it does not count as trained. */
-static int32_t length_to_keep(struct chat_run *run) {
+/* The number of tokens of a conversation that are kept; 0: it is left out. Counts it in the report
+ * if it is too long or has no trained token. The first token of a row is not predicted, so it does
+ * not count as trained. */
+static int32_t length_to_keep(struct chat_corpus_run *run) {
     const struct chat_ids *ids = &run->ids;
     const int64_t row_tokens = run->options->row_tokens;
     const bool is_long = ids->count > row_tokens;
@@ -79,7 +81,7 @@ static int32_t length_to_keep(struct chat_run *run) {
     return has_trained ? length : 0;
 }
 
-static enum status add_conversation(struct chat_run *run, struct fault *fault) {
+static enum status add_conversation(struct chat_corpus_run *run, struct fault *fault) {
     const int part =
         validation_split_has(run->number, run->options->validation_ppm) ? VALIDATION : TRAIN;
     const int32_t length = length_to_keep(run);
@@ -96,16 +98,18 @@ static enum status add_conversation(struct chat_run *run, struct fault *fault) {
 
 /* ---- lines ---- */
 
-/* An error of the tokenizer does not know the line. */
-static enum status name_line(enum status status, const char *name, struct fault *fault) {
+/* Sets the file and line as the subject of a fault of the tokenizer, which does not know them. */
+static enum status set_line_of_fault(enum status status, const char *name, struct fault *fault) {
     if (status == STATUS_INPUT && strncmp(fault->subject, name, strlen(name)) != 0) {
         snprintf(fault->subject, sizeof fault->subject, "%s", name);
     }
     return status;
 }
 
-/* json_parse counts lines from the text that it is given, which is one line of the file. */
-static enum status name_column(enum status status, const char *name, struct fault *fault) {
+/* Removes the line number of json_parse, which is always 1, because it parses one line of the file:
+ * the subject FILE:LINE:1:COLUMN becomes FILE:LINE:COLUMN. */
+static enum status correct_line_of_fault(enum status status, const char *name,
+                                         struct fault *fault) {
     const size_t length = strlen(name);
     if (status == STATUS_INPUT && strncmp(fault->subject, name, length) == 0 &&
         fault->subject[length] == ':') {
@@ -116,8 +120,8 @@ static enum status name_column(enum status status, const char *name, struct faul
     return status;
 }
 
-static enum status take_line(struct chat_run *run, const char *line, size_t length,
-                             struct fault *fault) {
+static enum status add_line(struct chat_corpus_run *run, const char *line, size_t length,
+                            struct fault *fault) {
     struct json_document document;
     char name[sizeof fault->subject];
     run->line++;
@@ -125,20 +129,20 @@ static enum status take_line(struct chat_run *run, const char *line, size_t leng
         return OK;
     }
     snprintf(name, sizeof name, "%s:%llu", run->path, (unsigned long long)run->line);
-    TRY(name_column(json_parse(line, length, WINDOW_TEXT_MAX, name, &document, fault), name,
-                    fault));
+    TRY(correct_line_of_fault(json_parse(line, length, WINDOW_TEXT_MAX, name, &document, fault),
+                              name, fault));
     enum status status = chat_render(run->options->chat, &document.root, &run->text, fault);
     json_finish(&document);
     if (status == OK) {
-        status = name_line(
+        status = set_line_of_fault(
             chat_encode(run->options->tokenizer, run->encoder, &run->text, &run->ids, fault), name,
             fault);
     }
     return status == OK ? add_conversation(run, fault) : status;
 }
 
-/* Takes the whole lines of the window, and at the end of the input the rest. */
-static enum status take_lines(struct chat_run *run, size_t *searched, struct fault *fault) {
+/* Adds the whole lines of the window, and at the end of the input the rest. */
+static enum status add_lines(struct chat_corpus_run *run, size_t *searched, struct fault *fault) {
     struct input_window *window = &run->window;
     bool has_line = true;
     while (has_line) {
@@ -152,14 +156,14 @@ static enum status take_lines(struct chat_run *run, size_t *searched, struct fau
             text[bytes] = '\0';
             window->begin += bytes + (end != NULL);
             *searched = 0;
-            TRY(take_line(run, text, bytes, fault));
+            TRY(add_line(run, text, bytes, fault));
         }
     }
     return OK;
 }
 
-static enum status take_input(struct chat_run *run, const struct input *input,
-                              struct fault *fault) {
+static enum status add_file(struct chat_corpus_run *run, const struct input *input,
+                            struct fault *fault) {
     struct input_window *window = &run->window;
     size_t searched = 0;
     run->path = strcmp(input->path, "-") == 0 ? "standard input" : input->path;
@@ -167,12 +171,12 @@ static enum status take_input(struct chat_run *run, const struct input *input,
     TRY(input_window_open(window, input->path, fault));
     while (!window->is_at_end) {
         TRY(input_window_fill(window, fault));
-        TRY(take_lines(run, &searched, fault));
+        TRY(add_lines(run, &searched, fault));
         activity_advance(input_window_file_bytes(window) - run->shown_bytes);
         run->shown_bytes = input_window_file_bytes(window);
         if (stop_requested()) {
             return fault_set(fault, STATUS_STOPPED, run->options->folder,
-                             "the same command starts again", "stopped by request");
+                             "run the same command to start again", "stopped by request");
         }
     }
     input_window_close(window);
@@ -181,7 +185,7 @@ static enum status take_input(struct chat_run *run, const struct input *input,
 
 /* ---- the run ---- */
 
-static enum status prepare(struct chat_run *run, struct fault *fault) {
+static enum status prepare_run(struct chat_corpus_run *run, struct fault *fault) {
     const struct chat_corpus_options *options = run->options;
     const struct tokenizer_info *info = tokenizer_info(options->tokenizer);
     const int64_t rows = max_i64(options->shard_tokens / options->row_tokens, 1);
@@ -193,7 +197,7 @@ static enum status prepare(struct chat_run *run, struct fault *fault) {
                                         .has_mask = true,
                                         .row_tokens = options->row_tokens};
     for (int part = 0; part < PARTS; part++) {
-        shard_writer_init(&run->writers[part], run->folder->unfinished,
+        shard_writer_init(&run->writers[part], run->folder->unfinished_path,
                           part == TRAIN ? "train" : "validation", &header,
                           rows * options->row_tokens);
         shard_writer_init_mask(&run->writers[part], run->region);
@@ -220,7 +224,7 @@ static enum status check_inputs(const struct input_list *inputs, struct fault *f
     return OK;
 }
 
-static enum status complete(struct chat_run *run, struct fault *fault) {
+static enum status complete_files(struct chat_corpus_run *run, struct fault *fault) {
     struct chat_corpus_report *report = &run->report;
     for (int part = 0; part < PARTS; part++) {
         TRY(write_rows(run, part, fault));
@@ -230,36 +234,36 @@ static enum status complete(struct chat_run *run, struct fault *fault) {
     report->replacements = run->window.replaced.count;
     if (report->parts[TRAIN].rows == 0) {
         return fault_set(fault, STATUS_INPUT, run->inputs->inputs[0].path,
-                         "name files with conversations, or raise --sequence",
+                         "pass files with conversations, or raise --sequence",
                          "no conversation to train on; %llu are longer than a row, %llu have no "
                          "answer",
                          (unsigned long long)report->long_count,
                          (unsigned long long)report->untrained_count);
     }
     if (run->options->validation_ppm > 0 && report->parts[VALIDATION].rows == 0) {
-        return fault_set(fault, STATUS_INPUT, "--validation", "raise it",
+        return fault_set(fault, STATUS_INPUT, "--validation", "raise the share",
                          "%llu conversations are too few for this share",
                          (unsigned long long)run->number);
     }
     return corpus_folder_publish(run->folder, fault);
 }
 
-static enum status run_all(struct chat_run *run, struct fault *fault) {
-    TRY(prepare(run, fault));
+static enum status run_all(struct chat_corpus_run *run, struct fault *fault) {
+    TRY(prepare_run(run, fault));
     activity_begin("tokenising", run->inputs->bytes_total);
     enum status status = OK;
     for (int i = 0; i < run->inputs->count && status == OK; i++) {
-        status = take_input(run, &run->inputs->inputs[i], fault);
+        status = add_file(run, &run->inputs->inputs[i], fault);
     }
     activity_end(status != OK);
-    return status == OK ? complete(run, fault) : status;
+    return status == OK ? complete_files(run, fault) : status;
 }
 
 static enum status run_in_folder(const struct chat_corpus_options *options,
                                  const struct input_list *inputs, struct corpus_folder *folder,
                                  struct chat_corpus_report *report, struct fault *fault) {
     struct region scratch = {0};
-    struct chat_run *run = region_alloc(&scratch, 1, sizeof *run);
+    struct chat_corpus_run *run = region_alloc(&scratch, 1, sizeof *run);
     run->options = options;
     run->inputs = inputs;
     run->folder = folder;

@@ -14,24 +14,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { CHAT_ROW_TOKENS_MIN = 8, CHAT_ROW_TOKENS_MAX = 1 << 20 };
+enum { CHAT_ROW_TOKENS_MIN = 8, CHAT_ROW_TOKENS_MAX = 1 << 20 }; /* limits of row_tokens */
 
 struct chat_corpus_options {
     const char *const *paths; /* files of JSON lines, folders of them, "-" for standard input */
-    int path_count;
-    const char *folder; /* of the token files; must not exist, or be empty */
+    int path_count;           /* number of `paths` */
+    const char *folder;       /* folder of the token files; must not exist, or be empty */
     const struct tokenizer *tokenizer;
-    const struct chat_options *chat;
-    int64_t row_tokens;      /* CHAT_ROW_TOKENS_MIN to CHAT_ROW_TOKENS_MAX */
-    bool cuts_long;          /* conversations longer than a row lose their end; else left out */
+    const struct chat_options *chat; /* how to render conversations */
+    int64_t row_tokens;      /* tokens of a row, CHAT_ROW_TOKENS_MIN to CHAT_ROW_TOKENS_MAX */
+    bool cuts_long;          /* conversations longer than a row are truncated; false: left out */
     bool is_strict;          /* ill-formed UTF-8 is an error */
     uint64_t validation_ppm; /* share of conversations kept for validation, in millionths */
     int64_t shard_tokens;    /* tokens of a full file, rounded down to whole rows */
 };
 
 struct chat_part_report {
-    int64_t shards;
-    uint64_t rows, conversations;
+    int64_t shards;               /* number of token files */
+    uint64_t rows, conversations; /* rows that were written, and conversations in them */
     uint64_t tokens, trained; /* tokens that are not padding, and those of them that are trained */
 };
 
@@ -43,8 +43,8 @@ struct chat_corpus_report {
 };
 
 /* chat_corpus_write: render, encode and pack the conversations, and write the token files.
- * memory  of paths in `region`; the rest is released: 128 MiB, and a quarter of a byte for each
- *         token of a full file, beside the longest conversation
+ * memory  paths of the inputs in `region`; the rest is released: 128 MiB, and a quarter of a byte
+ *         for each token of a full file, beside the longest conversation
  * errors  STATUS_INPUT, with file and line: a line that is not a conversation; those of
  *         corpus_write. STATUS_STOPPED after a signal: the folder is then not made */
 MUST_CHECK enum status chat_corpus_write(const struct chat_corpus_options *options,

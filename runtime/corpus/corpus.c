@@ -14,19 +14,21 @@
 #include <sys/mman.h>
 
 enum {
-    BATCHES_PER_THREAD = 8, /* of a group; fewer idle longer at its end, more take more memory */
-    GROUP_BATCHES_MAX = 64, /* unless there are more threads */
-    FEW_FILES = 100,        /* below, a share for validation is one of sections of text files */
+    BATCHES_PER_THREAD = 8, /* in a group; with fewer, threads idle longer at its end */
+    GROUP_BATCHES_MAX = 64, /* batches of a group, unless there are more threads */
+    FEW_FILES = 100,        /* with fewer files, validation gets sections of text files */
 };
 
 /* ---- preparing ---- */
 
-static size_t cut_text(const void *tokenizer, const char *text, size_t length, size_t limit) {
+static size_t find_text_division(const void *tokenizer, const char *text, size_t length,
+                                 size_t limit) {
     return tokenizer_split_position(tokenizer, text, length, limit);
 }
 
-/* What decides the content of the files; the text itself is compared by its own hash. */
-static struct hash hash_key(const struct corpus_options *options, const struct input_list *inputs) {
+/* A hash of what determines the content of the files, apart from the text, which has its own. */
+static struct hash hash_arguments(const struct corpus_options *options,
+                                  const struct input_list *inputs) {
     const struct tokenizer_info *info = tokenizer_info(options->tokenizer);
     const int64_t words[] = {TOKENIZER_ALGORITHM,    options->document_token,
                              options->is_stdin_json, options->is_strict,
@@ -45,7 +47,8 @@ static struct hash hash_key(const struct corpus_options *options, const struct i
     return hash_end(&state);
 }
 
-/* Few text files would leave hardly a choice of documents for validation. */
+/* Whether text files are divided into sections. Few files would be too few documents to choose from
+ * for validation. */
 static bool divides_files(const struct corpus_options *options, const struct input_list *inputs) {
     return options->validation_ppm > 0 && inputs->count < FEW_FILES;
 }
@@ -95,43 +98,43 @@ static void init_writers(struct corpus_run *run) {
                                         .tokenizer_version = TOKENIZER_ALGORITHM,
                                         .document_token = run->options->document_token};
     for (int part = 0; part < CORPUS_PARTS; part++) {
-        shard_writer_init(&run->writers[part], run->folder->unfinished,
+        shard_writer_init(&run->writers[part], run->folder->unfinished_path,
                           corpus_part_name((enum corpus_part)part), &header,
                           run->options->shard_tokens);
     }
 }
 
-/* Continues what an interrupted call has written, if it was the same call. */
-static void find_progress(struct corpus_run *run, bool resumes) {
+/* Reads the progress of an interrupted call with the same arguments, or else clears the folder. */
+static void resume_progress(struct corpus_run *run, bool resumes) {
     struct corpus_progress found;
-    run->progress.key = hash_key(run->options, run->inputs);
-    if (resumes && corpus_progress_read(run->folder->unfinished, &found) &&
-        hash_equal(&found.key, &run->progress.key) && found.batches > 0) {
+    run->progress.arguments_hash = hash_arguments(run->options, run->inputs);
+    if (resumes && corpus_progress_read(run->folder->unfinished_path, &found) &&
+        hash_equal(&found.arguments_hash, &run->progress.arguments_hash) && found.batches > 0) {
         run->resumed = found;
         log_line(LOG_INFO, "continuing an interrupted call: %llu tokens are in %s",
                  (unsigned long long)(found.parts[0].total.tokens + found.parts[1].total.tokens),
-                 run->folder->unfinished);
+                 run->folder->unfinished_path);
     } else {
         corpus_folder_clear(run->folder);
     }
 }
 
-static enum status prepare(struct corpus_run *run, struct fault *fault) {
+static enum status prepare_run(struct corpus_run *run, struct fault *fault) {
     const struct corpus_options *options = run->options;
     const struct reader_options reading = {.inputs = run->inputs,
                                            .field = options->field,
                                            .is_strict = options->is_strict,
                                            .validation_ppm = options->validation_ppm,
                                            .has_sections = divides_files(options, run->inputs),
-                                           .cut = cut_text,
-                                           .cut_context = options->tokenizer};
+                                           .find_division = find_text_division,
+                                           .division_context = options->tokenizer};
     make_encoders(run);
     init_writers(run);
     TRY(make_groups(run, fault));
     return document_reader_init(&reading, &run->reader, fault);
 }
 
-static void release(struct corpus_run *run) {
+static void release_run(struct corpus_run *run) {
     for (int part = 0; part < CORPUS_PARTS; part++) {
         shard_writer_close(&run->writers[part]);
     }
@@ -155,12 +158,12 @@ static void release(struct corpus_run *run) {
 static enum status check_parts(const struct corpus_run *run, struct fault *fault) {
     const uint64_t ppm = run->options->validation_ppm;
     if (run->writers[CORPUS_TRAIN].position.total.tokens == 0) {
-        return fault_set(fault, STATUS_INPUT, run->inputs->inputs[0].path, "name files with text",
+        return fault_set(fault, STATUS_INPUT, run->inputs->inputs[0].path, "pass files with text",
                          "no text to train on");
     }
     if (ppm > 0 && run->writers[CORPUS_VALIDATION].position.total.tokens == 0) {
         char remedy[NAME_BYTES];
-        snprintf(remedy, sizeof remedy, "raise it, or use text of at least %llu documents",
+        snprintf(remedy, sizeof remedy, "raise the share, or use text of at least %llu documents",
                  (unsigned long long)validation_split_first(ppm));
         return fault_set(fault, STATUS_INPUT, "--validation", remedy,
                          "%llu documents are too few to keep %.4g %% of them",
@@ -190,22 +193,22 @@ static void fill_report(const struct corpus_run *run, struct corpus_report *repo
                                      .replaced_offset = reader->window.replaced.offset};
 }
 
-static enum status complete(struct corpus_run *run, struct corpus_report *report,
-                            struct fault *fault) {
+static enum status complete_files(struct corpus_run *run, struct corpus_report *report,
+                                  struct fault *fault) {
     TRY(check_parts(run, fault));
     for (int part = 0; part < CORPUS_PARTS; part++) {
         TRY(shard_writer_end(&run->writers[part], fault));
     }
     fill_report(run, report);
-    TRY(corpus_summary_write(run->folder->unfinished, run->options, report, fault));
+    TRY(corpus_summary_write(run->folder->unfinished_path, run->options, report, fault));
     return corpus_folder_publish(run->folder, fault);
 }
 
-/* Encodes all inputs. Nothing is complete if run->has_changed afterwards. */
+/* Encodes all inputs. Nothing is complete_files if run->has_changed afterwards. */
 static enum status run_once(struct corpus_run *run, bool resumes, struct corpus_report *report,
                             struct fault *fault) {
-    find_progress(run, resumes);
-    TRY(prepare(run, fault));
+    resume_progress(run, resumes);
+    TRY(prepare_run(run, fault));
     TRY(pool_init(&run->pool, run->options->threads, fault));
     run->progress_ns = clock_monotonic_ns();
     activity_begin("tokenising", run->inputs->bytes_total);
@@ -213,13 +216,13 @@ static enum status run_once(struct corpus_run *run, bool resumes, struct corpus_
     activity_end(status != OK);
     pool_finish(&run->pool);
     if (status == OK && !run->has_changed) {
-        status = complete(run, report, fault);
+        status = complete_files(run, report, fault);
     }
     return status;
 }
 
-/* *starts_over: whether progress of an interrupted call is ignored; set if it must be ignored,
- * because the inputs have changed since. */
+/* starts_over  in: ignore the progress of an interrupted call; out: it must be ignored, because the
+ *              inputs have changed since */
 static enum status run_in_folder(const struct corpus_options *options,
                                  const struct input_list *inputs, struct corpus_folder *folder,
                                  bool *starts_over, struct corpus_report *report,
@@ -233,7 +236,7 @@ static enum status run_in_folder(const struct corpus_options *options,
     run->writers[CORPUS_TRAIN].fd = run->writers[CORPUS_VALIDATION].fd = -1;
     const enum status status = run_once(run, !*starts_over, report, fault);
     *starts_over = status == OK && run->has_changed;
-    release(run);
+    release_run(run);
     region_finish(&scratch);
     return status;
 }

@@ -24,12 +24,12 @@
 
 enum { CORPUS_SHARD_TOKENS = 100000000 }; /* tokens of a full file, as in llm.c's data */
 
-#define CORPUS_FIELD "text" /* the field of JSON lines, unless another one is named */
+#define CORPUS_FIELD "text" /* the field of JSON lines, unless the user specifies another one */
 
 struct corpus_options {
     const char *const *paths; /* files, folders, "-" for standard input */
-    int path_count;
-    const char *folder; /* of the token files; must not exist, or be empty */
+    int path_count;           /* number of `paths` */
+    const char *folder;       /* folder of the token files; must not exist, or be empty */
     const struct tokenizer *tokenizer;
     int32_t document_token;  /* id that follows each document; TOKENIZER_NO_ID: none */
     const char *field;       /* field of a JSON line that contains the text */
@@ -42,19 +42,19 @@ struct corpus_options {
 };
 
 struct corpus_part_report {
-    int64_t shards;
+    int64_t shards; /* number of token files */
     uint64_t tokens, documents, text_bytes;
 };
 
 struct corpus_report {
     struct corpus_part_report train, validation;
-    int input_count;
-    int skipped_count;        /* files in folders that are neither text nor JSON lines */
-    const char *skipped_path; /* the first of them */
-    uint64_t empty_documents;
+    int input_count;           /* number of files */
+    int skipped_count;         /* files in folders that are neither text nor JSON lines */
+    const char *skipped_path;  /* first of the skipped files */
+    uint64_t empty_documents;  /* documents without text, which are left out */
     uint64_t replacements;     /* ill-formed sequences and lone surrogates, now U+FFFD */
     const char *replaced_path; /* first file with ill-formed UTF-8; NULL: none */
-    uint64_t replaced_offset;  /* offset of its first ill-formed sequence */
+    uint64_t replaced_offset;  /* offset in it of the first ill-formed sequence */
 };
 
 /* corpus_write: encode the inputs and write the token files. Progress is logged.

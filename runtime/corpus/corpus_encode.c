@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-static const int64_t PROGRESS_NS = 10 * NS_PER_SECOND; /* between writes of the progress file */
+static const int64_t PROGRESS_NS = 10 * NS_PER_SECOND; /* time between two saves of the progress */
 
 /* ---- encoding ---- */
 
@@ -86,7 +86,7 @@ static void read_group(struct corpus_run *run, struct group *group) {
 }
 
 /* Item 0 reads the next group, each other item encodes a batch of the current one. */
-static void run_item(void *context, int64_t item, int thread) {
+static void run_pool_item(void *context, int64_t item, int thread) {
     struct corpus_run *run = context;
     if (item == 0) {
         read_group(run, &run->groups[1 - run->current]);
@@ -149,8 +149,8 @@ static struct hash chain_hash(const struct hash *earlier, const struct hash *bat
     return hash_of(both, sizeof both);
 }
 
-/* When the text of the interrupted call has been read again: compares it, and opens the files
- * where that call stopped. */
+/* Compares the text that has been read again with that of the interrupted call, and opens the files
+ * at the position where that call stopped. */
 static enum status resume_files(struct corpus_run *run, struct fault *fault) {
     if (!hash_equal(&run->progress.text_hash, &run->resumed.text_hash)) {
         run->has_changed = true;
@@ -162,8 +162,9 @@ static enum status resume_files(struct corpus_run *run, struct fault *fault) {
     return OK;
 }
 
-static enum status take_batch(struct corpus_run *run, struct encoded_batch *encoded,
-                              struct fault *fault) {
+/* Writes a batch, unless an interrupted call has written it. */
+static enum status write_or_skip_batch(struct corpus_run *run, struct encoded_batch *encoded,
+                                       struct fault *fault) {
     if (encoded->status != OK) {
         *fault = encoded->fault;
         return encoded->status;
@@ -178,14 +179,14 @@ static enum status take_batch(struct corpus_run *run, struct encoded_batch *enco
 
 static enum status save_progress(struct corpus_run *run, struct fault *fault) {
     if (run->progress.batches < run->resumed.batches) {
-        return OK; /* the file already says more */
+        return OK; /* the file already contains later progress */
     }
     for (int part = 0; part < CORPUS_PARTS; part++) {
         TRY(shard_writer_sync(&run->writers[part], fault));
         run->progress.parts[part] = run->writers[part].position;
     }
     run->progress_ns = clock_monotonic_ns();
-    return corpus_progress_write(run->folder->unfinished, &run->progress, fault);
+    return corpus_progress_write(run->folder->unfinished_path, &run->progress, fault);
 }
 
 static void show_progress(struct corpus_run *run) {
@@ -194,16 +195,17 @@ static void show_progress(struct corpus_run *run) {
     run->shown_bytes = bytes;
 }
 
-static enum status take_group(struct corpus_run *run, struct fault *fault) {
+/* Writes the current group, and saves the progress from time to time. */
+static enum status write_group(struct corpus_run *run, struct fault *fault) {
     struct group *group = &run->groups[run->current];
     for (int i = 0; i < group->count && !run->has_changed; i++) {
-        TRY(take_batch(run, &group->batches[i], fault));
+        TRY(write_or_skip_batch(run, &group->batches[i], fault));
     }
     show_progress(run);
     if (stop_requested()) {
         TRY(save_progress(run, fault));
-        return fault_set(fault, STATUS_STOPPED, run->options->folder, "the same command continues",
-                         "stopped by request");
+        return fault_set(fault, STATUS_STOPPED, run->options->folder,
+                         "run the same command to continue", "stopped by request");
     }
     return clock_monotonic_ns() - run->progress_ns >= PROGRESS_NS ? save_progress(run, fault) : OK;
 }
@@ -211,8 +213,8 @@ static enum status take_group(struct corpus_run *run, struct fault *fault) {
 enum status corpus_encode(struct corpus_run *run, struct fault *fault) {
     read_group(run, &run->groups[run->current]);
     while (run->groups[run->current].count > 0 && !run->has_changed && run->read_status == OK) {
-        pool_run(&run->pool, run_item, run, run->groups[run->current].count + (int64_t)1);
-        TRY(take_group(run, fault));
+        pool_run(&run->pool, run_pool_item, run, run->groups[run->current].count + (int64_t)1);
+        TRY(write_group(run, fault));
         run->current = 1 - run->current;
     }
     if (run->read_status != OK) {

@@ -13,20 +13,23 @@ static const char LOCK_NAME[] = "lock";
 static const char SUFFIX[] = ".new";
 
 static void lock_path(const struct corpus_folder *folder, char *out, size_t capacity) {
-    path_join(folder->unfinished, LOCK_NAME, out, capacity);
+    path_join(folder->unfinished_path, LOCK_NAME, out, capacity);
 }
 
-/* The path without '/' at its end. */
-static enum status set_paths(struct corpus_folder *folder, const char *path, struct fault *fault) {
+/* Sets both paths, without '/' at their ends. */
+static enum status set_folder_paths(struct corpus_folder *folder, const char *path,
+                                    struct fault *fault) {
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/') {
         length--;
     }
     if (length == 0 || length + NAME_BYTES >= PATH_BYTES) {
-        return fault_set(fault, STATUS_INPUT, "-o", NULL, "the path has %zu characters", length);
+        return fault_set(fault, STATUS_INPUT, "-o", "use a shorter path",
+                         "the path has %zu characters", length);
     }
-    snprintf(folder->final, sizeof folder->final, "%.*s", (int)length, path);
-    snprintf(folder->unfinished, sizeof folder->unfinished, "%.*s%s", (int)length, path, SUFFIX);
+    snprintf(folder->final_path, sizeof folder->final_path, "%.*s", (int)length, path);
+    snprintf(folder->unfinished_path, sizeof folder->unfinished_path, "%.*s%s", (int)length, path,
+             SUFFIX);
     return OK;
 }
 
@@ -49,12 +52,13 @@ static bool is_empty_folder(const char *path) {
     return is_empty;
 }
 
-static enum status check_final(const struct corpus_folder *folder, struct fault *fault) {
-    if (!file_exists(folder->final) || is_empty_folder(folder->final)) {
+static enum status check_final_path(const struct corpus_folder *folder, struct fault *fault) {
+    if (!file_exists(folder->final_path) || is_empty_folder(folder->final_path)) {
         return OK;
     }
-    return fault_set(fault, STATUS_INPUT, folder->final, "remove it, or name another folder",
-                     "exists already%s", file_is_folder(folder->final) ? " and is not empty" : "");
+    return fault_set(fault, STATUS_INPUT, folder->final_path, "remove it, or pass another folder",
+                     "exists already%s",
+                     file_is_folder(folder->final_path) ? " and is not empty" : "");
 }
 
 enum status corpus_folder_open(const char *path, struct corpus_folder *folder,
@@ -62,13 +66,14 @@ enum status corpus_folder_open(const char *path, struct corpus_folder *folder,
     char lock[2 * PATH_BYTES];
     char holder[FILE_HOLDER_BYTES];
     folder->lock_fd = -1;
-    TRY(set_paths(folder, path, fault));
-    TRY(check_final(folder, fault));
-    TRY(file_make_folders(folder->unfinished, fault));
+    TRY(set_folder_paths(folder, path, fault));
+    TRY(check_final_path(folder, fault));
+    TRY(file_make_folders(folder->unfinished_path, fault));
     lock_path(folder, lock, sizeof lock);
     TRY(file_lock(lock, &folder->lock_fd, holder, fault));
     if (folder->lock_fd < 0) {
-        return fault_set(fault, STATUS_INPUT, folder->unfinished, "wait for it, or stop it",
+        return fault_set(fault, STATUS_INPUT, folder->unfinished_path,
+                         "wait for that process, or stop it",
                          "another process is writing this folder%s%s",
                          *holder == '\0' ? "" : ", process ", holder);
     }
@@ -84,7 +89,7 @@ static bool is_ours(const char *name) {
 }
 
 void corpus_folder_clear(const struct corpus_folder *folder) {
-    DIR *listing = opendir(folder->unfinished);
+    DIR *listing = opendir(folder->unfinished_path);
     if (listing == NULL) {
         return;
     }
@@ -108,13 +113,14 @@ static void unlock(struct corpus_folder *folder) {
 
 enum status corpus_folder_publish(struct corpus_folder *folder, struct fault *fault) {
     char parent[PATH_BYTES];
-    corpus_progress_remove(folder->unfinished);
+    corpus_progress_remove(folder->unfinished_path);
     unlock(folder);
-    TRY(file_sync_folder(folder->unfinished, fault));
-    if (rename(folder->unfinished, folder->final) != 0) {
-        return fault_set_errno(fault, STATUS_FAILED, folder->final, "cannot rename to it", errno);
+    TRY(file_sync_folder(folder->unfinished_path, fault));
+    if (rename(folder->unfinished_path, folder->final_path) != 0) {
+        return fault_set_errno(fault, STATUS_FAILED, folder->final_path, "cannot rename to it",
+                               errno);
     }
-    file_parent_folder(folder->final, parent, sizeof parent);
+    file_parent_folder(folder->final_path, parent, sizeof parent);
     return file_sync_folder(parent, fault);
 }
 
@@ -123,9 +129,9 @@ void corpus_folder_close(struct corpus_folder *folder) {
     if (folder->lock_fd < 0) {
         return;
     }
-    if (!corpus_progress_read(folder->unfinished, &progress)) {
+    if (!corpus_progress_read(folder->unfinished_path, &progress)) {
         corpus_folder_clear(folder);
     }
     unlock(folder);
-    (void)rmdir(folder->unfinished); /* fails, as it should, unless the folder is empty */
+    (void)rmdir(folder->unfinished_path); /* fails, as it should, unless the folder is empty */
 }

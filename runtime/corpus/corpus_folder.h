@@ -6,9 +6,9 @@
 #include "base/limits.h"
 
 struct corpus_folder {
-    char final[PATH_BYTES];      /* the folder that the user named */
-    char unfinished[PATH_BYTES]; /* its name with ".new", until all files are complete */
-    int lock_fd;                 /* of a lock file in it; -1: none */
+    char final_path[PATH_BYTES];      /* path of the folder that the user asked for */
+    char unfinished_path[PATH_BYTES]; /* that path with ".new", until all files are complete */
+    int lock_fd;                      /* of the lock file in the unfinished folder; -1: none */
 };
 
 /* corpus_folder_open: check that `path` does not exist, or is an empty folder; make the unfinished

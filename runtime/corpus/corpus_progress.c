@@ -6,7 +6,10 @@
 
 #include <unistd.h>
 
-enum { PROGRESS_BYTES = 2048, PROGRESS_PATH_BYTES = PATH_BYTES + NAME_BYTES };
+enum {
+    PROGRESS_BYTES = 2048,                         /* size of the progress file */
+    PROGRESS_PATH_BYTES = PATH_BYTES + NAME_BYTES, /* buffer for its path */
+};
 
 static const char NAME[] = "progress.json";
 
@@ -41,7 +44,7 @@ enum status corpus_progress_write(const char *folder, const struct corpus_progre
     struct json_writer json = json_writer_over(&text);
     json_begin_object(&json, NULL);
     json_add_u64(&json, "format", 1);
-    json_add_hex(&json, "key", progress->key.bytes, HASH_BYTES);
+    json_add_hex(&json, "key", progress->arguments_hash.bytes, HASH_BYTES);
     json_add_u64(&json, "batches", progress->batches);
     json_add_hex(&json, "text_hash", progress->text_hash.bytes, HASH_BYTES);
     for (int part = 0; part < CORPUS_PARTS; part++) {
@@ -92,7 +95,7 @@ static enum status read_part(const struct json_node *root, const char *name,
 
 static enum status read_progress(const struct json_node *root, struct corpus_progress *progress,
                                  struct fault *fault) {
-    TRY(json_require_hex(root, "key", progress->key.bytes, HASH_BYTES, fault));
+    TRY(json_require_hex(root, "key", progress->arguments_hash.bytes, HASH_BYTES, fault));
     TRY(require_u64(root, "batches", &progress->batches, fault));
     TRY(json_require_hex(root, "text_hash", progress->text_hash.bytes, HASH_BYTES, fault));
     for (int part = 0; part < CORPUS_PARTS; part++) {

@@ -5,14 +5,15 @@
 #include "base/hash.h"
 #include "runtime/corpus/shard_writer.h"
 
+/* Parts of a corpus, and their number. */
 enum corpus_part { CORPUS_TRAIN, CORPUS_VALIDATION, CORPUS_PARTS };
 
 /* How much of a corpus is durable in the unfinished folder. */
 struct corpus_progress {
-    struct hash key;       /* hash of tokenizer, options and inputs */
-    uint64_t batches;      /* batches of the reader whose tokens are in the files */
-    struct hash text_hash; /* chained hash of the text of these batches */
-    struct shard_position parts[CORPUS_PARTS];
+    struct hash arguments_hash; /* hash of tokenizer, options and inputs */
+    uint64_t batches;           /* batches of the reader whose tokens are in the files */
+    struct hash text_hash;      /* chained hash of the text of these batches */
+    struct shard_position parts[CORPUS_PARTS]; /* end of the durable tokens */
 };
 
 /* corpus_progress_write: replace the file in `folder` atomically.

@@ -115,10 +115,10 @@ static enum status set_line_fault(const struct document_reader *reader,
                          "not valid JSON: %s", field->reason);
     }
     if (status == JSON_FIELD_MISSING) {
-        return fault_set(fault, STATUS_INPUT, place, "name the field of the text with --field",
+        return fault_set(fault, STATUS_INPUT, place, "pass the name of the text field with --field",
                          "the object has no field \"%.100s\"", name);
     }
-    return fault_set(fault, STATUS_INPUT, place, "name the field of the text with --field",
+    return fault_set(fault, STATUS_INPUT, place, "pass the name of the text field with --field",
                      "the field \"%.100s\" is not a string", name);
 }
 
@@ -253,7 +253,7 @@ static void add_piece(struct document_reader *reader, struct batch *batch, size_
     }
 }
 
-static enum status no_cut_fault(const struct document_reader *reader, struct fault *fault) {
+static enum status no_division_fault(const struct document_reader *reader, struct fault *fault) {
     char place[sizeof fault->subject];
     struct text text = text_over(place, sizeof place);
     text_add(&text, "%.280s", reader->window.stream.path);
@@ -272,20 +272,20 @@ static enum status add_part(struct document_reader *reader, struct batch *batch,
     size_t limit = BATCH_BYTES;
     size_t cut = 0;
     while (cut == 0 && limit <= PIECE_BYTES_MAX) {
-        while (!reader->knows_end && reader->document_bytes <= limit + CUT_LOOKAHEAD_BYTES) {
+        while (!reader->knows_end && reader->document_bytes <= limit + DIVISION_LOOKAHEAD_BYTES) {
             TRY(extend_text(reader, fault));
         }
         if (reader->knows_end && reader->document_bytes <= limit) {
             add_piece(reader, batch, reader->document_bytes, true);
             return OK;
         }
-        cut = reader->options.cut(reader->options.cut_context, unread_text(reader),
-                                  reader->document_bytes, limit);
+        cut = reader->options.find_division(reader->options.division_context, unread_text(reader),
+                                            reader->document_bytes, limit);
         ASSERT(cut <= limit);
         limit *= 2;
     }
     if (cut == 0) {
-        return no_cut_fault(reader, fault);
+        return no_division_fault(reader, fault);
     }
     add_piece(reader, batch, cut, false);
     return OK;

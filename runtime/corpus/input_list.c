@@ -13,8 +13,8 @@
 /* The list under construction. */
 struct walk {
     struct input_list list;
-    int capacity; /* number of elements of list.inputs */
-    enum input_kind stdin_kind;
+    int capacity;               /* number of elements of list.inputs */
+    enum input_kind stdin_kind; /* what standard input contains */
     struct region *region;
     struct fault *fault;
 };
@@ -68,10 +68,10 @@ static enum status reject_other_kind(const char *path, struct fault *fault) {
         {".csv", "a table", "convert it to .jsonl, see docs/DATA.md"},
         {".tsv", "a table", "convert it to .jsonl, see docs/DATA.md"},
         {".json", "one JSON document", "write one object a line, in a file that ends in .jsonl"},
-        {".bin", "a binary file", "name text or .jsonl files; `train` reads token files directly"},
-        {".u16", "a token file", "name text or .jsonl files; `train` reads token files directly"},
-        {".u32", "a token file", "name text or .jsonl files; `train` reads token files directly"},
-        {".safetensors", "a file of weights", "name text or .jsonl files"},
+        {".bin", "a binary file", "pass text or .jsonl files; `train` reads token files directly"},
+        {".u16", "a token file", "pass text or .jsonl files; `train` reads token files directly"},
+        {".u32", "a token file", "pass text or .jsonl files; `train` reads token files directly"},
+        {".safetensors", "a file of weights", "pass text or .jsonl files"},
         {".pdf", "a PDF", "extract its text to a .txt file"},
         {".zip", "an archive", "unpack it, and pass the folder instead"},
         {".tar", "an archive", "unpack it, and pass the folder instead"},
@@ -116,14 +116,14 @@ static int compare_names(const FTSENT **a, const FTSENT **b) {
 }
 
 /* Adds or skips what fts has found. */
-static enum status visit(struct walk *walk, FTS *tree, FTSENT *entry) {
+static enum status visit_entry(struct walk *walk, FTS *tree, FTSENT *entry) {
     const bool is_hidden = entry->fts_level > 0 && entry->fts_name[0] == '.';
     switch (entry->fts_info) {
     case FTS_D:
         if (is_hidden) {
             fts_set(tree, entry, FTS_SKIP);
         } else if (entry->fts_level > INPUT_FOLDER_DEPTH_MAX) {
-            return fault_set(walk->fault, STATUS_INPUT, entry->fts_path, "name a folder inside it",
+            return fault_set(walk->fault, STATUS_INPUT, entry->fts_path, "pass a folder inside it",
                              "is more than %d folders deep", INPUT_FOLDER_DEPTH_MAX);
         }
         return OK;
@@ -160,13 +160,13 @@ static enum status add_folder(struct walk *walk, const char *path) {
     }
     FTSENT *entry = fts_read(tree);
     while (entry != NULL && status == OK) { /* ends: the tree has no cycles, by FTS_DC */
-        status = visit(walk, tree, entry);
+        status = visit_entry(walk, tree, entry);
         entry = status == OK ? fts_read(tree) : NULL;
     }
     fts_close(tree);
     if (status == OK && walk->list.count == before) {
         status = fault_set(walk->fault, STATUS_INPUT, path,
-                           "put .txt, .md or .jsonl files there, or name the files themselves",
+                           "put .txt, .md or .jsonl files there, or pass the paths of the files",
                            "the folder contains no text files");
     }
     return status;
@@ -176,8 +176,8 @@ static enum status add_path(struct walk *walk, const char *path) {
     struct stat info;
     if (strcmp(path, "-") == 0) {
         if (walk->list.has_stdin) {
-            return fault_set(walk->fault, STATUS_INPUT, "-", "name it once",
-                             "standard input is named twice");
+            return fault_set(walk->fault, STATUS_INPUT, "-", "pass it once",
+                             "standard input is passed twice");
         }
         walk->list.has_stdin = true;
         return add_input(walk, path, walk->stdin_kind, 0);

@@ -1,4 +1,4 @@
-/* input_list: the files of a corpus, from files and folders that a user names. */
+/* input_list: the files of a corpus, from the files and folders that a user passes. */
 #ifndef SKEP_CORPUS_INPUT_LIST_H
 #define SKEP_CORPUS_INPUT_LIST_H
 
@@ -10,7 +10,7 @@
 
 enum {
     INPUTS_MAX = 1 << 20,       /* maximum number of files of a corpus */
-    INPUT_FOLDER_DEPTH_MAX = 32 /* maximum depth of folders in a folder that is named */
+    INPUT_FOLDER_DEPTH_MAX = 32 /* maximum depth of folders in a folder that the user passes */
 };
 
 enum input_kind {
@@ -19,9 +19,9 @@ enum input_kind {
 };
 
 struct input {
-    const char *path; /* "-": standard input */
-    enum input_kind kind;
-    uint64_t bytes; /* size of the file; 0 for standard input */
+    const char *path;     /* "-": standard input */
+    enum input_kind kind; /* what the file contains */
+    uint64_t bytes;       /* size of the file; 0 for standard input */
 };
 
 struct input_list {
@@ -30,14 +30,14 @@ struct input_list {
     bool has_stdin;           /* one of them is standard input */
     uint64_t bytes_total;     /* sum of the sizes; 0 with standard input, whose size is unknown */
     int skipped_count;        /* files in folders that are not text */
-    const char *skipped_path; /* the first of them; NULL: none */
+    const char *skipped_path; /* the first of these files; NULL: none */
 };
 
 /* input_path_is_text: whether a file has a suffix of text or JSON lines, also compressed, or a
  * folder exists at the path. */
 bool input_path_is_text(const char *path);
 
-/* input_list_expand: list the files that `paths` name, in this order. A folder stands for the files
+/* input_list_expand: list the files of `paths`, in this order. A folder stands for the files
  * in it and in its folders, sorted by name, with a suffix of text (.txt, .text, .md) or of JSON
  * lines (.jsonl, .ndjson), which may be followed by .gz or .zst; others, and names that begin with
  * a period, are skipped. Symbolic links are followed. A file that is named itself is text unless

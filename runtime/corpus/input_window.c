@@ -70,7 +70,7 @@ static enum status note_replacements(struct input_window *window,
 enum status input_window_fill(struct input_window *window, struct fault *fault) {
     make_room(window);
     if (window->end - window->begin >= WINDOW_TEXT_MAX) {
-        return fault_set(fault, STATUS_INPUT, window->stream.path, "divide the text",
+        return fault_set(fault, STATUS_INPUT, window->stream.path, "divide the text with line ends",
                          "more than %d MiB of text without a place to divide it",
                          WINDOW_TEXT_MAX >> 20);
     }

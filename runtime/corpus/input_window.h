@@ -14,22 +14,22 @@ enum { WINDOW_TEXT_MAX = 1 << 26 /* maximum text between begin and end */ };
 
 /* Ill-formed sequences that were replaced, over all inputs. */
 struct replaced_bytes {
-    uint64_t count;
+    uint64_t count;   /* number of sequences */
     const char *path; /* the first input that has one; NULL: none */
-    uint64_t offset;  /* its first one: offset in the input, decompressed */
+    uint64_t offset;  /* offset of its first sequence in the decompressed input */
 };
 
 struct input_window {
     struct byte_stream stream; /* of the open input */
-    bool is_open;
-    bool is_at_end;         /* the window contains the end of the input */
-    bool is_strict;         /* ill-formed UTF-8 is an error */
-    uint64_t earlier_bytes; /* bytes of the files of earlier inputs */
-    char *raw;              /* [RAW_BYTES] bytes of the input that are not in the window yet */
-    size_t raw_count;
-    uint64_t raw_offset; /* offset of raw[0] in the input */
-    char *text;          /* the window; text[end] can be written */
-    size_t begin, end;   /* range of the text that the caller has not consumed */
+    bool is_open;              /* an input is open */
+    bool is_at_end;            /* the window contains the end of the input */
+    bool is_strict;            /* ill-formed UTF-8 is an error */
+    uint64_t earlier_bytes;    /* bytes of the files of earlier inputs */
+    char *raw;                 /* [RAW_BYTES] bytes of the input that are not in the window yet */
+    size_t raw_count;          /* bytes of `raw` in use */
+    uint64_t raw_offset;       /* offset of raw[0] in the input */
+    char *text;                /* the window; text[end] can be written */
+    size_t begin, end;         /* range of the text that the caller has not consumed */
     struct replaced_bytes replaced;
 };
 

@@ -6,10 +6,11 @@
 #include <stdbool.h>
 #include <string.h>
 
+/* The position of the scanner in a line. */
 struct scan {
-    char *bytes;
-    size_t length, at;
-    const char *reason;
+    char *bytes;        /* [length]: the line */
+    size_t length, at;  /* length of the line, and offset of the next byte */
+    const char *reason; /* why the line is invalid; NULL: it is valid so far */
 };
 
 static bool reject(struct scan *scan, const char *reason) {
@@ -17,7 +18,8 @@ static bool reject(struct scan *scan, const char *reason) {
     return false;
 }
 
-static char peek(struct scan *scan) {
+/* Skips white space, and returns the next byte; NUL at the end. */
+static char peek_byte(struct scan *scan) {
     while (scan->at < scan->length && strchr(" \t\r\n", scan->bytes[scan->at]) != NULL &&
            scan->bytes[scan->at] != '\0') {
         scan->at++;
@@ -26,7 +28,7 @@ static char peek(struct scan *scan) {
 }
 
 static bool expect(struct scan *scan, char byte, const char *reason) {
-    if (peek(scan) != byte) {
+    if (peek_byte(scan) != byte) {
         return reject(scan, reason);
     }
     scan->at++;
@@ -64,7 +66,7 @@ static int hex_digit(char c) {
 }
 
 /* Reads the four digits of a \u escape at `at`; -1 if they are not there. */
-static int32_t read_unit(const char *at, const char *end) {
+static int32_t read_utf16_unit(const char *at, const char *end) {
     int32_t unit = 0;
     if (end - at < 4) {
         return -1;
@@ -91,22 +93,27 @@ static size_t encode_utf8(uint32_t point, char *out) {
 }
 
 /* Decodes the escape after "\u" at *from, and advances *from past it. */
-static bool decode_unit(const char **from, const char *end, uint32_t *point,
-                        uint64_t *replacements) {
-    enum { HIGH = 0xd800, LOW = 0xdc00, AFTER = 0xe000, REPLACEMENT = 0xfffd };
-    const int32_t unit = read_unit(*from, end);
+static bool decode_unicode_escape(const char **from, const char *end, uint32_t *point,
+                                  uint64_t *replacements) {
+    enum {
+        HIGH_BEGIN = 0xd800, /* first high surrogate */
+        LOW_BEGIN = 0xdc00,  /* first low surrogate */
+        LOW_END = 0xe000,    /* one after the last low surrogate */
+        REPLACEMENT = 0xfffd /* in place of a lone surrogate */
+    };
+    const int32_t unit = read_utf16_unit(*from, end);
     if (unit < 0) {
         return false;
     }
     *from += 4;
     *point = (uint32_t)unit;
-    if (unit < HIGH || unit >= AFTER) {
+    if (unit < HIGH_BEGIN || unit >= LOW_END) {
         return true;
     }
     const bool has_second = end - *from >= 6 && (*from)[0] == '\\' && (*from)[1] == 'u';
-    const int32_t second = unit < LOW && has_second ? read_unit(*from + 2, end) : -1;
-    if (second >= LOW && second < AFTER) {
-        *point = 0x10000 + ((uint32_t)(unit - HIGH) << 10) + (uint32_t)(second - LOW);
+    const int32_t second = unit < LOW_BEGIN && has_second ? read_utf16_unit(*from + 2, end) : -1;
+    if (second >= LOW_BEGIN && second < LOW_END) {
+        *point = 0x10000 + ((uint32_t)(unit - HIGH_BEGIN) << 10) + (uint32_t)(second - LOW_BEGIN);
         *from += 6;
     } else {
         *point = REPLACEMENT;
@@ -115,6 +122,7 @@ static bool decode_unit(const char **from, const char *end, uint32_t *point,
     return true;
 }
 
+/* The byte that an escape such as \n stands for; NUL: none. */
 static char simple_escape(char c) {
     static const char NAMES[] = "\"\\/bfnrt";
     static const char VALUES[] = "\"\\/\b\f\n\r\t";
@@ -140,7 +148,8 @@ static bool decode_string(struct scan *scan, size_t begin, size_t end, struct js
         const char name = from[1]; /* skip_string has checked that there is one */
         uint32_t point = (unsigned char)simple_escape(name);
         from += 2;
-        if (name == 'u' ? !decode_unit(&from, last, &point, &field->replacements) : point == 0) {
+        if (name == 'u' ? !decode_unicode_escape(&from, last, &point, &field->replacements)
+                        : point == 0) {
             scan->at = (size_t)(from - scan->bytes);
             return reject(scan, "not a valid escape");
         }
@@ -152,7 +161,8 @@ static bool decode_string(struct scan *scan, size_t begin, size_t end, struct js
 
 /* ---- values ---- */
 
-static bool skip_word(struct scan *scan) {
+/* Skips a word that is a value, such as true. */
+static bool skip_literal(struct scan *scan) {
     static const char *const WORDS[] = {"true", "false", "null", "NaN", "Infinity", "-Infinity"};
     for (size_t i = 0; i < ARRAY_COUNT(WORDS); i++) {
         const size_t length = strlen(WORDS[i]);
@@ -198,12 +208,13 @@ static bool skip_number(struct scan *scan) {
 
 static bool skip_scalar(struct scan *scan) {
     size_t ignored;
-    if (peek(scan) == '"') {
+    if (peek_byte(scan) == '"') {
         return skip_string(scan, &ignored, &ignored);
     }
-    return skip_word(scan) || skip_number(scan);
+    return skip_literal(scan) || skip_number(scan);
 }
 
+/* Skips the name of a member and the colon after it. */
 static bool skip_name(struct scan *scan) {
     size_t ignored;
     return skip_string(scan, &ignored, &ignored) && expect(scan, ':', "expected a colon");
@@ -213,14 +224,14 @@ static bool skip_name(struct scan *scan) {
  * *objects: what is open at depth d is an object. Returns false on an error. */
 static bool descend(struct scan *scan, uint64_t *objects, int *depth, bool *is_empty) {
     *is_empty = false;
-    while (!*is_empty && (peek(scan) == '{' || peek(scan) == '[')) {
+    while (!*is_empty && (peek_byte(scan) == '{' || peek_byte(scan) == '[')) {
         const bool is_object = scan->bytes[scan->at++] == '{';
         if (*depth == JSON_LINE_DEPTH_MAX) {
             return reject(scan, "nested too deeply");
         }
         *objects = (*objects & ~((uint64_t)1 << *depth)) | (uint64_t)is_object << *depth;
         (*depth)++;
-        *is_empty = peek(scan) == (is_object ? '}' : ']');
+        *is_empty = peek_byte(scan) == (is_object ? '}' : ']');
         if (!*is_empty && is_object && !skip_name(scan)) {
             return false;
         }
@@ -233,7 +244,7 @@ static bool ascend(struct scan *scan, uint64_t objects, int *depth, bool *has_mo
     *has_more = false;
     while (*depth > 0 && !*has_more) {
         const bool is_object = (objects >> (*depth - 1) & 1) != 0;
-        if (peek(scan) == ',') {
+        if (peek_byte(scan) == ',') {
             scan->at++;
             *has_more = true;
             return !is_object || skip_name(scan);
@@ -275,7 +286,7 @@ static bool read_member(struct scan *scan, const char *name, struct json_field *
     if (!is_field) {
         return skip_value(scan);
     }
-    if (peek(scan) != '"') {
+    if (peek_byte(scan) != '"') {
         *status = JSON_FIELD_NOT_TEXT;
         return skip_value(scan);
     }
@@ -289,18 +300,18 @@ static bool read_object(struct scan *scan, const char *name, struct json_field *
     if (!expect(scan, '{', "expected an object")) {
         return false;
     }
-    bool has_more = peek(scan) != '}';
+    bool has_more = peek_byte(scan) != '}';
     while (has_more) {
         if (!read_member(scan, name, field, status)) {
             return false;
         }
-        has_more = peek(scan) == ',';
+        has_more = peek_byte(scan) == ',';
         scan->at += has_more;
     }
     if (!expect(scan, '}', "expected a comma or the end of the object")) {
         return false;
     }
-    (void)peek(scan);
+    (void)peek_byte(scan);
     return scan->at == scan->length || reject(scan, "text after the object");
 }
 

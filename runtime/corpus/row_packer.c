@@ -5,12 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows with the same room form a list, whose first row is at `first[room]`. */
+/* The rows by their room, which is the number of tokens that still fit in. Rows with the same room
+ * form a list, whose first row is first[room]. */
 struct rooms {
     int32_t *first; /* [row_tokens + 1]; -1: no row has this room */
     int32_t *next;  /* [rows] the next row of the same list; -1: none */
     uint64_t *bits; /* bit r: a row has the room r */
-    int64_t words;
+    int64_t words;  /* length of `bits` */
 };
 
 void row_packer_init(struct row_packer *packer, int64_t row_tokens, struct region *region) {
@@ -55,7 +56,7 @@ static int compare_rows(const void *a, const void *b) {
     return x->offset < y->offset ? -1 : 1;
 }
 
-/* The least room, from `length` on, that a row has; -1: none. */
+/* The smallest room of any row that is at least `length`; -1: no row has that much room. */
 static int64_t find_room(const struct rooms *rooms, int64_t length) {
     int64_t word = length / 64;
     uint64_t bits = rooms->bits[word] & ~(uint64_t)0 << length % 64;

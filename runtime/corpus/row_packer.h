@@ -9,26 +9,29 @@
 
 /* Tokens that are collected before they are packed. The more there are, the fuller the rows; with
  * 8,192 rows of 2,048 tokens only the last rows of a pack are not full. */
-enum { PACKER_TOKENS_MAX = 1 << 24, PACKER_ROW_TOKENS_MAX = 1 << 20 };
+enum { PACKER_TOKENS_MAX = 1 << 24 };
+
+enum { PACKER_ROW_TOKENS_MAX = 1 << 20 }; /* limit of row_tokens */
 
 /* A token of a row. */
 enum {
-    PACKED_TRAINED = 1 << 30, /* it is trained */
-    PACKED_START = 1 << 29,   /* a conversation starts with it */
-    PACKED_ID = PACKED_START - 1,
+    PACKED_TRAINED = 1 << 30,     /* flag: the token is trained */
+    PACKED_START = 1 << 29,       /* flag: a conversation starts with the token */
+    PACKED_ID = PACKED_START - 1, /* mask of the token id */
 };
 
+/* A conversation. */
 struct packer_item {
-    int32_t length;
-    int32_t row;    /* row that it is put into */
-    int64_t offset; /* in `tokens` */
+    int32_t length; /* number of its tokens */
+    int32_t row;    /* index of the row that it is put into */
+    int64_t offset; /* offset of its tokens in row_packer.tokens */
 };
 
 /* A row_packer of zeros with `row_tokens` set is empty. */
 struct row_packer {
-    int64_t row_tokens;
-    int32_t *tokens; /* [PACKER_TOKENS_MAX] */
-    int64_t token_count;
+    int64_t row_tokens;        /* tokens of a row */
+    int32_t *tokens;           /* [PACKER_TOKENS_MAX]: ids and flags */
+    int64_t token_count;       /* tokens of all items */
     struct packer_item *items; /* [item_count], in the order of addition; packed: by row */
     int item_count, item_capacity;
     int row_count; /* rows of the last row_packer_pack */

@@ -1,35 +1,38 @@
-/* shard_header: little-endian words of 32 bits, at fixed places (docs/FORMATS.md). */
+/* shard_header: little-endian words of 32 bits at fixed positions (docs/FORMATS.md). */
 #include "runtime/corpus/shard_header.h"
 
 #include "base/check.h"
 
 #include <string.h>
 
-/* Numbers of the words. */
+/* Indices of the words. */
 enum {
-    WORD_MAGIC = 0,
-    WORD_VERSION = 1,
-    WORD_TOKENS = 2,
-    WORD_ORIGIN = 64, /* ORIGIN_MAGIC if the words from here on are ours */
-    WORD_ORIGIN_VERSION = 65,
-    WORD_TOKENIZER_VERSION = 66,
-    WORD_DOCUMENT_TOKEN = 67,
-    WORD_FLAGS = 68,
-    WORD_ROW_TOKENS = 69,
-    WORD_DOCUMENTS = 70,  /* two words */
-    WORD_TEXT_BYTES = 72, /* two words */
-    WORD_TOKENIZER = 80,  /* eight words */
+    WORD_MAGIC = 0,              /* magic number of llm.c */
+    WORD_VERSION = 1,            /* llm.c's version of the format */
+    WORD_TOKENS = 2,             /* number of tokens */
+    WORD_ORIGIN = 64,            /* ORIGIN_MAGIC if the words from here on are ours */
+    WORD_ORIGIN_VERSION = 65,    /* version of these words */
+    WORD_TOKENIZER_VERSION = 66, /* version of the algorithm that made the ids */
+    WORD_DOCUMENT_TOKEN = 67,    /* token id that ends a document */
+    WORD_FLAGS = 68,             /* FLAG_MASK or 0 */
+    WORD_ROW_TOKENS = 69,        /* tokens of a row; 0: no rows */
+    WORD_DOCUMENTS = 70,         /* two words: number of documents */
+    WORD_TEXT_BYTES = 72,        /* two words: bytes of text */
+    WORD_TOKENIZER = 80,         /* eight words: hash of the tokenizer */
 };
 
-enum { FLAG_MASK = 1, ORIGIN_VERSION = 1 };
+enum {
+    FLAG_MASK = 1,      /* flag: the file has a mask of trained tokens */
+    ORIGIN_VERSION = 1, /* value of WORD_ORIGIN_VERSION */
+};
 
 static const uint32_t ORIGIN_MAGIC = 0x50454b53; /* "SKEP" */
 
 /* Both formats, with the version that llm.c's tools write and the one that its programs read. */
-static const struct form {
-    uint32_t magic;
-    int width;
-    uint32_t version, other_version;
+static const struct header_form {
+    uint32_t magic;                  /* magic number of the format */
+    int width;                       /* bytes of a token */
+    uint32_t version, other_version; /* versions that are written, and also read */
 } FORMS[] = {{20240520, 2, 1, 1}, {20240801, 4, 7, 1}};
 
 static uint32_t get_word(const uint8_t *bytes, int word) {
@@ -43,16 +46,16 @@ static void put_word(uint8_t *bytes, int word, uint32_t value) {
     }
 }
 
-static uint64_t get_pair(const uint8_t *bytes, int word) {
+static uint64_t get_u64(const uint8_t *bytes, int word) {
     return get_word(bytes, word) | (uint64_t)get_word(bytes, word + 1) << 32;
 }
 
-static void put_pair(uint8_t *bytes, int word, uint64_t value) {
+static void put_u64(uint8_t *bytes, int word, uint64_t value) {
     put_word(bytes, word, (uint32_t)value);
     put_word(bytes, word + 1, (uint32_t)(value >> 32));
 }
 
-static const struct form *find_form(uint32_t magic) {
+static const struct header_form *find_form(uint32_t magic) {
     for (size_t i = 0; i < ARRAY_COUNT(FORMS); i++) {
         if (FORMS[i].magic == magic) {
             return &FORMS[i];
@@ -67,7 +70,7 @@ bool shard_header_is_valid_start(const uint8_t bytes[static 4]) {
 
 void shard_header_write(const struct shard_header *header,
                         uint8_t bytes[static SHARD_HEADER_BYTES]) {
-    const struct form *form = &FORMS[header->width == 4];
+    const struct header_form *form = &FORMS[header->width == 4];
     ASSERT(header->width == form->width);
     ASSERT(header->token_count >= 0 && header->token_count <= SHARD_TOKENS_MAX);
     memset(bytes, 0, SHARD_HEADER_BYTES);
@@ -83,14 +86,14 @@ void shard_header_write(const struct shard_header *header,
     put_word(bytes, WORD_DOCUMENT_TOKEN, (uint32_t)(int32_t)header->document_token);
     put_word(bytes, WORD_FLAGS, header->has_mask ? FLAG_MASK : 0);
     put_word(bytes, WORD_ROW_TOKENS, (uint32_t)header->row_tokens);
-    put_pair(bytes, WORD_DOCUMENTS, header->document_count);
-    put_pair(bytes, WORD_TEXT_BYTES, header->text_bytes);
+    put_u64(bytes, WORD_DOCUMENTS, header->document_count);
+    put_u64(bytes, WORD_TEXT_BYTES, header->text_bytes);
     memcpy(bytes + 4 * WORD_TOKENIZER, header->tokenizer_hash.bytes, HASH_BYTES);
 }
 
 const char *shard_header_read(const uint8_t bytes[static SHARD_HEADER_BYTES],
                               struct shard_header *header) {
-    const struct form *form = find_form(get_word(bytes, WORD_MAGIC));
+    const struct header_form *form = find_form(get_word(bytes, WORD_MAGIC));
     if (form == NULL) {
         return "does not begin with the magic number of a token file";
     }
@@ -116,8 +119,8 @@ const char *shard_header_read(const uint8_t bytes[static SHARD_HEADER_BYTES],
         read.document_token = (int32_t)get_word(bytes, WORD_DOCUMENT_TOKEN);
         read.has_mask = (flags & FLAG_MASK) != 0;
         read.row_tokens = get_word(bytes, WORD_ROW_TOKENS);
-        read.document_count = get_pair(bytes, WORD_DOCUMENTS);
-        read.text_bytes = get_pair(bytes, WORD_TEXT_BYTES);
+        read.document_count = get_u64(bytes, WORD_DOCUMENTS);
+        read.text_bytes = get_u64(bytes, WORD_TEXT_BYTES);
         memcpy(read.tokenizer_hash.bytes, bytes + 4 * WORD_TOKENIZER, HASH_BYTES);
         if (read.has_mask != (read.row_tokens > 0) ||
             (read.has_mask && read.token_count % read.row_tokens != 0)) {

@@ -11,16 +11,16 @@
 enum {
     SHARD_HEADER_BYTES = 1024,
     SHARD_TOKENS_MAX = INT32_MAX, /* llm.c's count of tokens is an int32 */
-    SHARD_NO_DOCUMENT_TOKEN = -1,
+    SHARD_NO_DOCUMENT_TOKEN = -1, /* documents do not end with a token */
 };
 
 /* What the header of a token file states. */
 struct shard_header {
-    int width;       /* bytes of a token: 2 or 4 */
-    int64_t version; /* llm.c's version of the format */
-    int64_t token_count;
+    int width;                  /* bytes of a token: 2 or 4 */
+    int64_t version;            /* llm.c's version of the format */
+    int64_t token_count;        /* number of tokens of the file */
     bool has_origin;            /* whether the fields below are present; false for files of llm.c */
-    struct hash tokenizer_hash; /* of the tokenizer.json */
+    struct hash tokenizer_hash; /* hash of the tokenizer.json */
     int64_t tokenizer_version;  /* version of the algorithm that made the ids */
     int64_t document_token;     /* token that ends a document; SHARD_NO_DOCUMENT_TOKEN: none */
     uint64_t document_count;    /* documents that end in this file */

@@ -107,6 +107,7 @@ static void encode_tokens(struct shard_writer *writer, const int32_t *ids, size_
     writer->position.total.tokens += count;
 }
 
+/* Adds the text and document of tokens to the counts. */
 static void count_source(struct shard_writer *writer, uint64_t text_bytes, bool ends_document) {
     struct shard_position *position = &writer->position;
     position->in_shard.text_bytes += text_bytes;

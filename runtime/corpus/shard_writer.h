@@ -12,7 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SHARD_BUFFER_BYTES = 1 << 16, SHARDS_MAX = 1000000 };
+enum {
+    SHARD_BUFFER_BYTES = 1 << 16, /* tokens that are written to the file at a time */
+    SHARDS_MAX = 1000000,         /* token files of a part of a corpus */
+};
 
 /* Counts of tokens, and of the documents and the text that they are from. */
 struct shard_counts {
@@ -22,19 +25,20 @@ struct shard_counts {
 /* A position to which the files can be truncated, to continue there. */
 struct shard_position {
     int64_t shard;                /* number of the current file */
-    struct shard_counts in_shard; /* what is in it */
-    struct shard_counts total;    /* what is in all files */
+    struct shard_counts in_shard; /* counts of this file */
+    struct shard_counts total;    /* counts of all files */
 };
 
 struct shard_writer {
-    const char *folder, *name;  /* the caller's strings */
-    struct shard_header header; /* the header of each file, but for its counts */
-    int64_t shard_tokens;       /* tokens of a full file */
-    struct shard_position position;
-    int fd; /* -1: no file is open */
-    char path[PATH_BYTES];
+    const char *folder, *name;          /* folder and prefix of the files; the caller's strings */
+    struct shard_header header;         /* the header of each file, but for its counts */
+    int64_t shard_tokens;               /* tokens of a full file */
+    struct shard_position position;     /* end of the tokens that were added */
+    int fd;                             /* of the current file; -1: no file is open */
+    char path[PATH_BYTES];              /* path of the current file */
     uint8_t *trained_bits, *start_bits; /* of the current file's tokens; NULL: no mask */
     size_t buffered_bytes;              /* bytes of `buffer` that are not in the file yet */
+    /* tokens that are to be written */
     uint8_t buffer[SHARD_BUFFER_BYTES];
 };
 
@@ -65,8 +69,8 @@ MUST_CHECK enum status shard_writer_resume(struct shard_writer *writer,
 
 /* What the tokens of one call of shard_writer_add are from. */
 struct shard_source {
-    uint64_t text_bytes;
-    bool ends_document;
+    uint64_t text_bytes; /* bytes of the text */
+    bool ends_document;  /* the last token ends a document */
 };
 
 /* shard_writer_add: append tokens, in as many files as they need. The bytes of a text that is

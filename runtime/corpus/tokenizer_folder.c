@@ -11,7 +11,8 @@
 enum status tokenizer_folder_find(const char *model, char folder[static PATH_BYTES],
                                   struct fault *fault) {
     if (strlen(model) >= PATH_BYTES) {
-        return fault_set(fault, STATUS_INPUT, "model", NULL, "the path is too long");
+        return fault_set(fault, STATUS_INPUT, "model", "use a shorter path",
+                         "the path is too long");
     }
     if (file_is_folder(model)) {
         snprintf(folder, PATH_BYTES, "%s", model);
@@ -25,12 +26,12 @@ enum status tokenizer_folder_find(const char *model, char folder[static PATH_BYT
         return hub_cache_find(model, folder, fault);
     }
     return fault_set(fault, STATUS_INPUT, model,
-                     "name a model folder, or org/name of a model in the Hub cache",
+                     "specify a model folder, or org/name of a model in the Hub cache",
                      "no such folder");
 }
 
 bool tokenizer_folder_hash(const char *model, struct hash *hash) {
-    enum { PIECE_BYTES = 1 << 12 };
+    enum { PIECE_BYTES = 1 << 12 }; /* bytes that are hashed at a time */
     char folder[PATH_BYTES];
     char path[PATH_BYTES + NAME_BYTES];
     uint8_t piece[PIECE_BYTES];

@@ -14,7 +14,8 @@
 MUST_CHECK enum status tokenizer_folder_find(const char *model, char folder[static PATH_BYTES],
                                              struct fault *fault);
 
-/* tokenizer_folder_hash: the BLAKE2b-256 of the tokenizer.json of `model`, as token files name it.
+/* tokenizer_folder_hash: the BLAKE2b-256 of the tokenizer.json of `model`, which headers of token
+ * files contain.
  * returns  false when the model has none, or it cannot be read; *hash is then unchanged */
 bool tokenizer_folder_hash(const char *model, struct hash *hash);
 

@@ -15,8 +15,7 @@ enum {
 struct utf8_repaired {
     size_t read_bytes, written_bytes; /* bytes read from the input and written to `out` */
     uint64_t replacements;            /* number of ill-formed sequences */
-    size_t
-        first_replaced; /* offset in the input of the first of them; undefined if there is none */
+    size_t first_replaced; /* offset of the first ill-formed sequence; undefined if there is none */
 };
 
 /* utf8_repair: copy `count` bytes to `out`, with U+FFFD in place of each maximal ill-formed

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { VALIDATION_MILLION = 1000000 };
+enum { VALIDATION_MILLION = 1000000 }; /* the unit of shares is a millionth */
 
 /* validation_split_has: whether document number `index` of a corpus, counted from 0, is kept for
  * validation. Of each 1 / share consecutive documents one is, at a position that a hash of their

@@ -185,7 +185,7 @@ class Refused(DataTest):
                 (["a.json"], ["one object a line"]),
                 (["a.tar.gz"], ["an archive"]),
                 (["nothing"], ["nothing: the folder contains no text files"]),
-                (["a.txt", "-", "-"], ["standard input is named twice"]),
+                (["a.txt", "-", "-"], ["standard input is passed twice"]),
                 (["lines.jsonl"], ["lines.jsonl:2: the object has no field \"text\"", "--field"]),
                 (["invalid.jsonl"], ["invalid.jsonl:3:10: not valid JSON"]),
                 (["number.jsonl"], ["number.jsonl:1: the field \"text\" is not a string"]),
@@ -316,7 +316,7 @@ class Interrupted(DataTest):
         (self.path / "out.new").mkdir()
         with open(self.path / "out.new" / "lock", "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            self.refused("a.txt", "-o", "out", words=["is writing this folder; wait for it"])
+            self.refused("a.txt", "-o", "out", words=["is writing this folder; wait for that"])
 
 
 class Memory(DataTest):
