@@ -44,36 +44,37 @@ const char *chat_template_name(const struct chat_template *chat);
 MUST_CHECK enum status chat_template_check(const struct chat_template *chat,
                                            const struct tokenizer *tokenizer, struct fault *fault);
 
-/* How to render. */
+/* How to render a conversation. */
 struct chat_options {
-    const struct chat_template *chat;
-    const char *date; /* the date that Llama's template prints */
-    const char *bos;  /* texts of the tokens that start a text and end an answer, where the */
-    const char *eos;  /* template takes them from the tokenizer; "": none */
+    const struct chat_template *chat; /* the model's template */
+    const char *date;                 /* the date that Llama's template prints */
+    /* texts of the tokens that start a text and that end an answer, if the template takes them from
+     * the tokenizer; "": none */
+    const char *bos, *eos;
     /* Qwen3: whether an empty block of thoughts is part of the answer. Without thinking, the model
      * gets this block with the question, so it is not trained. */
     bool is_thinking;
     bool starts_answer; /* the text ends with the header of the next answer */
-    /* The tokenizer whose special tokens must not be in the conversation's own text; NULL: they may
-     * be. */
+    /* A conversation must not contain special tokens of this tokenizer; NULL: any text is
+     * allowed. */
     const struct tokenizer *guard;
 };
 
 /* A part of a rendered text; it ends where the next one begins. */
 struct chat_segment {
     size_t begin;    /* offset of its first byte */
-    bool is_trained; /* what the model has to write: an answer and the token that ends it */
+    bool is_trained; /* the model has to write it: an answer and the token that ends it */
     /* A control token begins here, so that the text from here on can be tokenised separately. */
     bool is_separate;
 };
 
 /* A rendered conversation. Zeros at first, but for the region; reused by the next call. */
 struct chat_text {
-    struct region *region; /* of the arrays, which grow */
-    char *bytes;           /* [length], well-formed UTF-8, and a NUL */
-    int length, capacity;
-    struct chat_segment *segments; /* [segment_count], of the whole text, in order */
-    int segment_count, segment_capacity;
+    struct region *region;               /* of the arrays, which grow */
+    char *bytes;                         /* [length], well-formed UTF-8, and a NUL */
+    int length, capacity;                /* bytes in use, and allocated */
+    struct chat_segment *segments;       /* [segment_count], of the whole text, in order */
+    int segment_count, segment_capacity; /* segments in use, and allocated */
 };
 
 /* chat_render: render a conversation.
@@ -81,7 +82,7 @@ struct chat_text {
  *               has tools, "tool_calls"; and optionally with `tools`
  * errors        STATUS_INPUT naming the field: what is missing or has another type; a role or a
  *               member that the template cannot render, which it never ignores; roles that do not
- *               alternate, where the template demands it; a special token in a text */
+ *               alternate, where the template requires it; a special token in a text */
 MUST_CHECK enum status chat_render(const struct chat_options *options,
                                    const struct json_node *conversation, struct chat_text *text,
                                    struct fault *fault);

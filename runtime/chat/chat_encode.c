@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+/* The arguments of chat_encode. */
 struct encoding {
     const struct tokenizer *tokenizer;
     struct tokenizer_encoder *encoder;
@@ -15,14 +16,14 @@ struct encoding {
 /* A part of the text that is encoded separately, and its ids. */
 struct chunk {
     size_t begin, end;  /* range of the text */
-    int first_segment;  /* its segments */
-    int end_segment;    /* one after the last of them */
+    int first_segment;  /* index of its first segment */
+    int end_segment;    /* one after the index of its last segment */
     const int32_t *ids; /* [count] */
     bool *is_trained;   /* [count] */
     size_t count;
 };
 
-static void reserve(struct chat_ids *ids, size_t count) {
+static void reserve_ids(struct chat_ids *ids, size_t count) {
     int capacity = ids->capacity;
     while ((size_t)ids->capacity < count) {
         capacity = ids->capacity;
@@ -33,14 +34,14 @@ static void reserve(struct chat_ids *ids, size_t count) {
     }
 }
 
-static enum status encode_whole(struct encoding *encoding) {
+static enum status encode_whole_text(struct encoding *encoding) {
     static const struct tokenizer_options OPTIONS = {.adds_special_tokens = false};
     const struct chat_text *text = encoding->text;
     struct chat_ids *ids = encoding->ids;
     struct token_list list;
     TRY(tokenizer_encode(encoding->encoder, text->bytes, (size_t)text->length, &OPTIONS, &list,
                          encoding->fault));
-    reserve(ids, list.count);
+    reserve_ids(ids, list.count);
     ids->count = (int)list.count;
     if (list.count > 0) {
         memcpy(ids->ids, list.ids, list.count * sizeof *list.ids);
@@ -129,7 +130,7 @@ static enum status find_chunk(struct encoding *encoding, int first, size_t posit
     if (list.count > (size_t)ids->count - position ||
         (list.count > 0 && memcmp(list.ids, chunk->ids, list.count * sizeof *list.ids) != 0)) {
         return fault_set(encoding->fault, STATUS_INPUT, "tokenizer",
-                         "check that the template's control tokens are its special tokens",
+                         "mark the template's control tokens as special in the tokenizer",
                          "gives other ids when a conversation is divided at a control token");
     }
     return OK;
@@ -140,7 +141,7 @@ enum status chat_encode(const struct tokenizer *tokenizer, struct tokenizer_enco
     struct encoding encoding = {
         .tokenizer = tokenizer, .encoder = encoder, .text = text, .ids = ids, .fault = fault};
     size_t position = 0;
-    TRY(encode_whole(&encoding));
+    TRY(encode_whole_text(&encoding));
     for (int segment = 0; segment < text->segment_count;) {
         struct chunk chunk;
         TRY(find_chunk(&encoding, segment, position, &chunk));
@@ -150,7 +151,7 @@ enum status chat_encode(const struct tokenizer *tokenizer, struct tokenizer_enco
     }
     if (position != (size_t)ids->count) {
         return fault_set(fault, STATUS_INPUT, "tokenizer",
-                         "check that the template's control tokens are its special tokens",
+                         "mark the template's control tokens as special in the tokenizer",
                          "gives fewer ids when a conversation is divided at its control tokens");
     }
     return OK;

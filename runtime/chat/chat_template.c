@@ -9,7 +9,10 @@
 
 #include <string.h>
 
-enum { TEMPLATE_BYTES_MAX = 1 << 20, CONFIG_FILE_BYTES_MAX = 1 << 24 };
+enum {
+    TEMPLATE_BYTES_MAX = 1 << 20,    /* size of chat_template.jinja */
+    CONFIG_FILE_BYTES_MAX = 1 << 24, /* size of tokenizer_config.json */
+};
 
 static const char *const CHATML[] = {"<|im_start|>", "<|im_end|>", NULL};
 static const char *const LLAMA[] = {"<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", NULL};
@@ -81,7 +84,7 @@ const char *chat_template_name(const struct chat_template *chat) {
     return chat->name;
 }
 
-const struct chat_template *chat_template_named(const char *name) {
+const struct chat_template *chat_template_by_name(const char *name) {
     for (size_t i = 0; i < ARRAY_COUNT(TEMPLATES); i++) {
         if (strcmp(TEMPLATES[i].name, name) == 0) {
             return &TEMPLATES[i];
@@ -90,6 +93,7 @@ const struct chat_template *chat_template_named(const char *name) {
     return NULL;
 }
 
+/* Finds a template by the name that the user passes with --template. */
 static const struct chat_template *find_choice(const char *name) {
     for (size_t i = 0; i < ARRAY_COUNT(TEMPLATES); i++) {
         if (TEMPLATES[i].choice != NULL && strcmp(TEMPLATES[i].choice, name) == 0) {
@@ -99,7 +103,7 @@ static const struct chat_template *find_choice(const char *name) {
     return NULL;
 }
 
-/* Finds the template with this text. */
+/* Finds the template that has this text, by its hash. */
 static enum status find_by_text(const char *path, const char *text, size_t length,
                                 const struct chat_template **found, struct fault *fault) {
     char hex[HASH_HEX_BYTES];

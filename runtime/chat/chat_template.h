@@ -7,16 +7,17 @@
 #include <stdbool.h>
 
 struct chat_template {
-    const char *name;
-    const char *hash;   /* BLAKE2b-256 of its text, in hexadecimal */
-    const char *choice; /* the name by which a user chooses it; NULL: found by its hash only */
-    enum status (*render)(struct renderer *renderer);
-    const char *const *control; /* tokens that it consists of, and a NULL */
+    const char *name; /* for messages, such as "Qwen3" */
+    const char *hash; /* BLAKE2b-256 of its text, in hexadecimal */
+    const char
+        *choice; /* name by which a user chooses the template; NULL: only its hash finds it */
+    enum status (*render)(struct renderer *renderer); /* renders a conversation */
+    const char *const *control; /* texts of the tokens that it uses, and a NULL */
     const char *default_system; /* system message of a conversation without one; NULL: none */
     bool has_tools;             /* it renders `tools`, `tool_calls` and messages of tools */
 };
 
-/* chat_template_named: the template with this name; NULL: there is none. */
-const struct chat_template *chat_template_named(const char *name);
+/* chat_template_by_name: the template with this name; NULL: there is none. */
+const struct chat_template *chat_template_by_name(const char *name);
 
 #endif

@@ -9,7 +9,7 @@
 
 /* ---- the text ---- */
 
-static void append(struct chat_text *text, const char *bytes, size_t count) {
+static void append_bytes(struct chat_text *text, const char *bytes, size_t count) {
     ASSERT(count < INT32_MAX / 2 - (size_t)text->length);
     while ((size_t)text->capacity < (size_t)text->length + count + 1) {
         text->bytes = region_grow(text->region, text->bytes, text->length, &text->capacity, 1);
@@ -20,15 +20,15 @@ static void append(struct chat_text *text, const char *bytes, size_t count) {
 }
 
 void add_fixed(struct renderer *renderer, const char *text) {
-    append(renderer->text, text, strlen(text));
+    append_bytes(renderer->text, text, strlen(text));
 }
 
 static enum status reject_token(struct renderer *renderer, const struct json_node *node,
                                 int32_t id) {
     const struct token_text token = tokenizer_token_text(renderer->options->guard, id);
-    return json_fault(node, renderer->fault, "take it out of the text, or add --parse-special",
-                      "contains the control token %.*s", (int)(token.count < 64 ? token.count : 64),
-                      token.bytes);
+    return json_fault(
+        node, renderer->fault, "remove the token from the text, or add --parse-special",
+        "contains the control token %.*s", (int)(token.count < 64 ? token.count : 64), token.bytes);
 }
 
 enum status add_data(struct renderer *renderer, const struct json_node *node, const char *text,
@@ -41,7 +41,7 @@ enum status add_data(struct renderer *renderer, const struct json_node *node, co
             return reject_token(renderer, node, id);
         }
     }
-    append(renderer->text, text, bytes);
+    append_bytes(renderer->text, text, bytes);
     return OK;
 }
 
@@ -138,7 +138,7 @@ static enum status check_role(struct renderer *renderer, const struct message *m
     return message->call_count == 0 || has_tools
                ? OK
                : json_fault(&message->calls, renderer->fault, NULL,
-                            "cannot be rendered: the template %s has no tools",
+                            "cannot be rendered: the template %s does not support tools",
                             renderer->options->chat->name);
 }
 
@@ -169,7 +169,7 @@ static enum status read_tools(struct renderer *renderer) {
     return renderer->tool_count == 0 || renderer->options->chat->has_tools
                ? OK
                : json_fault(&renderer->tools, renderer->fault, NULL,
-                            "cannot be rendered: the template %s has no tools",
+                            "cannot be rendered: the template %s does not support tools",
                             renderer->options->chat->name);
 }
 
@@ -190,8 +190,8 @@ static enum status read_messages(struct renderer *renderer, struct region *regio
     return read_tools(renderer);
 }
 
-enum status find_call(struct renderer *renderer, const struct message *message, int index,
-                      struct tool_call *call) {
+enum status find_tool_call(struct renderer *renderer, const struct message *message, int index,
+                           struct tool_call *call) {
     struct json_node name;
     bool is_wrapped = false;
     call->call = json_element(&message->calls, (size_t)index);

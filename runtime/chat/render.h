@@ -6,23 +6,24 @@
 
 /* A message. A member that the file lacks, or that is null, is absent. */
 struct message {
-    struct json_node node;
-    const char *role;
-    const char *content;    /* "" if it is absent */
+    struct json_node node;  /* the message in the file */
+    const char *role;       /* such as "user" */
+    const char *content;    /* its text; "": absent */
     const char *reasoning;  /* `reasoning_content`; NULL: absent */
     struct json_node calls; /* `tool_calls` */
-    int call_count;         /* 0: absent or an empty list */
+    int call_count;         /* number of tool calls; 0: absent or an empty list */
 };
 
+/* The state of rendering one conversation. */
 struct renderer {
     const struct chat_options *options;
-    struct chat_text *text;
+    struct chat_text *text; /* what has been rendered */
     const struct json_node *conversation;
-    struct json_node list;    /* `messages` */
+    struct json_node list;    /* the list `messages` */
     struct message *messages; /* [count] */
-    int count;
-    struct json_node tools; /* `tools` */
-    int tool_count;         /* 0: absent or an empty list */
+    int count;                /* number of messages */
+    struct json_node tools;   /* the list `tools` */
+    int tool_count;           /* number of tools; 0: absent or an empty list */
     struct fault *fault;
 };
 
@@ -35,7 +36,8 @@ void add_fixed(struct renderer *renderer, const char *text);
 MUST_CHECK enum status add_data(struct renderer *renderer, const struct json_node *node,
                                 const char *text, size_t bytes);
 
-/* add_content, add_trimmed: append the content of a message; as str.strip() of Python leaves it. */
+/* add_content: append the content of a message. add_trimmed: without white space at its ends, as
+ * str.strip() of Python returns it. */
 MUST_CHECK enum status add_content(struct renderer *renderer, const struct message *message);
 MUST_CHECK enum status add_trimmed(struct renderer *renderer, const struct message *message);
 
@@ -53,16 +55,17 @@ void end_answer(struct renderer *renderer);
 /* has_role: whether the message is of this role. */
 bool has_role(const struct message *message, const char *role);
 
-/* find_call: the function of call number `index` of a message: its member `function`, or itself.
+/* find_tool_call: find the function of call number `index` of a message: its member `function`, or
+ * itself.
  * name        set to the function's name
  * arguments   set to its member `arguments`
  * errors      STATUS_INPUT */
 struct tool_call {
-    struct json_node call, function, arguments;
-    const char *name;
+    struct json_node call, function, arguments; /* the call, and members of it */
+    const char *name;                           /* name of the function */
 };
-MUST_CHECK enum status find_call(struct renderer *renderer, const struct message *message,
-                                 int index, struct tool_call *call);
+MUST_CHECK enum status find_tool_call(struct renderer *renderer, const struct message *message,
+                                      int index, struct tool_call *call);
 
 /* The renderers. */
 MUST_CHECK enum status render_chatml(struct renderer *renderer);

@@ -8,21 +8,23 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NUMBER_BYTES = 40 };
+enum { NUMBER_BYTES = 40 }; /* buffer for the text of a number */
 
 /* An object or a list that has been opened. */
 struct level {
-    struct json_node node;
-    struct json_walk walk; /* of an object */
-    size_t next, count;    /* of a list: index of the next element; of both: number of values */
-    bool is_object;
+    struct json_node node; /* the object or list */
+    struct json_walk walk; /* of an object: position of the next member */
+    size_t next;           /* of a list: index of the next element */
+    size_t count;          /* number of values in it */
+    bool is_object;        /* it is an object, not a list */
 };
 
-struct dump {
+/* The state of writing a value as JSON. */
+struct json_dump {
     struct renderer *renderer;
-    int indent;
-    int depth;
-    struct level levels[JSON_DEPTH_MAX + 1];
+    int indent;                              /* spaces for each level; 0: everything on one line */
+    int depth;                               /* number of open objects and lists */
+    struct level levels[JSON_DEPTH_MAX + 1]; /* [depth]: the open ones */
 };
 
 static enum status add_quoted(struct renderer *renderer, const struct json_node *node,
@@ -96,7 +98,7 @@ static enum status add_scalar(struct renderer *renderer, const struct json_node 
     return OK;
 }
 
-static void add_line(struct dump *dump) {
+static void add_line_break(struct json_dump *dump) {
     if (dump->indent > 0) {
         add_fixed(dump->renderer, "\n");
         for (int i = 0; i < dump->depth * dump->indent; i++) {
@@ -106,7 +108,7 @@ static void add_line(struct dump *dump) {
 }
 
 /* Opens an object or a list. */
-static void open_level(struct dump *dump, const struct json_node *node, bool is_object) {
+static void open_level(struct json_dump *dump, const struct json_node *node, bool is_object) {
     struct level *level = &dump->levels[dump->depth++];
     *level = (struct level){.node = *node, .count = json_child_count(node), .is_object = is_object};
     if (is_object) {
@@ -116,7 +118,7 @@ static void open_level(struct dump *dump, const struct json_node *node, bool is_
 }
 
 /* Adds a value: a scalar, or the start of an object or a list. */
-static enum status add_value(struct dump *dump, const struct json_node *node) {
+static enum status add_value(struct json_dump *dump, const struct json_node *node) {
     const bool is_object = json_node_is_object(node);
     if (!is_object && !json_node_is_array(node)) {
         return add_scalar(dump->renderer, node);
@@ -127,12 +129,12 @@ static enum status add_value(struct dump *dump, const struct json_node *node) {
 }
 
 /* Adds the next value of the innermost object or list, or ends it. */
-static enum status add_next(struct dump *dump) {
+static enum status add_next(struct json_dump *dump) {
     struct level *level = &dump->levels[dump->depth - 1];
     if (level->next == level->count) {
         dump->depth--;
         if (level->count > 0) {
-            add_line(dump);
+            add_line_break(dump);
         }
         add_fixed(dump->renderer, level->is_object ? "}" : "]");
         return OK;
@@ -140,7 +142,7 @@ static enum status add_next(struct dump *dump) {
     if (level->next > 0) {
         add_fixed(dump->renderer, dump->indent > 0 ? "," : ", ");
     }
-    add_line(dump);
+    add_line_break(dump);
     level->next++;
     if (!level->is_object) {
         const struct json_node element = json_element(&level->node, level->next - 1);
@@ -154,7 +156,7 @@ static enum status add_next(struct dump *dump) {
 }
 
 enum status add_json(struct renderer *renderer, const struct json_node *node, int indent) {
-    struct dump dump = {.renderer = renderer, .indent = indent};
+    struct json_dump dump = {.renderer = renderer, .indent = indent};
     TRY(add_value(&dump, node));
     while (dump.depth > 0) { /* each turn reads a value or ends one */
         TRY(add_next(&dump));

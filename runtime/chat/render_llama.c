@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { TOOL_INDENT = 4 };
+enum { TOOL_INDENT = 4 }; /* spaces for each level of a tool's JSON */
 
 static void add_header(struct renderer *renderer, const char *role) {
     add_fixed(renderer, "<|start_header_id|>");
@@ -44,7 +44,7 @@ enum status render_llama3(struct renderer *renderer) {
 
 /* ---- Llama 3.1 to 3.3 ---- */
 
-/* Every conversation has a system message. */
+/* Adds the system message, which every conversation has. */
 static enum status add_system(struct renderer *renderer) {
     begin_message(renderer);
     add_fixed(renderer, renderer->options->bos);
@@ -62,10 +62,10 @@ static enum status add_system(struct renderer *renderer) {
     return OK;
 }
 
-/* The first message after the system message, with the tools before its content. */
+/* Adds the first message after the system message, with the tools before its content. */
 static enum status add_tools(struct renderer *renderer, int index) {
     if (index == renderer->count) {
-        return json_fault(&renderer->list, renderer->fault, "add a message of the user",
+        return json_fault(&renderer->list, renderer->fault, "add a message of the role user",
                           "has no message that the tools can be put into");
     }
     begin_message(renderer);
@@ -84,13 +84,13 @@ static enum status add_tools(struct renderer *renderer, int index) {
     return OK;
 }
 
-static enum status add_call(struct renderer *renderer, const struct message *message) {
+static enum status add_tool_call(struct renderer *renderer, const struct message *message) {
     struct tool_call call;
     if (message->call_count != 1) {
         return json_fault(&message->calls, renderer->fault, NULL,
-                          "has %d calls; this template has room for one", message->call_count);
+                          "has %d calls; this template allows one", message->call_count);
     }
-    TRY(find_call(renderer, message, 0, &call));
+    TRY(find_tool_call(renderer, message, 0, &call));
     add_header(renderer, "assistant");
     begin_answer(renderer);
     add_fixed(renderer, "{\"name\": \"");
@@ -103,7 +103,7 @@ static enum status add_call(struct renderer *renderer, const struct message *mes
 }
 
 /* The template writes the result of a tool as a string in JSON. */
-static enum status add_result(struct renderer *renderer, const struct message *message) {
+static enum status add_tool_result(struct renderer *renderer, const struct message *message) {
     struct json_node content;
     TRY(json_require(&message->node, "content", &content, renderer->fault));
     add_header(renderer, "ipython");
@@ -122,9 +122,9 @@ enum status render_llama31(struct renderer *renderer) {
         const struct message *message = &renderer->messages[i];
         begin_message(renderer);
         if (message->call_count > 0) {
-            TRY(add_call(renderer, message));
+            TRY(add_tool_call(renderer, message));
         } else if (has_role(message, "tool")) {
-            TRY(add_result(renderer, message));
+            TRY(add_tool_result(renderer, message));
         } else {
             TRY(add_plain(renderer, message));
         }

@@ -3,9 +3,10 @@
 
 #include <string.h>
 
-enum { CALL_ID_CHARACTERS = 9 };
+enum { CALL_ID_CHARACTERS = 9 }; /* length of the id of a tool call */
 
-/* Apart from calls and their results, questions and answers alternate after the system message. */
+/* Checks that questions and answers alternate after the system message, apart from calls and their
+ * results. */
 static enum status check_order(struct renderer *renderer, int first) {
     bool expects_question = true;
     for (int i = first; i < renderer->count; i++) {
@@ -23,8 +24,8 @@ static enum status check_order(struct renderer *renderer, int first) {
     return OK;
 }
 
-/* A function, as the template writes it: texts are in quotes, but not escaped. */
-static enum status add_function(struct renderer *renderer, const struct json_node *function) {
+/* Adds a function as the template writes it: texts are in quotes, but not escaped. */
+static enum status add_tool_function(struct renderer *renderer, const struct json_node *function) {
     struct json_walk walk = json_walk_over(function);
     struct fault ignored;
     const char *text;
@@ -59,14 +60,14 @@ static enum status add_tools(struct renderer *renderer) {
         TRY(json_require(&tool, "function", &function, renderer->fault));
         TRY(json_as_object(&function, renderer->fault));
         add_fixed(renderer, "{\"type\": \"function\", \"function\": {");
-        TRY(add_function(renderer, &function));
+        TRY(add_tool_function(renderer, &function));
         add_fixed(renderer, i + 1 < renderer->tool_count ? "}}, " : "}}]");
     }
     add_fixed(renderer, "[/AVAILABLE_TOOLS]");
     return OK;
 }
 
-/* The template puts the tools before each question that equals the last one. */
+/* Finds the last question. The template puts the tools before each question that equals it. */
 static const struct message *find_last_question(const struct renderer *renderer) {
     const struct message *last = NULL;
     for (int i = 0; i < renderer->count; i++) {
@@ -105,17 +106,17 @@ static enum status read_id(struct renderer *renderer, const struct json_node *ob
     return characters == CALL_ID_CHARACTERS
                ? OK
                : json_fault(&node, renderer->fault, NULL,
-                            "has %d characters; the template demands %d", characters,
+                            "has %d characters; the template requires %d", characters,
                             (int)CALL_ID_CHARACTERS);
 }
 
-static enum status add_calls(struct renderer *renderer, const struct message *message) {
+static enum status add_tool_calls(struct renderer *renderer, const struct message *message) {
     begin_answer(renderer);
     add_fixed(renderer, "[TOOL_CALLS] [");
     for (int i = 0; i < message->call_count; i++) {
         struct tool_call call;
         const char *id;
-        TRY(find_call(renderer, message, i, &call));
+        TRY(find_tool_call(renderer, message, i, &call));
         TRY(read_id(renderer, &call.call, "id", &id));
         TRY(add_json(renderer, &call.function, 0));
         renderer->text->length--; /* the template puts the id inside the function's brace */
@@ -128,7 +129,7 @@ static enum status add_calls(struct renderer *renderer, const struct message *me
     return OK;
 }
 
-static enum status add_result(struct renderer *renderer, const struct message *message) {
+static enum status add_tool_result(struct renderer *renderer, const struct message *message) {
     const char *id;
     TRY(read_id(renderer, &message->node, "tool_call_id", &id));
     begin_message(renderer);
@@ -160,9 +161,9 @@ enum status render_mistral(struct renderer *renderer) {
             begin_message(renderer);
             TRY(add_question(renderer, message, i + 1 == renderer->count));
         } else if (has_role(message, "tool")) {
-            TRY(add_result(renderer, message));
+            TRY(add_tool_result(renderer, message));
         } else if (message->call_count > 0) {
-            TRY(add_calls(renderer, message));
+            TRY(add_tool_calls(renderer, message));
         } else {
             TRY(add_answer(renderer, message));
         }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Starts a message: its header. */
+/* Starts a message with its header. */
 static void add_header(struct renderer *renderer, const char *role) {
     begin_message(renderer);
     add_fixed(renderer, "<|im_start|>");
@@ -50,8 +50,8 @@ enum status render_chatml(struct renderer *renderer) {
 
 /* ---- tools ---- */
 
-/* The system message of a conversation with tools. `lead` follows the conversation's own system
- * message, or the default one. */
+/* Adds the system message of a conversation with tools. `lead` follows the conversation's own
+ * system message, or the default one. */
 static enum status add_tools(struct renderer *renderer, const char *default_system) {
     const struct message *first = &renderer->messages[0];
     const bool has_system = has_role(first, "system");
@@ -77,8 +77,8 @@ static enum status add_tools(struct renderer *renderer, const char *default_syst
     return OK;
 }
 
-static enum status add_call(struct renderer *renderer, const struct tool_call *call,
-                            bool quotes_text) {
+static enum status add_tool_call(struct renderer *renderer, const struct tool_call *call,
+                                 bool quotes_text) {
     struct fault ignored;
     const char *text;
     add_fixed(renderer, "<tool_call>\n{\"name\": \"");
@@ -93,8 +93,8 @@ static enum status add_call(struct renderer *renderer, const struct tool_call *c
     return OK;
 }
 
-/* The results of consecutive calls are one message. */
-static enum status add_result(struct renderer *renderer, int index) {
+/* Adds the result of a call. The results of consecutive calls are one message. */
+static enum status add_tool_result(struct renderer *renderer, int index) {
     const struct message *message = &renderer->messages[index];
     if (index == 0 || !has_role(message - 1, "tool")) {
         begin_message(renderer);
@@ -111,7 +111,7 @@ static enum status add_result(struct renderer *renderer, int index) {
 
 /* ---- Qwen 2.5 ---- */
 
-static enum status add_calls(struct renderer *renderer, const struct message *message) {
+static enum status add_tool_calls(struct renderer *renderer, const struct message *message) {
     begin_message(renderer);
     add_fixed(renderer, "<|im_start|>assistant\n");
     begin_answer(renderer);
@@ -121,9 +121,9 @@ static enum status add_calls(struct renderer *renderer, const struct message *me
     }
     for (int i = 0; i < message->call_count; i++) {
         struct tool_call call;
-        TRY(find_call(renderer, message, i, &call));
+        TRY(find_tool_call(renderer, message, i, &call));
         add_fixed(renderer, i > 0 ? "\n" : "");
-        TRY(add_call(renderer, &call, true));
+        TRY(add_tool_call(renderer, &call, true));
     }
     add_fixed(renderer, "<|im_end|>");
     end_answer(renderer);
@@ -141,9 +141,9 @@ enum status render_qwen2(struct renderer *renderer) {
     for (int i = renderer->tool_count > 0 && has_system; i < renderer->count; i++) {
         const struct message *message = &renderer->messages[i];
         if (has_role(message, "tool")) {
-            TRY(add_result(renderer, i));
+            TRY(add_tool_result(renderer, i));
         } else if (message->call_count > 0) {
-            TRY(add_calls(renderer, message));
+            TRY(add_tool_calls(renderer, message));
         } else {
             TRY(add_plain(renderer, message));
         }
@@ -161,7 +161,7 @@ static const char THINK_BEGIN[] = "<think>";
 
 /* A range of a message's text. */
 struct range {
-    const char *begin, *end;
+    const char *begin, *end; /* first byte, and one after the last */
 };
 
 static struct range without_newlines(struct range range, bool at_begin, bool at_end) {
@@ -191,8 +191,8 @@ struct thoughts {
 };
 
 /* Divides an answer as the template does: its thoughts are a member of their own, or before the
- * first </think>; its content is then behind the last one. */
-static struct thoughts divide(const struct message *message) {
+ * first </think>; its content is then after the last one. */
+static struct thoughts divide_answer(const struct message *message) {
     const struct range all = {message->content, message->content + strlen(message->content)};
     struct thoughts thoughts = {.content = all, .reasoning = {all.begin, all.begin}};
     const char *first_end = strstr(all.begin, THINK_END);
@@ -217,7 +217,7 @@ static enum status add_range(struct renderer *renderer, const struct message *me
     return add_data(renderer, &message->node, range.begin, (size_t)(range.end - range.begin));
 }
 
-/* The block of thoughts. Without thinking, the model gets an empty one with the question. */
+/* Adds the block of thoughts. Without thinking, the model gets an empty one with the question. */
 static enum status add_thoughts(struct renderer *renderer, const struct message *message,
                                 struct range reasoning) {
     const bool is_given = reasoning.begin == reasoning.end && !renderer->options->is_thinking;
@@ -236,7 +236,7 @@ static enum status add_thoughts(struct renderer *renderer, const struct message 
 static enum status add_thinking_answer(struct renderer *renderer, int index, int last_question) {
     const struct message *message = &renderer->messages[index];
     const bool is_last = index + 1 == renderer->count;
-    struct thoughts thoughts = divide(message);
+    struct thoughts thoughts = divide_answer(message);
     const bool has_content = thoughts.content.begin < thoughts.content.end;
     add_header(renderer, "assistant");
     if (index > last_question && (is_last || thoughts.reasoning.begin < thoughts.reasoning.end)) {
@@ -248,9 +248,9 @@ static enum status add_thinking_answer(struct renderer *renderer, int index, int
     TRY(add_range(renderer, message, thoughts.content));
     for (int i = 0; i < message->call_count; i++) {
         struct tool_call call;
-        TRY(find_call(renderer, message, i, &call));
+        TRY(find_tool_call(renderer, message, i, &call));
         add_fixed(renderer, i > 0 || has_content ? "\n" : "");
-        TRY(add_call(renderer, &call, false));
+        TRY(add_tool_call(renderer, &call, false));
     }
     add_fixed(renderer, "<|im_end|>");
     end_answer(renderer);
@@ -287,7 +287,7 @@ enum status render_qwen3(struct renderer *renderer) {
     for (int i = renderer->tool_count > 0 && has_system; i < renderer->count; i++) {
         const struct message *message = &renderer->messages[i];
         if (has_role(message, "tool")) {
-            TRY(add_result(renderer, i));
+            TRY(add_tool_result(renderer, i));
         } else if (has_role(message, "assistant")) {
             TRY(add_thinking_answer(renderer, i, last_question));
         } else {

@@ -101,14 +101,14 @@ static const struct shard_header *header_of(const struct data_file *file) {
 
 /* Shortens a hash to what a person compares. */
 static const char *shown_hash(const struct hash *hash, char hex[static HASH_HEX_BYTES]) {
-    enum { SHOWN_DIGITS = 12 };
+    enum { SHOWN_DIGITS = 12 }; /* hexadecimal digits of a hash in a message */
     (void)hash_hex(hash, hex);
     hex[SHOWN_DIGITS] = '\0';
     return hex;
 }
 
-/* All files whose headers name a tokenizer must name the same one. If the token between documents
- * is read from the headers, it must be the same, too. */
+/* All files whose headers have the hash of a tokenizer must have the same one. If the token between
+ * documents is read from the headers, it must be the same, too. */
 static enum status compare_origins(struct token_data *data, const struct data_options *options,
                                    struct fault *fault) {
     char hex[HASH_HEX_BYTES], other_hex[HASH_HEX_BYTES];
@@ -128,11 +128,12 @@ static enum status compare_origins(struct token_data *data, const struct data_op
                 shown_hash(&first->tokenizer_hash, other_hex));
         }
         if (options->reads_separator && first->document_token != header_of(file)->document_token) {
-            return fault_set(fault, STATUS_INPUT, file->tokens.path,
-                             "set data.documents, or make all files in the same way",
-                             "its documents end with token %lld, those of %.200s with %lld",
-                             (long long)header_of(file)->document_token, data->origin->tokens.path,
-                             (long long)first->document_token);
+            return fault_set(
+                fault, STATUS_INPUT, file->tokens.path,
+                "set data.documents, or make all files in the same way",
+                "its documents end with token %lld, but the documents of %.200s with token %lld",
+                (long long)header_of(file)->document_token, data->origin->tokens.path,
+                (long long)first->document_token);
         }
     }
     if (options->reads_separator && data->origin != NULL) {

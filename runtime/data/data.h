@@ -23,7 +23,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { LABEL_IGNORED = -100, DATA_NO_SEPARATOR = -1 };
+enum {
+    LABEL_IGNORED = -100,   /* label of a token that is not predicted */
+    DATA_NO_SEPARATOR = -1, /* documents do not end with a token */
+};
 
 #define DATA_CURSOR_MAX ((uint64_t)1 << 62) /* Maximum cursor of data_next_window. */
 
@@ -35,12 +38,12 @@ struct data_options {
     int64_t sequence;       /* Number of tokens in a row. */
     int64_t vocab;          /* Number of token ids of the model. */
     int64_t separator;      /* Token id that ends a document; DATA_NO_SEPARATOR: none. */
-    bool reads_separator;   /* The headers of the files name the separator, if they do. */
+    bool reads_separator;   /* The separator is read from the headers of the files that have one. */
 };
 
 /* An open token file and the layout of its blocks and windows. */
 struct data_file {
-    struct token_file tokens;
+    struct token_file tokens; /* the open file */
     /* Block b of the file begins at byte block_origin + b * block_bytes. */
     int64_t block_origin, block_bytes;
     /* range of the file's blocks in the numbering of all blocks */
@@ -50,13 +53,13 @@ struct data_file {
 };
 
 struct token_data {
-    struct data_file *files;
+    struct data_file *files; /* [file_count] */
     int file_count;
     int64_t sequence, vocab, separator; /* as in struct data_options */
     int64_t window_count;               /* Number of windows in all files. */
     int64_t block_count;                /* Number of blocks in all files. */
     int64_t block_windows_max;          /* Number of windows in the largest block. */
-    const struct data_file *origin;     /* First file whose header names its tokenizer, or NULL. */
+    const struct data_file *origin; /* First file whose header has its tokenizer's hash, or NULL. */
 };
 
 /* data_open: open all files and index their windows. Raises the process's limit of open files if
@@ -76,9 +79,9 @@ void data_explain_missing_file(const struct settings *settings, const struct pat
                                struct fault *fault);
 
 /* data_open_run: open the files in `patterns` with the run's settings, for a model with `vocab`
- * tokens. If the files name their tokenizer, it must be that of settings->model, where that has a
- * tokenizer.json.
- * patterns  settings->train_files, settings->validation_files, or the files that --data names
+ * tokens. If the files have the hash of their tokenizer, it must be that of settings->model, where
+ * that has a tokenizer.json.
+ * patterns  settings->train_files, settings->validation_files, or the files of --data
  * errors  STATUS_INPUT with both hashes for another tokenizer; those of path_list_expand and
  *         data_open */
 MUST_CHECK enum status data_open_run(const struct settings *settings,

@@ -14,19 +14,18 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STAGING_BYTES = LEAF_BYTES };
+enum { STAGING_BYTES = LEAF_BYTES }; /* bytes of a file that are hashed at a time */
 
-/* Minimum amount of data for which progress is logged. */
 /* The list of local data files. */
 struct local_files {
-    struct manifest_file *files;     /* The root of a file is set once the file has been hashed. */
-    const char **paths;              /* [count] */
+    struct manifest_file *files;     /* [count]; a root is set once the file has been hashed */
+    const char **paths;              /* [count]: paths of the files */
     int count, train_count;          /* Number of files; number of training files among them. */
-    const struct manifest *manifest; /* of the swarm that the files are for; NULL: a new one */
+    const struct manifest *manifest; /* of the swarm to which the files belong; NULL: a new swarm */
     struct region *region;
     struct fault *fault;
-    char *staging;  /* [STAGING_BYTES] */
-    uint64_t total; /* Bytes of all files. */
+    char *staging;        /* [STAGING_BYTES]: buffer for reading */
+    uint64_t total_bytes; /* size of all files together */
 };
 
 static const char *format_name(enum token_format format) {
@@ -61,7 +60,7 @@ static enum status add_file(struct local_files *local, const struct settings *se
                                .name = region_copy_text(local->region, file_name_of_path(path)),
                                .bytes = (uint64_t)file.bytes,
                                .format = format_name(file.format)};
-    local->total += (uint64_t)file.bytes;
+    local->total_bytes += (uint64_t)file.bytes;
     local->count++;
     token_file_close(&file);
     return OK;
@@ -72,7 +71,7 @@ static enum status no_data_fault(const struct settings *settings, struct fault *
                      "no data files are set");
 }
 
-/* Returns the files of a kind that the settings name. */
+/* Returns the files of a kind (training or validation) that the settings list. */
 static const struct path_list *files_of_kind(const struct settings *settings,
                                              enum manifest_file_kind kind) {
     return kind == MANIFEST_TRAINING_FILE ? &settings->train_files : &settings->validation_files;
@@ -182,7 +181,7 @@ static enum status hash_listed_file(struct local_files *local, int index) {
 
 static enum status hash_listed_files(struct local_files *local) {
     enum status status = OK;
-    activity_begin("hashing the data", local->total);
+    activity_begin("hashing the data", local->total_bytes);
     for (int i = 0; i < local->count && status == OK; i++) {
         status = hash_listed_file(local, i);
     }
@@ -190,7 +189,8 @@ static enum status hash_listed_files(struct local_files *local) {
     return status;
 }
 
-static void init_reading(struct local_files *local, struct region *region, struct fault *fault) {
+static void init_local_files(struct local_files *local, struct region *region,
+                             struct fault *fault) {
     *local = (struct local_files){.region = region, .fault = fault};
 }
 
@@ -198,7 +198,7 @@ enum status data_match_hash(const struct settings *settings, struct region *regi
                             const struct manifest_file **files, int *count, struct fault *fault) {
     struct region scratch = {0};
     struct local_files local;
-    init_reading(&local, region, fault);
+    init_local_files(&local, region, fault);
     local.staging = region_alloc(&scratch, STAGING_BYTES, 1);
     enum status status = list_data_files(settings, settings->validation_files.count > 0, &local);
     if (status == OK) {
@@ -357,7 +357,7 @@ static enum status check_file_root(const struct local_files *local, int index,
 
 static enum status check_all_contents(struct local_files *local, const struct manifest *manifest) {
     enum status status = OK;
-    activity_begin("hashing the data", local->total);
+    activity_begin("hashing the data", local->total_bytes);
     for (int i = 0; i < local->count && status == OK; i++) {
         status = hash_listed_file(local, i);
         if (status == OK) {
@@ -387,7 +387,7 @@ static enum status check_files(const struct settings *settings, const struct man
     }
     bool held_out =
         settings->validation_files.count > 0 && count_train_files(manifest) < manifest->file_count;
-    init_reading(&local, &scratch, fault);
+    init_local_files(&local, &scratch, fault);
     local.staging = region_alloc(&scratch, STAGING_BYTES, 1);
     local.manifest = manifest;
     enum status status = list_data_files(settings, held_out, &local);

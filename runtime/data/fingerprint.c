@@ -12,7 +12,7 @@ enum { HASHED_END_BYTES = 64 * 1024 }; /* Hashed part at each end of a file. */
 /* One value of a fingerprint. The values are compared in this order, and the first that differs is
  * reported. */
 struct fingerprint_row {
-    const char *name, *noun; /* Name in a snapshot, and noun in messages. */
+    const char *name, *noun; /* name of the value in a snapshot, and noun in messages */
     size_t offset;           /* Offset of the field in struct fingerprint. */
 };
 

@@ -12,7 +12,7 @@ struct fingerprint {
     uint64_t hash;
 };
 
-enum { FINGERPRINT_VALUE_COUNT = 4 };
+enum { FINGERPRINT_VALUE_COUNT = 4 }; /* values of a fingerprint in a snapshot */
 
 /* fingerprint_compute: compute the fingerprint of the files in their order. It does not include
  * file names, so the files may move.

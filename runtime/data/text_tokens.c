@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SHOWN_DIGITS = 32 /* of the hash that names a folder of the cache */ };
+enum { FOLDER_DIGITS = 32 }; /* hexadecimal digits of a hash that are the name of a cache folder */
 
-/* Whether the files are text. *is_mixed: some are, and some are not. */
+/* Whether any of the files is text. *is_mixed is set if another one is not. */
 static bool contains_text(const struct path_list *list, bool *is_mixed) {
     int count = 0;
     for (int i = 0; i < list->count; i++) {
@@ -24,7 +24,7 @@ static bool contains_text(const struct path_list *list, bool *is_mixed) {
     return count > 0;
 }
 
-/* A hash of what the tokens depend on. A file that changes has another time. */
+/* A hash of what the tokens depend on. A file that changes gets another time. */
 static struct hash hash_inputs(const struct tokenizer *tokenizer, const struct input_list *inputs) {
     const int64_t version = TOKENIZER_ALGORITHM;
     struct hash_state state;
@@ -100,7 +100,7 @@ static enum status tokenise(const struct settings *settings, const struct path_l
     const struct hash hash = hash_inputs(tokenizer, &inputs);
     (void)hash_hex(&hash, hex);
     const size_t length = strlen(folder);
-    snprintf(folder + length, sizeof folder - length, "/%.*s", SHOWN_DIGITS, hex);
+    snprintf(folder + length, sizeof folder - length, "/%.*s", FOLDER_DIGITS, hex);
     if (file_exists(folder)) {
         log_line(LOG_INFO, "using the tokens of %s%s in %s", paths->paths[0],
                  paths->count > 1 ? " and other files" : "", folder);
@@ -110,10 +110,10 @@ static enum status tokenise(const struct settings *settings, const struct path_l
     return list_token_files(folder, region, list, fault);
 }
 
-/* Expands the list, and says whether it has text. A pattern without a match is reported when the
- * files are opened. */
-static bool finds_text(const struct settings *settings, const struct path_list *list,
-                       struct region *region, struct path_list *paths, bool *is_mixed) {
+/* Expands the list into `paths`, and returns whether it has text. A pattern without a match is
+ * reported when the files are opened. */
+static bool expands_to_text(const struct settings *settings, const struct path_list *list,
+                            struct region *region, struct path_list *paths, bool *is_mixed) {
     struct hash ignored_hash;
     struct fault ignored;
     return list->count > 0 && settings->text_needs_tokenizer && settings->data_format == NULL &&
@@ -125,7 +125,7 @@ bool data_is_text(const struct settings *settings, const struct path_list *list)
     struct region scratch = {0};
     struct path_list paths;
     bool is_mixed = false;
-    const bool is_text = finds_text(settings, list, &scratch, &paths, &is_mixed);
+    const bool is_text = expands_to_text(settings, list, &scratch, &paths, &is_mixed);
     region_finish(&scratch);
     return is_text;
 }
@@ -136,7 +136,7 @@ enum status data_tokenise_list(const struct settings *settings, struct path_list
     struct path_list paths;
     bool is_mixed = false;
     enum status status = OK;
-    if (finds_text(settings, list, &scratch, &paths, &is_mixed)) {
+    if (expands_to_text(settings, list, &scratch, &paths, &is_mixed)) {
         status = is_mixed ? fault_set(fault, STATUS_INPUT, paths.paths[0],
                                       "make tokens of the text with `skep data`, or list it alone",
                                       "is listed together with files of another kind; a list is "

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAGIC_BYTES = 4 };
+enum { MAGIC_BYTES = 4 }; /* size of llm.c's magic number */
 
 static int format_token_bytes(enum token_format format) {
     static const int WIDTHS[] = {
@@ -69,7 +69,7 @@ static enum status read_header(struct token_file *file, struct fault *fault) {
 
 /* A kind of file that contains text, which must be converted to tokens first. */
 struct text_file_kind {
-    const char *suffix, *name, *remedy;
+    const char *suffix, *name, *remedy; /* of the file name; of the kind; for a fault */
 };
 
 static const char MAKE_TOKENS[] = "make tokens of it with `skep data`";
@@ -143,7 +143,8 @@ static enum status count_tokens(struct token_file *file, struct fault *fault) {
     int64_t data_bytes = file->bytes - file->data_offset - mask_bytes;
     int width = format_token_bytes(file->format);
     if (data_bytes == 0) {
-        return fault_set(fault, STATUS_INPUT, file->path, NULL, "has no tokens");
+        return fault_set(fault, STATUS_INPUT, file->path, "use a file with tokens",
+                         "has no tokens");
     }
     if (data_bytes % width != 0) {
         return fault_set(

@@ -133,7 +133,7 @@ static void bad_conversations_are_rejected(void **state) {
         {"ChatML", "{\"messages\": [{\"role\": \"tool\", \"content\": \"x\"}]}",
          "`messages[0].role` is \"tool\"; it must be system, user, assistant"},
         {"ChatML", "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], \"tools\": [{}]}",
-         "`tools` cannot be rendered: the template ChatML has no tools"},
+         "`tools` cannot be rendered: the template ChatML does not support tools"},
         {"Qwen 3",
          "{\"messages\": [{\"role\": \"user\", \"content\": \"x\", \"tool_calls\": [{}]}]}",
          "`messages[0].tool_calls` belongs to a message of the role \"user\""},
