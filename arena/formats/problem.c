@@ -14,7 +14,7 @@ static const char *const COLUMN_NAMES[COLUMN_COUNT] = {
     [COLUMN_SIZE] = "size", [COLUMN_ALIGNMENT] = "alignment", [COLUMN_OFFSET] = "offset",
 };
 static const char HEADER_REMEDY[] =
-    "the first line names the columns: id,lower,upper,size and optionally alignment";
+    "the first line lists the columns: id,lower,upper,size and optionally alignment";
 
 /* The parser's position in the text of a file. */
 struct cursor {

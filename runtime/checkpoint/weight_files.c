@@ -43,7 +43,7 @@ static enum status add_member_file(struct file_finder *finder, const struct json
     const char *name = NULL;
     TRY(json_as_text(member, &name, finder->fault));
     if (!is_plain_name(name)) {
-        return json_fault(member, finder->fault, "the index must name files in the model folder",
+        return json_fault(member, finder->fault, "the index must list files in the model folder",
                           "is not a plain file name");
     }
     char path[PATH_BYTES];

@@ -27,7 +27,8 @@ static enum status read_sizes(const char *list, struct request *request, struct 
         struct text text = text_over(size, sizeof size);
         text_add_bytes(&text, word, length);
         if (request->size_count == COMM_SIZES_MAX) {
-            return fault_set(fault, STATUS_USAGE, "--bytes", NULL, "more than %d sizes",
+            return fault_set(fault, STATUS_USAGE, "--bytes", "measure fewer sizes",
+                             "the list has more than %d sizes",
                              COMM_SIZES_MAX);
         }
         uint64_t *bytes = &request->sizes[request->size_count++];

@@ -42,14 +42,14 @@ static enum status check_options(const struct request *request, const struct inv
     }
     if (prints && (invocation->input_count > 0 || request->folder != NULL)) {
         return fault_set(fault, STATUS_USAGE, "data", "leave out IN and -o",
-                         "--ids and --decode print what they read");
+                         "--ids and --decode take no IN and write no files");
     }
     if (request->ids_path != NULL && request->decode_path != NULL) {
-        return fault_set(fault, STATUS_USAGE, "data", "give one of them",
+        return fault_set(fault, STATUS_USAGE, "data", "pass only one of them",
                          "--ids and --decode contradict each other");
     }
     if (!prints && invocation->input_count == 0) {
-        return fault_set(fault, STATUS_USAGE, "data", "name text files, folders, or - for a pipe",
+        return fault_set(fault, STATUS_USAGE, "data", "pass text files, folders, or - for a pipe",
                          "the input is missing");
     }
     return prints || request->folder != NULL
@@ -90,7 +90,7 @@ static enum status choose_document_token(const struct tokenizer *tokenizer, cons
     }
     return text == NULL
                ? fault_set(fault, STATUS_INPUT, "tokenizer", "add --document-token TOKEN, or none",
-                           "names no token that ends a document")
+                           "specifies no token that ends a document")
                : fault_set(fault, STATUS_USAGE, "--document-token",
                            "write the text of a token, such as <|endoftext|>, or none",
                            "the tokenizer has no token \"%.100s\"", text);
@@ -119,7 +119,8 @@ static enum status read_choice(const char *option, const char *value, const char
         return OK;
     }
     snprintf(remedy, sizeof remedy, "write %s or %s", first, second);
-    return fault_set(fault, STATUS_USAGE, option, remedy, "\"%.40s\" is neither of both", value);
+    return fault_set(fault, STATUS_USAGE, option, remedy, "\"%.40s\" is neither %s nor %s", value,
+                     first, second);
 }
 
 static enum status check_chat_options(const struct chat_request *request, bool is_chat,
@@ -133,7 +134,7 @@ static enum status check_chat_options(const struct chat_request *request, bool i
                                                        : NULL;
     return is_chat || given == NULL
                ? OK
-               : fault_set(fault, STATUS_USAGE, given, "add --chat, or leave it out",
+               : fault_set(fault, STATUS_USAGE, given, "add --chat, or leave this option out",
                            "is only for conversations");
 }
 
@@ -204,7 +205,7 @@ static enum status write_chat_corpus(struct invocation *invocation,
         .is_strict = request->is_strict,
         .shard_tokens = request->shard_tokens > 0 ? request->shard_tokens : CORPUS_SHARD_TOKENS};
     if (request->field != NULL || request->document_token != NULL || request->is_literal) {
-        return fault_set(fault, STATUS_USAGE, "data", "leave them out",
+        return fault_set(fault, STATUS_USAGE, "data", "leave these options out",
                          "--field, --document-token and --literal are not for --chat");
     }
     TRY(read_share(request->validation, &options.validation_ppm, fault));
@@ -315,7 +316,7 @@ const struct command COMMAND_DATA = {
     .details =
         "IN is a text file, which is one document; a .jsonl file, each line of which is one "
         "document; either of them compressed as .gz or .zst; a folder of such files; or - for "
-        "standard input. An interrupted command continues when it is given again. DIR appears only "
+        "standard input. An interrupted command continues when it is run again. DIR appears only "
         "when all token files are complete.",
     .example = "book.txt --model my-model -o tokens --validation 5%",
     .takes_inputs = true,

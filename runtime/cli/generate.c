@@ -136,7 +136,7 @@ static enum status check_options(const struct request *request, struct fault *fa
                          "leaves no token to choose");
     }
     return request->ids && request->stop != NULL
-               ? fault_set(fault, STATUS_USAGE, "--stop", "leave it out, or leave out --ids",
+               ? fault_set(fault, STATUS_USAGE, "--stop", "leave out --stop or --ids",
                            "is a text, but --ids prints ids")
                : OK;
 }

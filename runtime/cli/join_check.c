@@ -9,7 +9,7 @@
 enum { ANSWER_TIMEOUT_MS = 5000 }; /* time to wait for an answer of the tracker */
 
 static const char OPEN_A_PORT[] =
-    "open a port and name it with --listen and --public, or train without one: --listen none";
+    "open a port and pass it with --listen and --public, or train without one: --listen none";
 
 /* ---- reachability ---- */
 
@@ -34,7 +34,7 @@ static void set_peers_result(struct join_check *check, const struct wire_probe *
     case PROBE_FOREIGN:
         check->peers_status = fault_set(
             &check->peers_fault, STATUS_INPUT, public_address == NULL ? "--listen" : public_address,
-            "give the address from which this machine connects to the tracker",
+            "pass the address from which this machine connects to the tracker",
             "this machine connects to the tracker from another address, so no "
             "member will connect to this one");
         break;

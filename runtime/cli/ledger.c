@@ -119,7 +119,8 @@ static enum status add_entries(const struct request *request, struct ledger_sour
         TRY(ledger_source_next(source, &has_entry, fault));
     }
     if (report->entry_count == 0) {
-        return fault_set(fault, STATUS_INPUT, report->path, NULL, "contains no entries");
+        return fault_set(fault, STATUS_INPUT, report->path,
+                         "use the ledger of a tracker or of a member", "contains no entries");
     }
     return OK;
 }

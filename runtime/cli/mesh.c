@@ -60,7 +60,8 @@ static enum status open_mesh(const char *dims, const char *table, struct region 
     struct text text = text_over(description, TEXT_BYTES);
     text_add(&text, "%s%s%s", dims, table != NULL ? ":" : "", table != NULL ? table : "");
     if (text.truncated) {
-        return fault_set(fault, STATUS_USAGE, "mesh", NULL, "more than %d characters", TEXT_BYTES);
+        return fault_set(fault, STATUS_USAGE, "mesh", "write a shorter one",
+                         "the description has more than %d characters", TEXT_BYTES);
     }
     return mesh_parse(description, region, mesh, fault);
 }

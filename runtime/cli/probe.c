@@ -157,7 +157,8 @@ static enum status write_profile(const char *path, const struct target *target,
     char *buffer = region_alloc(region, PROFILE_TEXT_BYTES, 1);
     struct text text = text_over(buffer, PROFILE_TEXT_BYTES);
     if (snprintf(part, sizeof part, "%s.part", path) >= (int)sizeof part) {
-        return fault_set(fault, STATUS_USAGE, "--write", NULL, "the path is too long");
+        return fault_set(fault, STATUS_USAGE, "--write", "use a shorter path",
+                         "the path is too long");
     }
     profile_write(target, &text);
     ASSERT(!text.truncated);

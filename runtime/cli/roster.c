@@ -106,7 +106,8 @@ static enum status check_path(const struct request *request, struct fault *fault
                          "the path of the allow-list is missing");
     }
     if (strlen(request->path) >= PATH_BYTES / 2) {
-        return fault_set(fault, STATUS_USAGE, "--roster", NULL, "the path is too long");
+        return fault_set(fault, STATUS_USAGE, "--roster", "use a shorter path",
+                         "the path is too long");
     }
     return OK;
 }
@@ -126,7 +127,7 @@ static enum status run_roster(struct invocation *invocation) {
     if ((is_list || is_sign) != (subject == NULL)) {
         return fault_set(
             fault, STATUS_USAGE, "roster",
-            subject != NULL ? "name the allow-list with --roster FILE" : "see `skep help roster`",
+            subject != NULL ? "pass the allow-list with --roster FILE" : "see `skep help roster`",
             subject != NULL ? "one argument too many: \"%s\"" : "an argument is missing", subject);
     }
     TRY(check_path(request, fault));

@@ -61,7 +61,7 @@ static enum status run_verify(const struct action_args *args) {
     TRY(list_snapshots(args, &listed, &count));
     if (count == 0) {
         return fault_set(args->fault, STATUS_INPUT, args->folder,
-                         "give the folder of a run's snapshots",
+                         "pass the folder of a run's snapshots",
                          "the folder contains no snapshots");
     }
     for (int i = 0; i < count; i++) {
@@ -75,7 +75,8 @@ static enum status run_verify(const struct action_args *args) {
     if (damaged == 0) {
         return OK;
     }
-    return fault_set(args->fault, STATUS_INPUT, args->folder, NULL,
+    return fault_set(args->fault, STATUS_INPUT, args->folder,
+                     "remove the damaged ones, or restore them from a backup",
                      "%d of %d snapshots are damaged", damaged, count);
 }
 
@@ -88,7 +89,7 @@ static enum status find_snapshot(const struct action_args *args, struct snapshot
     TRY(snapshot_find_newest(args->folder, args->region, snapshot, &found, args->fault));
     if (!found) {
         return fault_set(args->fault, STATUS_INPUT, args->folder,
-                         "give the folder of a run's snapshots, or of one snapshot",
+                         "pass the folder of a run's snapshots, or of one snapshot",
                          "the folder contains no snapshots");
     }
     return OK;
@@ -123,7 +124,7 @@ static enum status run_export(const struct action_args *args) {
     text_add(&text, args->request->out != NULL ? "%s" : "%s-model",
              args->request->out != NULL ? args->request->out : snapshot.path);
     if (text.truncated || text.length == 0) {
-        return fault_set(args->fault, STATUS_USAGE, "-o", NULL,
+        return fault_set(args->fault, STATUS_USAGE, "-o", "choose another name",
                          "\"%.80s\" is not a valid folder name", out);
     }
     TRY(snapshot_export(&snapshot, out, dtype, args->fault));
@@ -148,7 +149,7 @@ static enum status run_snapshot(struct invocation *invocation) {
         }
         if (!file_is_folder(args.folder)) {
             return fault_set(args.fault, STATUS_INPUT, args.folder,
-                             "give the folder of a run's snapshots, or of one snapshot",
+                             "pass the folder of a run's snapshots, or of one snapshot",
                              "is not a folder");
         }
         return ACTIONS[i].run(&args);

@@ -19,8 +19,8 @@ static enum status start_ranks(const struct ranks_request *request, struct invoc
     struct ranks *ranks = &invocation->ranks;
     int next = 0;
     if (invocation->argc + 3 > ARGUMENTS_MAX) {
-        return fault_set(&invocation->fault, STATUS_USAGE, invocation->argv[0], NULL,
-                         "more than %d arguments", ARGUMENTS_MAX - 3);
+        return fault_set(&invocation->fault, STATUS_USAGE, invocation->argv[0],
+                         "pass fewer arguments", "the command has more than %d arguments", ARGUMENTS_MAX - 3);
     }
     arguments[next++] = "skep";
     if (!log_is_enabled(LOG_INFO) || log_is_enabled(LOG_DEBUG)) {

@@ -54,7 +54,7 @@ static enum status read_run_file(struct invocation *invocation, struct session *
 /* Other trainers need an option to resume. Here it has no effect. */
 static enum status check_options(const struct request *request, struct fault *fault) {
     if (request->resume && request->fresh) {
-        return fault_set(fault, STATUS_USAGE, "train", "give one of them",
+        return fault_set(fault, STATUS_USAGE, "train", "pass only one of them",
                          "--resume and --fresh contradict each other");
     }
     if (request->resume) {

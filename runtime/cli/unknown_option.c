@@ -43,7 +43,7 @@ static void suggest_setting(const struct invocation *invocation, int index, cons
     } else if (other != NULL) {
         text_add(remedy, "%s", other);
     } else if (means_run_file(name)) {
-        text_add(remedy, "give the run file without an option");
+        text_add(remedy, "pass the run file without an option");
     }
 }
 

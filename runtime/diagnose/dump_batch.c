@@ -6,11 +6,13 @@
 
 #include <string.h>
 
+static const char FORM_REMEDY[] = "write the batch in the form that docs/FORMATS.md describes";
+
 static enum status read_i32(const struct safetensors *file, const char *name, int64_t count,
                             int32_t *out, struct fault *fault) {
     const struct safetensors_entry *entry = safetensors_find(file, name);
     if (entry->dtype != ST_I32 || entry->elements != count) {
-        return fault_set(fault, STATUS_INPUT, file->path, NULL,
+        return fault_set(fault, STATUS_INPUT, file->path, FORM_REMEDY,
                          "%s: expected I32 of %lld elements, found %s of %lld", name,
                          (long long)count, safetensors_dtype_name(entry->dtype),
                          (long long)entry->elements);
@@ -48,7 +50,7 @@ static enum status read_input_shape(const struct safetensors *file, struct regio
                                     struct dump_batch *batch, struct fault *fault) {
     const struct safetensors_entry *ids = safetensors_find(file, "input_ids");
     if (ids == NULL || ids->rank != 2 || ids->elements == 0) {
-        return fault_set(fault, STATUS_INPUT, file->path, NULL,
+        return fault_set(fault, STATUS_INPUT, file->path, FORM_REMEDY,
                          "input_ids: expected I32 [rows, tokens], %s",
                          ids == NULL ? "found none" : "found a different shape");
     }
@@ -81,7 +83,7 @@ static enum status read_documents(struct dump_batch *batch, const struct safeten
         }
     }
     return good ? OK
-                : fault_set(fault, STATUS_INPUT, batch->path, NULL,
+                : fault_set(fault, STATUS_INPUT, batch->path, FORM_REMEDY,
                             "cu_seqlens: expected ascending offsets from 0 to %lld, the tokens of "
                             "a single row",
                             (long long)batch->time);
@@ -93,7 +95,7 @@ static enum status check_ids_and_labels(const struct dump_batch *batch, int64_t 
         int32_t id = batch->ids[i];
         int32_t label = batch->labels[i];
         if (id < 0 || id >= vocab || (label != LABEL_IGNORED && (label < 0 || label >= vocab))) {
-            return fault_set(fault, STATUS_INPUT, batch->path, NULL,
+            return fault_set(fault, STATUS_INPUT, batch->path, FORM_REMEDY,
                              "token %lld: id %d or label %d is outside the vocabulary of %lld",
                              (long long)i, id, label, (long long)vocab);
         }
@@ -139,7 +141,7 @@ enum status dump_batch_read(struct dump_batch *batch, int64_t vocab, struct regi
     TRY(check_ids_and_labels(batch, vocab, fault));
     shift_labels(batch);
     if (batch->valid == 0) {
-        return fault_set(fault, STATUS_INPUT, batch->path, NULL,
+        return fault_set(fault, STATUS_INPUT, batch->path, FORM_REMEDY,
                          "labels: all labels are masked, so the batch has no loss");
     }
     return OK;

@@ -14,7 +14,8 @@ enum status ledger_export_begin(const char *path, struct region *region,
     struct text temporary = text_over(export->temporary_path, sizeof export->temporary_path);
     text_add(&temporary, "%s.new", path);
     if (temporary.truncated) {
-        return fault_set(fault, STATUS_INPUT, "--export", NULL, "the path is too long");
+        return fault_set(fault, STATUS_INPUT, "--export", "use a shorter path",
+                         "the path is too long");
     }
     export->line = text_over(region_alloc(region, LEDGER_LINE_MAX, 1), LEDGER_LINE_MAX);
     export->state_bytes = region_alloc(region, LEDGER_CHAIN_BYTES_MAX, 1);

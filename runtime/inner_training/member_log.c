@@ -248,7 +248,7 @@ static void log_unreachable(struct member_run *member, const struct member_loop_
     if (is_hostless) {
         log_line(
             LOG_WARNING,
-            "other members cannot connect to port %s of this machine; open it, or name an open "
+            "other members cannot connect to port %s of this machine; open it, or pass an open "
             "one with --listen and --public; training continues over the connections that this "
             "member opens itself",
             view->unreachable + sizeof HOSTLESS - 1);

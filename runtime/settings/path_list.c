@@ -43,7 +43,7 @@ enum status path_list_expand(const struct path_list *patterns, struct region *re
         size_t length = strlen(patterns->paths[i]);
         status = length > 0 && length < PATH_BYTES
                      ? add_matches(patterns->paths[i], i == 0, &found, fault)
-                     : fault_set(fault, STATUS_INPUT, "data", NULL,
+                     : fault_set(fault, STATUS_INPUT, "data", "use another path",
                                  "a path is %zu characters long; its length must be from 1 to %d",
                                  length, PATH_BYTES - 1);
     }

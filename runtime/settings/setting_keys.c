@@ -40,7 +40,7 @@ static const struct setting_key KEYS[] = {
      "u16|u32|bytes", "token format of files whose header and suffix do not determine it"},
     {"data.documents", SETTING_SHARED, SETTING_INTEGER, FIELD(document_end_token), "-1", "", -2,
      VOCAB_MAX - 1, NULL,
-     "id of the token that ends a document; -1: as the headers of the files say; -2: none"},
+     "id of the token that ends a document; -1: as in the headers of the files; -2: none"},
     {"batch.sequence", SETTING_SHARED, SETTING_INTEGER, FIELD(sequence_tokens), "0", "tokens", 0,
      1 << 24, NULL, "tokens in a row of a batch; 0: the model's number of positions, at most 1024"},
     {"batch.microbatch", SETTING_LOCAL, SETTING_INTEGER, FIELD(microbatch), "1", "rows", 1, 1 << 20,

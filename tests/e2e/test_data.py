@@ -212,7 +212,7 @@ class Refused(DataTest):
         self.write("a.txt", b"text")
         for arguments, word in (([], "the input is missing"), (["a.txt"], "add -o DIR"),
                                 (["a.txt", "--ids", "a.txt"], "leave out IN and -o"),
-                                (["--ids", "a.txt", "--decode", "a.txt"], "give one of them")):
+                                (["--ids", "a.txt", "--decode", "a.txt"], "pass only one of them")):
             self.refused(*arguments, words=[word])
 
     def test_a_folder_that_has_files_is_left_alone(self):

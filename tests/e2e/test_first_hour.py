@@ -181,7 +181,7 @@ class OtherTrainers(Rows):
                 (["--microbatch", "4"], "write batch.microbatch=4"),
                 (["--batch.tokens", "64"], "write batch.tokens=64"),
                 (["--learning-rate", "1"], "optimizer.lr"), (["--bf16"], "precision.params"),
-                (["--config", "run.yaml"], "give the run file without an option"),
+                (["--config", "run.yaml"], "pass the run file without an option"),
                 (["--gpu", "0"], "target"), (["--frehs"], "did you mean --fresh?")]
         for option, remedy in rows:
             with self.subTest(option):

@@ -76,7 +76,7 @@ class Given(SwarmTest):
         self.says("anna already has this key", "roster", "add", key, *path)
         self.says("removed anna; 0 members on the list\n", "roster", "remove", "anna", *path,
                   code=0)
-        self.says("name the allow-list with --roster FILE", "roster", "list", "list.yaml")
+        self.says("pass the allow-list with --roster FILE", "roster", "list", "list.yaml")
         self.says("start `skep track` first, which creates it", "roster", "add", key, "--roster",
                   "none/list.yaml")
 

@@ -25,7 +25,7 @@ enum status generated_text_init(struct generated_text *text, const struct tokeni
                                 struct fault *fault) {
     const size_t stop_bytes = stop == NULL ? 0 : strlen(stop);
     if (stop != NULL && (stop_bytes == 0 || stop_bytes > STOP_BYTES_MAX)) {
-        return fault_set(fault, STATUS_USAGE, "--stop", "give a shorter text",
+        return fault_set(fault, STATUS_USAGE, "--stop", "pass a shorter text",
                          "has %zu bytes; it must have 1 to %d", stop_bytes, STOP_BYTES_MAX);
     }
     *text = (struct generated_text){.tokenizer = tokenizer, .stop = stop, .stop_bytes = stop_bytes};

@@ -111,7 +111,7 @@ static enum status no_config_fault(const char *folder, struct fault *fault) {
 static enum status find_config_file(const char *path, char *file, char *folder,
                                     struct fault *fault) {
     if (strlen(path) >= PATH_BYTES - sizeof "/config.json") {
-        return fault_set(fault, STATUS_INPUT, "model", NULL,
+        return fault_set(fault, STATUS_INPUT, "model", "use a shorter path",
                          "the path is %zu bytes long, which is too long", strlen(path));
     }
     if (file_is_folder(path)) {
