@@ -16,7 +16,11 @@ static const char *const COLOURS[ROLE_COUNT] = {
     [ROLE_EXCHANGE] = "#d37295",
 };
 
-enum { STEP_TICKS_MAX = 10, LEGEND_ROW_HEIGHT = 34, MARK_NAME_MAX = 40 };
+enum {
+    STEP_TICKS_MAX = 10,    /* labels of the step axis */
+    LEGEND_ROW_HEIGHT = 34, /* in px */
+    MARK_NAME_MAX = 40,     /* characters of a mark's name */
+};
 
 static const double MARK_LETTER_WIDTH = 6.2; /* average character width of the 11 px font */
 

@@ -1,6 +1,6 @@
 #include "arena/formats/drawing_profile.h"
 
-enum { LIVE_COLUMNS = 480 };
+enum { LIVE_COLUMNS = 480 }; /* columns of the usage curve */
 
 /* Live bytes of each role in each column of the drawing. */
 struct live_columns {

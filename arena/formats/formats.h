@@ -24,7 +24,7 @@
 enum {
     PROBLEM_BYTES_MAX = 1 << 24,  /* limit of a file; published problems are smaller than 20 KiB */
     PROBLEM_EXTENTS_MAX = 100000, /* the first layout of this many extents takes several seconds */
-    PROBLEM_ID_BYTES_MAX = 256,
+    PROBLEM_ID_BYTES_MAX = 256,   /* id of a buffer */
 };
 
 enum column {
@@ -40,7 +40,7 @@ enum column {
 struct problem {
     int extent_count;       /* number of rows of the file, without the header */
     struct extent *extents; /* all in SPACE_DEVICE; the name is the id; align is 1 by default */
-    int column_count;
+    int column_count;       /* number of columns in the file */
     enum column columns[COLUMN_COUNT]; /* column kinds in file order */
 };
 

@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { FOLDER_MODE = 0755 };
+enum { FOLDER_MODE = 0755 }; /* permissions of a new folder */
 
 /* A record of getdents64(2). readdir(3) would allocate. */
 struct directory_record {

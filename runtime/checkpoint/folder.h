@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { FOLDER_BUFFER_BYTES = 4096 };
+enum { FOLDER_BUFFER_BYTES = 4096 }; /* buffer for directory entries */
 
 /* Walks the names in a folder, except "." and "..", in the order of the file system. Files that are
  * made or removed during the walk may or may not appear.
@@ -18,7 +18,7 @@ enum { FOLDER_BUFFER_BYTES = 4096 };
  *     while (folder_walk_next(&walk)) { walk.name }
  *     folder_walk_end(&walk); */
 struct folder_walk {
-    int fd;
+    int fd;           /* of the folder that is read */
     long filled, at;  /* bytes that `buffer` contains; offset of the next record in it */
     const char *name; /* name of the current entry */
     bool is_folder;   /* the current entry is a folder */

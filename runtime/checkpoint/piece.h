@@ -42,8 +42,8 @@ struct tensor_set {
 
 /* The bytes of a tensor in an open file. */
 struct piece_span {
-    int fd;
-    const char *path;
+    int fd;           /* of the open file */
+    const char *path; /* path of the file, for faults */
     int64_t at;       /* file offset of the tensor's first byte */
     enum dtype dtype; /* element type in the file */
 };
@@ -55,7 +55,7 @@ struct staging {
     size_t bytes; /* at least STAGING_BYTES_MIN; a larger buffer needs fewer calls */
 };
 
-enum { STAGING_BYTES_MIN = 1 << 16 };
+enum { STAGING_BYTES_MIN = 1 << 16 }; /* smallest staging buffer */
 
 /* piece_of_spec: a piece that is the whole tensor, in the type of the file. */
 struct tensor_piece piece_of_spec(const struct tensor_spec *spec, void *memory);

@@ -155,8 +155,8 @@ MUST_CHECK enum status snapshot_verify(const char *path, struct region *region,
 /* One folder of a list: its contents, or the fault that prevents reading it. */
 struct snapshot_list_item {
     struct snapshot snapshot; /* path is always set */
-    bool is_readable;
-    struct fault fault; /* why the snapshot cannot be read, if !is_readable */
+    bool is_readable;         /* `snapshot` is set */
+    struct fault fault;       /* why the snapshot cannot be read, if !is_readable */
 };
 
 /* snapshot_list: list all snapshots of a folder, unreadable ones first, then in the order of

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HASH_BUFFER_BYTES = 1 << 20 };
+enum { HASH_BUFFER_BYTES = 1 << 20 }; /* bytes of a file that are hashed at a time */
 
 static enum status read_json(const char *path, struct region *scratch, struct region *region,
                              struct snapshot *snapshot, struct fault *fault) {

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 enum {
-    SHARD_NAME_BYTES = 40,
-    INDEX_LINE_BYTES = NAME_BYTES * 6 + SHARD_NAME_BYTES + 16,
+    SHARD_NAME_BYTES = 40,                                     /* name of a weight file */
+    INDEX_LINE_BYTES = NAME_BYTES * 6 + SHARD_NAME_BYTES + 16, /* line of the index */
     COPIED_BYTES = 1 << 20 /* space for the files that are copied from the model's folder */
 };
 

@@ -9,13 +9,13 @@
 static const char SIZES_DEFAULT[] = "4KiB,64KiB,1MiB,16MiB,64MiB";
 static const uint64_t SIZE_MAX_BYTES = 1ull << 30;
 
-struct request {           /* options of `skep comm` and its results */
-    int64_t rank_count;    /* value of --ranks; 0: not given */
-    const char *size_list; /* value of --sizes */
-    bool test;             /* check the results; without --test and --bandwidth, do both */
-    bool bandwidth;        /* measure the speeds */
-    bool json;             /* print JSON */
-    uint64_t sizes[COMM_SIZES_MAX];
+struct request {                    /* options of `skep comm` and its results */
+    int64_t rank_count;             /* value of --ranks; 0: not given */
+    const char *size_list;          /* value of --sizes */
+    bool test;                      /* check the results; without --test and --bandwidth, do both */
+    bool bandwidth;                 /* measure the speeds */
+    bool json;                      /* print JSON */
+    uint64_t sizes[COMM_SIZES_MAX]; /* [size_count]: buffers to measure, in bytes */
     int size_count;
     struct comm_report report;
 };
@@ -28,8 +28,7 @@ static enum status read_sizes(const char *list, struct request *request, struct 
         text_add_bytes(&text, word, length);
         if (request->size_count == COMM_SIZES_MAX) {
             return fault_set(fault, STATUS_USAGE, "--bytes", "measure fewer sizes",
-                             "the list has more than %d sizes",
-                             COMM_SIZES_MAX);
+                             "the list has more than %d sizes", COMM_SIZES_MAX);
         }
         uint64_t *bytes = &request->sizes[request->size_count++];
         if (!text_parse_bytes(size, bytes) || *bytes == 0 || text.truncated ||

@@ -25,11 +25,11 @@ extern const int EXIT_CODE_COUNT, VARIABLE_COUNT;
 
 /* What shells complete as the value of an option. */
 enum completion {
-    COMPLETE_NOTHING,
+    COMPLETE_NOTHING, /* the shell suggests nothing */
     COMPLETE_FILES,
     COMPLETE_FOLDERS,
-    COMPLETE_TARGETS,
-    COMPLETE_WORDS
+    COMPLETE_TARGETS, /* names of built-in profiles */
+    COMPLETE_WORDS    /* the words of the placeholder, such as on|off */
 };
 
 /* option_completion: the kind of completion that the name of the option's value selects. */

@@ -14,21 +14,21 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROW_TOKENS_DEFAULT = 2048 };
+enum { ROW_TOKENS_DEFAULT = 2048 }; /* tokens of a row without --sequence */
 
 struct chat_request { /* options of `skep data --chat`; NULL and 0: not given */
-    const char *template_name, *date, *thinking, *long_text;
-    int64_t row_tokens;
-    bool parses_special;
+    const char *template_name, *date, *thinking, *long_text; /* values of options; NULL: not set */
+    int64_t row_tokens;                                      /* --sequence; 0: not set */
+    bool parses_special;                                     /* --parse-special */
 };
 
 struct request { /* options of `skep data` */
     const char *model, *folder, *field, *document_token, *validation;
     const char *ids_path, *decode_path; /* files for --ids and --decode; NULL: not requested */
-    int64_t threads, shard_tokens;
-    bool is_strict, is_literal, is_special, json;
-    bool is_chat;
-    struct chat_request chat;
+    int64_t threads, shard_tokens;      /* --threads and --shard-tokens; 0: not set */
+    bool is_strict, is_literal, is_special, json; /* --strict, --literal, --special, --json */
+    bool is_chat;                                 /* --chat */
+    struct chat_request chat;                     /* options for --chat */
 };
 
 /* ---- options ---- */

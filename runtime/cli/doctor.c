@@ -11,7 +11,7 @@
 enum { SEARCH_MS = 5000 }; /* time to wait for the tracker's delegation */
 
 struct request { /* options of `skep doctor` and its results */
-    bool json;
+    bool json;   /* --json */
     struct doctor_facts facts;
     struct doctor_report report;
 };

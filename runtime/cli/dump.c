@@ -7,7 +7,7 @@
 
 struct request { /* options of `skep dump` and its working data */
     struct session session;
-    int64_t rank_count;
+    int64_t rank_count; /* --ranks; 0: not set */
     struct dump_request dump;
     struct dump_batch batch;
 };

@@ -9,7 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PROMPT_TOKENS_MAX = 1 << 16, GENERATED_TOKENS_DEFAULT = 200, BYTE_VOCAB = 256 };
+enum {
+    PROMPT_TOKENS_MAX = 1 << 16,    /* tokens of a prompt */
+    GENERATED_TOKENS_DEFAULT = 200, /* tokens that are generated without --tokens */
+    BYTE_VOCAB = 256,               /* token ids of a model whose tokens are bytes */
+};
 
 struct request {         /* options of `skep generate` and the prompt's tokens */
     const char *prompt;  /* text, or token ids separated by commas */

@@ -14,7 +14,7 @@ enum {
 
 struct request {    /* options of `skep inspect` */
     int64_t shards; /* number of shards to report; 0: not requested */
-    bool json;
+    bool json;      /* --json */
 };
 
 /* Returns the file in `folder` that contains or lists the weights, or NULL. */

@@ -17,8 +17,8 @@
 struct request { /* options of `skep join`, and the member that it runs */
     struct member_run member;
     struct member_run_args args;
-    int64_t rank_count;
-    bool check, json; /* only print the report; print it as JSON */
+    int64_t rank_count; /* --ranks; 0: not set */
+    bool check, json;   /* only print the report; print it as JSON */
 };
 
 static enum status check_name(const char *name, struct fault *fault) {

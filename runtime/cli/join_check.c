@@ -167,7 +167,7 @@ static void print_result(const struct fit_check *check, const char *good) {
 }
 
 void join_check_print(const struct member_run *member, const struct join_check *check) {
-    enum { LINE_BYTES = MESSAGE_ADDRESS_BYTES + 64 };
+    enum { LINE_BYTES = MESSAGE_ADDRESS_BYTES + 64 }; /* longest line of the report */
     struct fit_check list[JOIN_CHECKS_MAX];
     const int count = join_check_list_results(check, list);
     char answers[LINE_BYTES], reached[LINE_BYTES];

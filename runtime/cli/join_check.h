@@ -7,7 +7,7 @@
 #include "runtime/cli/reports/reports.h"
 #include "runtime/inner_training/inner_training.h"
 
-enum { JOIN_CHECKS_MAX = 4 };
+enum { JOIN_CHECKS_MAX = 4 }; /* results that a join check lists */
 
 struct join_check {
     enum status data_status,

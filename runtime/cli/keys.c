@@ -10,7 +10,7 @@
 
 struct request {          /* options of `skep keys` */
     const char *identity; /* path of the file with the private key */
-    bool json;
+    bool json;            /* --json */
 };
 
 static void print_json(const char *key, const char *path, bool is_new) {

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { COMMANDS_MAX = 64 };
+enum { COMMANDS_MAX = 64 }; /* commands in the table */
 
 static void print_text(const char *text) {
     fputs(text, stdout);

@@ -12,7 +12,7 @@ enum { TEXT_BYTES = 16 * 1024 /* enough for the dimensions and a table of RANKS_
 struct request {               /* options of `skep mesh` and its report */
     const char *table, *bytes; /* texts of --table and --bytes */
     int64_t ranks_per_node;    /* ranks per node; 0: no placement is requested */
-    bool json;
+    bool json;                 /* --json */
     struct mesh_report report;
 };
 

@@ -12,7 +12,7 @@
 
 struct request {          /* options of `skep pack` */
     const char *out_path; /* NULL: not requested */
-    bool json;
+    bool json;            /* --json */
     struct pack_request pack;
 };
 

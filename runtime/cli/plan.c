@@ -18,9 +18,9 @@ enum {
 
 struct request {             /* options of `skep plan` and its report on the ranks */
     struct site_report site; /* report on the ranks; filled in only if there are several */
-    int64_t rank_count;
-    const char *svg;    /* path of the drawing; NULL: not requested */
-    bool json, program; /* print JSON; print the instructions */
+    int64_t rank_count;      /* --ranks; 0: not set */
+    const char *svg;         /* path of the drawing; NULL: not requested */
+    bool json, program;      /* print JSON; print the instructions */
 };
 
 /* The defaults that depend on the model, the data or the machine. The others are constant, and
@@ -74,7 +74,7 @@ static void print_data_passes(struct session *session) {
 }
 
 static void print_rates_by_members(const struct settings *settings) {
-    enum { RATES_BYTES = 2048 };
+    enum { RATES_BYTES = 2048 }; /* buffer for the report of rates */
     char lines[RATES_BYTES];
     struct text text = text_over(lines, sizeof lines);
     rates_report_append(settings, 0, &text);

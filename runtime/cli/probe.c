@@ -14,13 +14,16 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PROFILE_TEXT_BYTES = 16384, VALUE_BYTES = 40 };
+enum {
+    PROFILE_TEXT_BYTES = 16384, /* text of a profile */
+    VALUE_BYTES = 40,           /* text of a measured value */
+};
 
 struct request { /* options of `skep probe` */
     const char *target,
         *write_path;    /* name of the target to check; path of the profile to write, or NULL */
     int64_t rank_count; /* 0: one rank per GPU */
-    bool json;
+    bool json;          /* --json */
 };
 
 /* Writes a rate such as "166 GFLOP/s". */

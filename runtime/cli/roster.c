@@ -13,7 +13,7 @@
 struct request {              /* options of `skep roster` */
     const char *path, *name;  /* path of the allow-list; name of the member to add */
     const char *operator_key; /* file of the operator's key; NULL: operator.key beside the list */
-    bool json;
+    bool json;                /* --json */
 };
 
 static void print_rows(const char *path, const struct allow_list *list) {
@@ -49,7 +49,7 @@ static void print_json(const char *path, const struct allow_list *list) {
 /* Prints what an edit changed: one line, or the whole list as JSON. */
 static enum status print_edit(const struct request *request, const char *verb, const char *who,
                               struct fault *fault) {
-    enum { SHOWN_LETTERS = 16 };
+    enum { SHOWN_LETTERS = 16 }; /* letters of a key in a message */
     static struct allow_list list;
     struct public_keys keys;
     TRY(allow_list_read(request->path, &list, fault));

@@ -10,7 +10,7 @@
 
 struct request {             /* options of `skep snapshot` */
     const char *out, *dtype; /* folder and type of the export; NULL: the defaults */
-    bool json;
+    bool json;               /* --json */
 };
 
 /* The arguments of all actions (list, verify, inspect, export). */

@@ -10,7 +10,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-enum { ARGUMENTS_MAX = 512 };
+enum { ARGUMENTS_MAX = 512 }; /* arguments of the command that starts a rank */
 
 /* Starts the ranks with the arguments of this process. main has removed -q and -v, so they are
  * added again. */
@@ -20,7 +20,8 @@ static enum status start_ranks(const struct ranks_request *request, struct invoc
     int next = 0;
     if (invocation->argc + 3 > ARGUMENTS_MAX) {
         return fault_set(&invocation->fault, STATUS_USAGE, invocation->argv[0],
-                         "pass fewer arguments", "the command has more than %d arguments", ARGUMENTS_MAX - 3);
+                         "pass fewer arguments", "the command has more than %d arguments",
+                         ARGUMENTS_MAX - 3);
     }
     arguments[next++] = "skep";
     if (!log_is_enabled(LOG_INFO) || log_is_enabled(LOG_DEBUG)) {

@@ -13,13 +13,13 @@
 enum {
     FIRST_TIMEOUT_MS = 2000,
     RETRY_TIMEOUT_MS = 5000,
-    SHOWN_DIGITS = 16, /* digits of a hash that are printed */
-    SLICES_TEXT_BYTES = 16
+    SHOWN_DIGITS = 16,     /* digits of a hash that are printed */
+    SLICES_TEXT_BYTES = 16 /* text of a number of slices */
 };
 
 struct request {          /* options of `skep status` */
     const char *identity; /* path of the file with the private key */
-    bool json;
+    bool json;            /* --json */
 };
 
 /* One row of the table of members. */
@@ -58,7 +58,7 @@ struct swarm_status {
     struct member_row *members;
     size_t member_count, contributor_count;
     struct json_node guests; /* processes whose key is not on the allow-list */
-    bool has_guests;
+    bool has_guests;         /* any member is a guest */
 };
 
 /* A field of a JSON object, and the variable that is set to its value if it is present. */

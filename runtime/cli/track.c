@@ -26,7 +26,7 @@ struct request { /* options of `skep track`, and the tracker that it runs */
     const char *delegate;   /* public key of the tracker to delegate to; NULL: run the tracker */
     bool continues;         /* order the tracker to continue after a fork, and exit */
     int64_t days;           /* number of days for which the delegation is valid; 0: forever */
-    bool json;
+    bool json;              /* --json */
 };
 
 /* Opens *fd, which becomes readable when SIGINT, SIGTERM or SIGHUP arrives, so that the tracker's

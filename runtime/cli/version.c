@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 struct request { /* options of `skep version` */
-    bool json;
+    bool json;   /* --json */
 };
 
 static const char *text_or_none(const char *text) {

@@ -36,7 +36,10 @@ MUST_CHECK enum status comm_open(struct site *site, struct region *region, uint6
                                  struct comm *comm, struct fault *fault);
 void comm_close(struct comm *comm);
 
-enum { COMM_CHECK_COUNT = 9, COMM_FAILURE_BYTES = 160 };
+enum {
+    COMM_CHECK_COUNT = 9,     /* collectives that are tested */
+    COMM_FAILURE_BYTES = 160, /* text of an error */
+};
 
 /* The test result of one collective in one group, over all sizes and ranks. */
 struct comm_verdict {
@@ -45,7 +48,7 @@ struct comm_verdict {
 };
 
 struct comm_check {
-    const char *name;
+    const char *name; /* name of the collective in reports */
     enum collective_kind kind;
     enum dtype wire; /* Element type in transfers. */
 };
@@ -61,15 +64,18 @@ MUST_CHECK enum status comm_test(struct comm *comm,
 /* comm_test_arena_bytes: return the size of the arena that comm_test needs. */
 uint64_t comm_test_arena_bytes(int world);
 
-enum { COMM_RATE_COUNT = 7, COMM_SIZES_MAX = 16 };
+enum {
+    COMM_RATE_COUNT = 7, /* collectives that are measured */
+    COMM_SIZES_MAX = 16, /* buffer sizes that are measured */
+};
 
 /* The measured time of one collective at one size, on rank 0. */
 struct comm_rate {
-    const struct comm_check *row;
-    uint64_t bytes;          /* Size of the whole buffer; 0 for a barrier. */
-    double median_s, best_s; /* Duration of one call in the median and the best batch. */
-    double algorithm_rate;   /* Buffer bytes per second in the best batch. */
-    double bus_rate;         /* Bytes that each rank receives per second. */
+    const struct comm_check *row; /* the collective */
+    uint64_t bytes;               /* Size of the whole buffer; 0 for a barrier. */
+    double median_s, best_s;      /* Duration of one call in the median and the best batch. */
+    double algorithm_rate;        /* Buffer bytes per second in the best batch. */
+    double bus_rate;              /* Bytes that each rank receives per second. */
 };
 
 /* comm_bandwidth: time every collective between all ranks at every size. Every rank calls it; only

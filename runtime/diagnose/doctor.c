@@ -17,7 +17,7 @@ enum {
     OPEN_FILES_MIN = 4096,       /* a tracker with 1000 members, or a data set of 3000 files */
     MEMLOCK_MIN_MIB = 64,        /* NCCL locks buffers for network adapters */
     SHARED_MEMORY_MIN_MIB = 256, /* NCCL uses up to 10 MiB for each pair of GPUs */
-    FOLDER_FREE_MIN_GIB = 1,
+    FOLDER_FREE_MIN_GIB = 1,     /* less free space is a warning */
 };
 
 static struct doctor_check *add_check(struct doctor_report *report, const char *name,

@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 enum {
-    DOCTOR_TEXT_BYTES = 256,
-    DOCTOR_CHECKS_MAX = 16,
-    DOCTOR_FOLDERS = 3,
+    DOCTOR_TEXT_BYTES = 256,   /* text of a result */
+    DOCTOR_CHECKS_MAX = 16,    /* checks of a report */
+    DOCTOR_FOLDERS = 3,        /* folders of state, configuration and cache */
     DOCTOR_PORT_NUMBER = 7700, /* the default port number of `skep track` */
 };
 
@@ -23,7 +23,7 @@ struct doctor_folder {
 
 /* What the tracker of a swarm answers, for the operator of that swarm. */
 struct doctor_swarm {
-    bool is_checked;                 /* false: no swarm was named */
+    bool is_checked;                 /* false: the user specified no swarm */
     bool never_expires, is_expiring; /* of the operator's delegation to the tracker */
     char left[24];                   /* the time for which it is valid: "3 days" */
     /* why no valid delegation was found, and the remedy; "": one was found */
@@ -32,16 +32,16 @@ struct doctor_swarm {
 
 /* The facts. A limit without a bound is UINT64_MAX. */
 struct doctor_facts {
-    bool has_cuda;               /* this build has CUDA */
-    bool has_gpu;                /* an NVIDIA GPU is in this machine */
-    int gpu_count;               /* GPUs that this process can use */
-    char driver[32];             /* "580.65.06"; "" unknown */
-    char cpu[DOCTOR_TEXT_BYTES]; /* name, number of CPUs, instruction set */
-    uint64_t memory_bytes, memory_free_bytes;
-    uint64_t shared_memory_bytes; /* free bytes of /dev/shm */
-    uint64_t memlock_bytes;       /* soft limit on locked memory */
-    uint64_t open_files_max;      /* hard limit; skep raises the soft limit itself */
-    bool is_overcommit_strict;    /* vm.overcommit_memory is 2 */
+    bool has_cuda;                            /* this build has CUDA */
+    bool has_gpu;                             /* an NVIDIA GPU is in this machine */
+    int gpu_count;                            /* GPUs that this process can use */
+    char driver[32];                          /* "580.65.06"; "" unknown */
+    char cpu[DOCTOR_TEXT_BYTES];              /* name, number of CPUs, instruction set */
+    uint64_t memory_bytes, memory_free_bytes; /* host memory, and what is free of it */
+    uint64_t shared_memory_bytes;             /* free bytes of /dev/shm */
+    uint64_t memlock_bytes;                   /* soft limit on locked memory */
+    uint64_t open_files_max;                  /* hard limit; skep raises the soft limit itself */
+    bool is_overcommit_strict;                /* vm.overcommit_memory is 2 */
     struct doctor_folder folders[DOCTOR_FOLDERS];
     int port_error; /* errno of listening on DOCTOR_PORT_NUMBER; 0: free */
     bool is_clock_synchronized;
@@ -54,7 +54,7 @@ enum doctor_verdict { DOCTOR_OK, DOCTOR_WARNING, DOCTOR_FAILED };
 struct doctor_check {
     const char *name; /* of what is checked, such as "device" */
     enum doctor_verdict verdict;
-    char found[DOCTOR_TEXT_BYTES];
+    char found[DOCTOR_TEXT_BYTES];  /* what was found, for the report */
     char remedy[DOCTOR_TEXT_BYTES]; /* "" if the verdict is DOCTOR_OK */
 };
 

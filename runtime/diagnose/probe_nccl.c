@@ -11,9 +11,9 @@
 #include <string.h>
 
 enum {
-    GROUP_COUNT = 2, /* Number of groups; each contains all ranks. */
-    ARENA_BYTES_MAX = 64 << 20,
-    ARENA_BYTES_MIN = 1 << 20,
+    GROUP_COUNT = 2,            /* Number of groups; each contains all ranks. */
+    ARENA_BYTES_MAX = 64 << 20, /* largest arena of a rank */
+    ARENA_BYTES_MIN = 1 << 20,  /* smallest arena of a rank */
     FREE_MEMORY_DIVISOR = 16,   /* The arena uses at most 1/16 of free memory. */
     SMALL_SLOT_BYTES = 1 << 10, /* Slot size of the small collectives. */
     SLOT_ALIGN_BYTES = 256,

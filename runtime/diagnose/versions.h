@@ -2,7 +2,11 @@
 #ifndef SKEP_DIAGNOSE_VERSIONS_H
 #define SKEP_DIAGNOSE_VERSIONS_H
 
-enum { VERSION_BYTES = 32, VERSION_LIBRARIES = 9, VERSION_INSTRUCTION_SETS_MAX = 8 };
+enum {
+    VERSION_BYTES = 32,               /* text of a version */
+    VERSION_LIBRARIES = 9,            /* libraries that are listed */
+    VERSION_INSTRUCTION_SETS_MAX = 8, /* instruction sets of a build */
+};
 
 struct library_version {
     const char *name;         /* "libsodium" */

@@ -68,9 +68,9 @@ struct training_position {
 
 /* The outer state, in memory and on disk. Used on rank 0 only. */
 struct outer_state {
-    struct replica replica;    /* outer weights, momentum and error feedback */
-    struct member_store store; /* results on disk */
-    bool store_is_open;
+    struct replica replica;       /* outer weights, momentum and error feedback */
+    struct member_store store;    /* results on disk */
+    bool store_is_open;           /* `store` has been opened */
     struct state_store states;    /* states on disk that the swarm can return to */
     bool state_is_due;            /* this member was drawn to store the current state */
     struct ledger_copy ledger;    /* ledger of the swarm on disk */
@@ -112,7 +112,8 @@ struct lockstep {
 /* The state that was logged last, so that only changes are logged. */
 struct last_logged {
     uint64_t sent_bytes, received_bytes; /* totals of all rounds up to the last logged line */
-    bool tracker_was_connected, tracker_absence_logged, was_admitted, disk_was_full;
+    bool tracker_was_connected, tracker_absence_logged, was_admitted,
+        disk_was_full;          /* when last logged */
     bool unreachability_logged; /* other members cannot connect to this one, which is logged */
     /* time of the first attempt to connect to the tracker */
     int64_t connect_begun_ns;
@@ -144,13 +145,13 @@ struct contribution_totals {
 struct member_run {
     struct trainer trainer;
     struct member_swarm swarm;
-    struct outer_state outer;
+    struct outer_state outer; /* of rank 0 */
     struct inner_state inner;
     struct lockstep lockstep;
-    struct training_position position;
-    struct last_logged logged;
-    struct contribution_totals contributed;
-    struct member_loop *loop;  /* NULL: not started */
+    struct training_position position;      /* how far the member has come in the run */
+    struct last_logged logged;              /* what the log has reported */
+    struct contribution_totals contributed; /* since this process started */
+    struct member_loop *loop;               /* NULL: not started */
     bool is_leaving, has_left; /* a request to leave the swarm was sent; the member has left */
     int64_t job_ended_ns;      /* end of the last job of the compute thread; 0: none has ended */
 };

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 enum {
-    FILE_MODE = 0644,
+    FILE_MODE = 0644, /* permissions of a new file */
 };
 
 static const int64_t RETRY_NS =

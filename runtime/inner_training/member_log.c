@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { LINE_BYTES = 512 };
+enum { LINE_BYTES = 512 }; /* longest line of the log */
 
 static const int64_t ABSENT_NS = 5000000000;
 static const int64_t REASON_NS = 60 * NS_PER_SECOND; /* time between two logs of one reason */

@@ -17,9 +17,9 @@ struct round_record {
     const struct replica *replica;
     float *decoded; /* [P]: resident buffer for the decoded contribution */
     struct tensor_file contribution, outer_state; /* layouts of the two files of a round */
-    char *line; /* [line_bytes]: buffer for a line of the ledger */
-    size_t line_bytes;
-    char *path; /* [PATH_BYTES]: buffer for the path of a file */
+    char *line;        /* [line_bytes]: buffer for a line of the ledger */
+    size_t line_bytes; /* capacity of `line` */
+    char *path;        /* [PATH_BYTES]: buffer for the path of a file */
 };
 
 /* round_record_plan: computes the layout of the files. Must be called before the seal.

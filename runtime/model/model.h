@@ -95,7 +95,7 @@ struct blueprint {
     enum family family;
     const char *model_type;      /* model_type in config.json, for example "llama" */
     enum dtype checkpoint_dtype; /* config.json's torch_dtype or dtype; f32 without them */
-    int64_t vocab, hidden, ffn, layers, heads, kv_heads, head_dim, max_positions;
+    int64_t vocab, hidden, ffn, layers, heads, kv_heads, head_dim, max_positions; /* sizes */
     double norm_epsilon;
     bool tied;                       /* whether the head uses the embedding's weights */
     bool qk_norm;                    /* whether q and k of each head are normalised */

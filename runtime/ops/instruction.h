@@ -15,7 +15,11 @@
 #include "runtime/model/graph.h"
 #include "runtime/shard/shard.h"
 
-enum { EXTENT_NONE = -1, EVENT_NONE = 0, WAITS_MAX = 2 };
+enum {
+    EXTENT_NONE = -1, /* index of no extent */
+    EVENT_NONE = 0,   /* number of no lane event */
+    WAITS_MAX = 2,    /* lane events that an instruction waits for */
+};
 
 /* A group of ranks: a rank's index in it determines the position of operands. The values also
  * index the communicator's groups. */

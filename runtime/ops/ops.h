@@ -69,7 +69,7 @@ void op_append_text(const struct instruction *instruction, struct text *line);
 
 /* ---- on addresses ---- */
 
-enum { OP_WORKSPACE = OPERANDS_MAX };
+enum { OP_WORKSPACE = OPERANDS_MAX }; /* operand index of the workspace */
 
 /* One execution of an instruction. */
 struct op_call {

@@ -2,7 +2,10 @@
 
 #include <string.h>
 
-enum { INSTRUCTION_OPERANDS_MAX = OPERANDS_MAX + 1, NO_INSTRUCTION = 0 };
+enum {
+    INSTRUCTION_OPERANDS_MAX = OPERANDS_MAX + 1, /* operands and workspace */
+    NO_INSTRUCTION = 0,                          /* no earlier instruction */
+};
 
 static const struct operand *operand_at(const struct instruction *instruction, int index) {
     ASSERT(index >= 0 && index < INSTRUCTION_OPERANDS_MAX);

@@ -64,8 +64,8 @@ static int64_t order_of(float logit) {
 struct choice {
     const float *logits; /* [vocab] */
     double *weights;     /* [vocab] */
-    int64_t vocab;
-    int64_t lowest; /* order_of the least likely token that can be chosen */
+    int64_t vocab;       /* number of token ids */
+    int64_t lowest;      /* order_of the least likely token that can be chosen */
 };
 
 /* The sum over all tokens whose logit has at least the order `lowest`: of their weights, or of

@@ -6,7 +6,10 @@
 #include "base/text.h"
 #include "runtime/session/session.h"
 
-enum { REMEDIES_MAX = 12, REMEDY_CHANGES_MAX = 12 };
+enum {
+    REMEDIES_MAX = 12,       /* remedies for a run that does not fit */
+    REMEDY_CHANGES_MAX = 12, /* settings that one remedy changes */
+};
 
 /* A key and its new value. */
 struct remedy_change {

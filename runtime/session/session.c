@@ -13,7 +13,11 @@
 
 #include <glob.h>
 
-enum { STAGING_BYTES = 1 << 20, PREFILL_TOKENS = 64, SHOWN_RUN_FILES = 4 };
+enum {
+    STAGING_BYTES = 1 << 20, /* staging between host and device memory */
+    PREFILL_TOKENS = 64,     /* prompt tokens that one segment processes */
+    SHOWN_RUN_FILES = 4,     /* run files that a message lists */
+};
 
 /* Binding this much memory takes about a second. */
 static const uint64_t SLOW_BIND_BYTES = (uint64_t)1 << 30;

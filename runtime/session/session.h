@@ -42,7 +42,7 @@ struct planned_disk_use {
 };
 
 struct session {
-    struct region region;
+    struct region region; /* memory of the session before the seal */
     struct settings settings;
     struct blueprint blueprint;    /* architecture of the model */
     char model_folder[PATH_BYTES]; /* folder of the model; "" for a bare config.json */
@@ -61,8 +61,8 @@ struct session {
     int local_ranks; /* ranks that share this machine; 0: all ranks */
     struct sharding_settings sharding_settings;
     const struct resident_extent *resident; /* resident extents of a program that trains */
-    int resident_count;
-    struct planned_disk_use disk; /* additional disk space that the caller needs */
+    int resident_count;                     /* number of resident extents */
+    struct planned_disk_use disk;           /* additional disk space that the caller needs */
     struct site *site; /* the site of the ranks, set before session_bind; NULL: one rank */
     struct mesh mesh;  /* the mesh of the ranks, set by session_bind */
     struct communicator communicator;

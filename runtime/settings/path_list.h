@@ -6,11 +6,11 @@
 #include "base/region.h"
 
 enum {
-    FILES_MAX = 65536
+    FILES_MAX = 65536 /* files of a list */
 }; /* Maximum number of files in a list. Every file stays open during training. */
 
 struct path_list {
-    const char **paths;
+    const char **paths; /* [count] */
     int count;
 };
 

@@ -11,7 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NUMBER_BYTES = 64, JSON_ESCAPE_BYTES = 6 };
+enum {
+    NUMBER_BYTES = 64,     /* text of a number */
+    JSON_ESCAPE_BYTES = 6, /* longest escape of a byte in JSON */
+};
 
 /* Above this value, several integers round to the same double. */
 static const double WHOLE_MAX = 0x1p53;

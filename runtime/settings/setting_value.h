@@ -12,7 +12,7 @@ struct settings;
 
 /* The text of a setting's value, and the data needed to convert it. */
 struct setting_value {
-    const struct setting_key *key;
+    const struct setting_key *key; /* row of the key */
     const char *text;         /* NULL: use the default. The items of a list are joined by commas. */
     const char *const *items; /* Items of a SETTING_PATHS value, which does not use `text`. */
     int item_count;           /* number of items given; 0: not set, so the default applies */

@@ -17,7 +17,7 @@
 #include "runtime/settings/setting_keys.h"
 
 enum learning_rate_kind { RATE_CONSTANT, RATE_COSINE, RATE_WSD /* warm-up, stable, decay */ };
-enum init_kind { INIT_FROM_WEIGHTS, INIT_RANDOM };
+enum init_kind { INIT_FROM_WEIGHTS, INIT_RANDOM }; /* where the first weights come from */
 enum member_setting {
     MEMBER_FIXED, /* the rate is the same for any number of members */
     MEMBER_AUTO   /* the rate follows from the number of members */
@@ -25,13 +25,13 @@ enum member_setting {
 
 /* The value of a key with two numbers, such as optimizer.betas. */
 struct number_pair {
-    double first, second;
+    double first, second; /* such as the two betas */
 };
 
 /* Values of settings->document_end_token that are no tokens. */
 enum document_end {
-    DOCUMENT_END_OF_FILES = -1, /* the token that the headers of the files name, if they do */
-    DOCUMENT_END_NONE = -2
+    DOCUMENT_END_OF_FILES = -1, /* the token in the headers of the files that have one */
+    DOCUMENT_END_NONE = -2      /* documents do not end with a token */
 };
 
 /* The settings of a run; keys that were not set have their defaults. setting_keys.h states the
@@ -61,10 +61,10 @@ struct settings {
     int64_t document_end_token;            /* token that ends a document, or enum document_end */
     int64_t sequence_tokens, batch_tokens; /* 0: settings_check_model derives the value. */
     int64_t microbatch;                    /* Rows of one forward and backward pass. */
-    double learning_rate, epsilon, weight_decay, clip_norm;
+    double learning_rate, epsilon, weight_decay, clip_norm; /* of AdamW and gradient clipping */
     struct number_pair betas;   /* AdamW decay rates of the two moments. */
     int64_t learning_rate_kind; /* schedule of the learning rate: enum learning_rate_kind */
-    int64_t warmup_steps;
+    int64_t warmup_steps;       /* steps over which the learning rate rises */
     int64_t params_dtype, compute_dtype, master_dtype, moments_dtype, reduce_dtype; /* enum dtype */
     int64_t export_dtype;         /* enum dtype, of the exported weights */
     int64_t rounding;             /* of bf16 moments; enum rounding */

@@ -6,7 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SEQUENCE_DEFAULT_MAX = 1024, BYTE_VOCAB = 256, FINE_TUNING_WARMUP_STEPS = 20 };
+enum {
+    SEQUENCE_DEFAULT_MAX = 1024,   /* limit of the default of batch.sequence */
+    BYTE_VOCAB = 256,              /* token ids of a model whose tokens are bytes */
+    FINE_TUNING_WARMUP_STEPS = 20, /* default of schedule.warmup_steps with init: weights */
+};
 
 static const double FINE_TUNING_RATE = 2e-5;
 

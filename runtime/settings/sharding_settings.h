@@ -8,7 +8,7 @@
 
 struct sharding_settings {
     struct unit_table units;
-    struct sharding sharding;
+    struct sharding sharding; /* how each unit is sharded */
 };
 
 /* sharding_settings_read: derive the units of a model and the sharding of each unit over

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { MESH_DIMS_MAX = 4, MESH_NAME_BYTES = 16 };
+enum { MESH_DIMS_MAX = 4, MESH_NAME_BYTES = 16 }; /* dimensions; name of one */
 
 struct mesh_dim {
     char name[MESH_NAME_BYTES]; /* "replicate", "shard" */

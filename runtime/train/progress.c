@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LINE_BYTES = 512 };
+enum { LINE_BYTES = 512 }; /* longest progress line */
 
 static const double SMOOTHING = 0.1;
 

@@ -65,11 +65,10 @@ enum status resume_set_aside_files(const struct settings *settings, struct fault
     return OK;
 }
 
-/* The value of a key in lines of "name: value". It is not NUL-terminated, and NULL if the key is
- * missing. */
+/* The value of a key in lines of "name: value". It is not NUL-terminated. */
 struct line_value {
-    const char *text;
-    size_t length;
+    const char *text; /* [length]; NULL: the key is missing */
+    size_t length;    /* in bytes */
 };
 
 static struct line_value line_value(const char *lines, const char *name) {

@@ -7,7 +7,10 @@
 
 #include <stdio.h>
 
-enum { NUMBER_BYTES = 24, STEPS_MAX = 1000 };
+enum {
+    NUMBER_BYTES = 24, /* text of a step number */
+    STEPS_MAX = 1000,  /* steps in one trace */
+};
 
 /* "3:5" */
 static bool parse_steps(const char *text, int64_t *first, int64_t *last) {

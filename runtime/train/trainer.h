@@ -18,11 +18,11 @@ enum {
 
 /* The layout of all files is computed before the seal. */
 struct outputs { /* the files that a run writes: snapshots, and the model folder at its end */
-    const char *config_text; /* text of config.json in the exported model folder */
-    size_t config_length;
-    const char *keys; /* text of the run's settings, which each snapshot contains */
-    struct snapshot_writer writer;
-    struct weights_save export;
+    const char *config_text;       /* text of config.json in the exported model folder */
+    size_t config_length;          /* length of `config_text` */
+    const char *keys;              /* text of the run's settings, which each snapshot contains */
+    struct snapshot_writer writer; /* writes the snapshots */
+    struct weights_save export;    /* writes the exported model */
 };
 
 struct trainer {
@@ -37,7 +37,7 @@ struct trainer {
     struct snapshot_group groups_to_save[SNAPSHOT_GROUPS_MAX];
     /* the part of each group that this rank loads */
     struct snapshot_group groups_to_load[SNAPSHOT_GROUPS_MAX];
-    int group_count;
+    int group_count;        /* groups in each of the two arrays */
     int64_t skipped;        /* number of skipped steps in this start */
     int64_t skipped_in_row; /* number of steps skipped in a row */
 };

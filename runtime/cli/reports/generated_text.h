@@ -11,7 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { STOP_BYTES_MAX = 256, PRINTED_BYTES = 4096 };
+enum {
+    STOP_BYTES_MAX = 256, /* text of --stop */
+    PRINTED_BYTES = 4096, /* text that is buffered before it is printed */
+};
 
 struct generated_text {
     const struct tokenizer *tokenizer; /* NULL: a token is a byte */
@@ -22,7 +25,7 @@ struct generated_text {
     size_t hidden_bytes;               /* decoded bytes to come that belong to the prompt */
     bool has_stopped;                  /* the stop text has come */
     bool has_write_failed;             /* standard output cannot be written */
-    size_t buffered_bytes;
+    size_t buffered_bytes;             /* bytes of `buffer` in use */
     char buffer[PRINTED_BYTES];
 };
 

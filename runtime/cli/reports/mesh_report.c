@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-enum { TABLE_BYTES = 1 << 18 };
+enum { TABLE_BYTES = 1 << 18 }; /* text of the table of ranks */
 
 /* Returns the bytes that a rank receives from other nodes, averaged over the ranks. */
 static double remote_bytes(const struct mesh_report *report, const struct mesh *mesh) {

@@ -13,7 +13,7 @@
 enum hf_field_kind { HF_INTEGER, HF_INTEGER_OR_NULL, HF_REAL, HF_FLAG, HF_TEXT, HF_READ_ELSEWHERE };
 
 struct hf_field {
-    const char *name;
+    const char *name; /* name of the field in config.json */
     enum hf_field_kind kind;
     size_t offset;        /* offset of the member in struct hf_config */
     double default_value; /* value of an absent number; an absent text is NULL */

@@ -2,7 +2,7 @@
 
 #include "base/text.h"
 
-enum { NOTICE_BYTES = 256, FIELDS_MAX = 64 };
+enum { NOTICE_BYTES = 256, FIELDS_MAX = 64 }; /* text of a notice; fields of a family */
 
 /* config.json fields that have no effect on training or on logits. */
 static const char *const HARMLESS[] = {
