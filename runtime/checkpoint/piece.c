@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Values that one step of a conversion handles: their floats fit in the stack and the L1 cache. */
-enum { BLOCK_ELEMENTS = 1024 }; /* number of elements converted at a time */
+enum { BLOCK_ELEMENTS = 1024 };
 
 struct tensor_piece piece_of_spec(const struct tensor_spec *spec, void *memory) {
     struct tensor_piece piece = {

@@ -104,7 +104,7 @@ struct graph_shape {
     /* [blueprint->param_count] true for parameters without gradient; NULL if all are trained. The
      * array must outlive the graph. Every mode needs the array, because parameters with different
      * flags are in different units and cannot share one product. */
-    const bool *frozen; /* [param_count] true: no gradient; NULL: all are trained */
+    const bool *frozen;
 };
 
 struct graph {
@@ -117,7 +117,7 @@ struct graph {
     int op_count, op_capacity; /* used and allocated length of `ops` */
     int forward_count;         /* number of forward ops; 0 before backward_build */
     /* Tensor ids; TENSOR_NONE where the mode or family does not use the tensor. */
-    int ids, positions, labels, scalars, rope_table, logits; /* tensor ids, or TENSOR_NONE */
+    int ids, positions, labels, scalars, rope_table, logits;
     int final_hidden; /* id of the final norm's output, [tokens, hidden] */
     int *caches;      /* [2 * layers] key and value cache ids of each layer; NULL without caches */
 };
@@ -209,7 +209,7 @@ void recompute_apply(struct graph *graph, const enum recompute *policy);
 
 /* Smaller activations are not offloaded: starting a copy of less than one page takes longer than
  * the transfer. */
-enum { OFFLOAD_BYTES_MIN = 4096 }; /* size of the smallest tensor that is offloaded */
+enum { OFFLOAD_BYTES_MIN = 4096 };
 
 /* offload_apply: rewrite a training graph, so that activations are in host memory between their
  * last forward use and their first backward use. This trades transfer time for device memory. Each

@@ -144,7 +144,7 @@ struct param_counts {
     int64_t outside_layers; /* number of scalar parameters in embeddings, final norm and head */
     /* Number in the matrices that multiply every token: those of the blocks, and the head, even if
      * tied. Embeddings that are only looked up are not counted. */
-    int64_t matrix_params; /* number of scalar parameters in matrices that multiply every token */
+    int64_t matrix_params;
 };
 
 struct param_counts counts_params(const struct blueprint *blueprint);
@@ -159,11 +159,11 @@ struct token_flops {
     double attention; /* products with the keys and values that a token sees */
     /* Attention as if every query saw all T keys. Most published MFU figures count this (PaLM,
      * appendix B; 12 * layers * width * T in training). */
-    double attention_unmasked; /* the value of `attention` if every token saw the whole sequence */
-    double forward;            /* matrix_products + attention */
+    double attention_unmasked;
+    double forward; /* matrix_products + attention */
     /* 3 * forward: the backward pass computes two products for each product of the forward pass.
      * Recomputation is not counted. */
-    double training; /* 3 * forward */
+    double training;
 };
 
 /* counts_flops_per_token: count the operations per token in sequences of `sequence` tokens.

@@ -52,7 +52,7 @@ struct collective_args {
     enum dtype wire;     /* sums: type of the operand that is read; all-gather: element type */
     uint64_t slot_bytes; /* bytes of one rank's slot */
     /* method of a sum between GPUs; WIRE_SUM_EXACT uses the workspace as its staging buffer */
-    enum wire_sum sum; /* how a sum between GPUs is computed */
+    enum wire_sum sum;
 };
 
 /* Arguments of AdamW over a whole unit, or over a rank's shard of it. */

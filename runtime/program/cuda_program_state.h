@@ -26,8 +26,7 @@ struct cuda_program {
     /* arguments of kernel launches; `compute.stream` is the stream of the current lane */
     struct cuda_compute compute;
     CUstream streams[LANE_COUNT]; /* [lane] */
-    /* [event_count + 1], indexed by the schedule's event numbers */
-    CUevent *events; /* [event_count + 1], by the schedule's event numbers */
+    CUevent *events;              /* [event_count + 1], by the schedule's event numbers */
     CUevent fork_event,
         join_events[LANE_COUNT]; /* events at the start of a segment and at the end of each lane */
     CUgraphExec graphs[SEGMENT_COUNT]; /* NULL for an empty segment */

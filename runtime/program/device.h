@@ -29,7 +29,7 @@ struct device_methods {
 struct device {
     const struct device_methods *methods; /* functions that implement this kind of device */
     /* access to SPACE_DEVICE; the CPU accesses pinned and host memory directly */
-    struct device_memory memory; /* access to the device's memory */
+    struct device_memory memory;
 };
 
 #endif

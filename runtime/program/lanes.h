@@ -33,9 +33,9 @@ struct lanes {
     unsigned mask;        /* bit 1 << lane for each lane that has a thread */
     uint32_t event_count; /* event numbers are [1, event_count] */
     uint32_t run_number;  /* number of the current run */
-    /* [event]: number of the last run in which the event was signalled; never cleared */
-    _Atomic uint32_t *events; /* [event_count + 1] newest run that signalled each event */
-    _Atomic int stopping;     /* whether the threads must end */
+    /* [event_count + 1]: number of the last run in which the event was signalled; never cleared */
+    _Atomic uint32_t *events;
+    _Atomic int stopping;                   /* whether the threads must end */
     struct lane_thread threads[LANE_COUNT]; /* threads[LANE_COMPUTE] is the caller's thread */
 };
 

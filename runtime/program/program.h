@@ -24,8 +24,7 @@ struct program {
     /* list of instructions; refers to the blueprint, units and target that it was built from */
     struct schedule schedule;
     struct plan plan; /* memory layout of the extents */
-    /* identifies the plan: equal hashes mean equal layout and equal instructions */
-    struct hash hash; /* hash of the layout and the instructions */
+    struct hash hash; /* hash of the layout and the instructions, which identifies the plan */
 };
 
 /* program_compile: compute units, graphs, rewrites, instructions, extents and offsets, then prove
@@ -67,22 +66,18 @@ struct bound_program {
     struct rank_indices ranks;         /* position of this rank in its site */
     struct communicator *communicator; /* NULL before program_connect */
     struct port port;                  /* memory port that reserves the arenas */
-    /* address of each arena; NULL if the plan uses no bytes of the space */
-    char *base[SPACE_COUNT];  /* address of each arena; NULL: no bytes */
+    char *base[SPACE_COUNT];  /* address of each arena; NULL: the plan uses no bytes of the space */
     bool shared[SPACE_COUNT]; /* collectives access the arena: other ranks map it by fd[] */
     int fd[SPACE_COUNT];      /* file descriptor of a shared arena */
     union kernel_args *args;  /* [instruction]: kernel arguments for this rank */
     /* [instruction]: addresses of the operands, then of the workspace */
     void *(*addresses)[CALL_OPERANDS];
-    /* [instruction]: set for collectives; NULL if there are none */
-    struct collective_call *calls; /* [instruction_count]; zero except for collectives */
-    /* instruction indices, sorted by segment, lane and listed order */
-    uint32_t *order; /* instruction indices, by segment and lane */
+    struct collective_call *calls; /* [instruction_count]; of collectives only; NULL: none */
+    uint32_t *order; /* instruction indices, sorted by segment, lane and listed order */
     struct lane_list lists[SEGMENT_COUNT][LANE_COUNT]; /* ranges of `order` */
     struct lanes lanes;                                /* threads and events of the lanes */
-    /* executes the segments on a GPU; NULL: the CPU executes them */
-    struct device *device;            /* device that executes the segments; NULL: the CPU */
-    enum segment_kind segment;        /* the segment being executed */
+    struct device *device;     /* GPU that executes the segments; NULL: the CPU executes them */
+    enum segment_kind segment; /* the segment being executed */
     uint64_t high_water[SPACE_COUNT]; /* [space] highest end of all executed operands */
     /* highest end of the operands that each lane has executed */
     uint64_t lane_high_water[LANE_COUNT][SPACE_COUNT];

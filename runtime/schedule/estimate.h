@@ -20,15 +20,12 @@ enum bound_by {
 const char *bound_by_name(enum bound_by bound);
 
 struct segment_estimate {
-    /* time to execute the segment once, with overlapping lanes */
-    double seconds;            /* duration of the segment */
+    double seconds;            /* time to execute the segment once, with overlapping lanes */
     double collective_seconds; /* time during which the collective lane is busy */
     double hidden_seconds;     /* part of collective_seconds when the compute lane is busy */
-    /* sums over instructions, by the resource that limits each */
-    double seconds_bound[BOUND_COUNT]; /* time during which each resource is the bottleneck */
-    /* floating-point operations of the segment; a multiply-add counts as 2 */
-    double flops; /* floating-point operations */
-    double bytes; /* number of bytes read from and written to device memory */
+    double seconds_bound[BOUND_COUNT]; /* sums over instructions, by limiting resource */
+    double flops;                      /* floating-point operations; a multiply-add counts as 2 */
+    double bytes;                      /* number of bytes read from and written to device memory */
 };
 
 /* estimate_segment: an instruction begins when its lane is free and everything it waits for is

@@ -33,8 +33,8 @@ const char *segment_name(enum segment_kind kind);
 
 struct segment {
     /* instructions [first, end); first == end when the program lacks the segment */
-    uint32_t first, end; /* instructions [first, end) */
-    int64_t repeat;      /* executions per step: accumulation for a microbatch, otherwise 1 */
+    uint32_t first, end;
+    int64_t repeat; /* executions per step: accumulation for a microbatch, otherwise 1 */
 };
 
 enum lane { LANE_COMPUTE, LANE_COLLECTIVE, LANE_COPY, LANE_COUNT };
@@ -44,11 +44,11 @@ _Static_assert((int)LANE_COUNT <= (int)LANES_MAX, "LANES_MAX is smaller than LAN
  * On a target with unified memory, these tensors are in SPACE_HOST and are still copied. */
 enum offload {
     /* Activations from the forward to the backward pass, in SPACE_PINNED (offload_apply). */
-    OFFLOAD_ACTIVATIONS = 1, /* activations go to host memory until the backward pass */
+    OFFLOAD_ACTIVATIONS = 1,
     /* Masters and moments, in SPACE_HOST. AdamW executes on the CPU: gradients are copied to host
      * memory, and the rounded params are copied to the device. Both copies go through
      * SPACE_PINNED. */
-    OFFLOAD_OPTIMIZER = 2, /* the CPU stores the optimizer state and updates it */
+    OFFLOAD_OPTIMIZER = 2,
     /* This rank's shards of split params, in SPACE_PINNED, where the optimizer writes them. Each
      * gather begins with a copy. Requires OFFLOAD_OPTIMIZER. Params that are not split remain on
      * the device. */
@@ -99,7 +99,7 @@ struct cpu_extents {
     int staging;     /* extent of the host buffer through which files are read and written */
     /* Pinned staging for copies between CPU and a device whose memory the CPU cannot access;
      * EXTENT_NONE where it can. */
-    int device_staging; /* pinned extent for copies to and from the device */
+    int device_staging;
 };
 
 /* The extents of one unit; EXTENT_NONE where the program has none. The extent of a split view
@@ -107,11 +107,11 @@ struct cpu_extents {
 struct unit_extents {
     /* Params in the compute dtype. EXTENT_NONE when split, because every gather has its own extent.
      * With split params and an offloaded optimizer, the shard that gathers read. */
-    int params; /* extent of the params in the compute dtype, or EXTENT_NONE */
+    int params;
     /* Masters, which the optimizer updates, and which gathers read when `params` is EXTENT_NONE.
      * Equal to `params` where those are f32, whole and not offloaded. In a program that does not
      * train, split params are stored here in the compute dtype. */
-    int master;           /* extent of the master weights */
+    int master;
     int gradients;        /* f32 gradients, summed over microbatches */
     int moment1, moment2; /* the optimizer's first and second moments */
     /* f32 gradients of one microbatch for the whole unit, before the reduction */
@@ -119,7 +119,7 @@ struct unit_extents {
     int transfer_gradients; /* microbatch gradients in the transfer dtype, if that is not f32 */
     /* Staging for an offloaded optimizer. host_params is equal to params when params are
      * offloaded. */
-    int host_gradients, host_params; /* staging extents for an offloaded optimizer */
+    int host_gradients, host_params;
 };
 
 /* The arrays that a program stores for a unit. */
@@ -155,7 +155,7 @@ struct schedule {
     int tallies; /* extent of struct rank_tally [world]; EXTENT_NONE on one rank */
     /* Extent that receives the shards of other GPUs, which are summed in rank order; EXTENT_NONE
      * without such a sum. */
-    int sum_staging;             /* extent for the shards of other GPUs; or EXTENT_NONE */
+    int sum_staging;
     struct step_volumes volumes; /* computed bytes that a rank receives in a step */
     struct cpu_extents host;     /* extents that the CPU accesses */
     /* [options.resident_count]: extents of the resident buffers; EXTENT_NONE if the size is 0 */

@@ -33,8 +33,7 @@ struct unit {
     int first_param, param_count; /* the unit's range of unit_table.params */
     /* Elements of the buffer with padding: a multiple of GRANULE_ELEMENTS times the world size. */
     int64_t elements;
-    /* number of elements with weight decay, which come first in the unit */
-    int64_t decayed_elements; /* number of leading elements with weight decay */
+    int64_t decayed_elements; /* number of elements with weight decay, which come first */
     int64_t padding_elements; /* number of elements that belong to no parameter */
     bool frozen; /* true: the unit is not trained: no gradients and no optimizer state */
 };
@@ -50,13 +49,13 @@ struct unit_table {
 /* The settings that determine the units and their lengths. */
 struct unit_options {
     /* number of ranks of the site; each rank's shard is a whole number of granules */
-    int64_t world; /* number of ranks of the site */
+    int64_t world;
     /* "block" (or NULL): one unit for the embedding (with positions and a tied head), one for each
      * block, one for the final norm with a head that is not tied. "root": one unit. "size:N":
      * consecutive blocks are joined until a unit has N parameters. Otherwise a list of Hugging
      * Face names (pattern.h): each name makes a unit of the parameters that it matches, unless a
      * longer name matches them; the other parameters are wrapped by block. */
-    const char *wrap;           /* how parameters are grouped into units */
+    const char *wrap;
     const char *frozen;         /* names (pattern.h) of parameters that are not trained, or NULL */
     const char *wrap_subject;   /* location of the key `wrap`, for faults; NULL: "strategy.units" */
     const char *frozen_subject; /* location of the key `frozen`, for faults; NULL: "frozen" */

@@ -11,10 +11,10 @@ struct step_volumes {                         /* bytes that a rank receives in o
     uint64_t gather_forward, gather_backward; /* all-gathers of split params in every microbatch */
     uint64_t reduce;                          /* reduce-scatters of gradients in the shard group */
     /* the all-gather half of the all-reduces of gradients (ZeRO 0), always f32 */
-    uint64_t gather_reduced_gradients; /* gathers of summed gradients in the shard group */
+    uint64_t gather_reduced_gradients;
     /* gradients between shard groups: reduce-scatters in the transfer dtype, all-gathers in f32 */
-    uint64_t between_replicas; /* all-reduces of gradients between shard groups */
-    uint64_t gather_params;    /* ZeRO 1, 2: all-gather of params after the optimizer */
+    uint64_t between_replicas;
+    uint64_t gather_params; /* ZeRO 1, 2: all-gather of params after the optimizer */
 };
 
 struct volume_args {
