@@ -7,10 +7,9 @@
 #include <stdbool.h>
 
 struct chat_template {
-    const char *name; /* for messages, such as "Qwen3" */
-    const char *hash; /* BLAKE2b-256 of its text, in hexadecimal */
-    const char
-        *choice; /* name by which a user chooses the template; NULL: only its hash finds it */
+    const char *name;   /* for messages, such as "Qwen3" */
+    const char *hash;   /* BLAKE2b-256 of its text, in hexadecimal */
+    const char *choice; /* value of --template for it; NULL: only its hash finds it */
     enum status (*render)(struct renderer *renderer); /* renders a conversation */
     const char *const *control; /* texts of the tokens that it uses, and a NULL */
     const char *default_system; /* system message of a conversation without one; NULL: none */

@@ -50,8 +50,8 @@ enum status render_chatml(struct renderer *renderer) {
 
 /* ---- tools ---- */
 
-/* Adds the system message of a conversation with tools. `lead` follows the conversation's own
- * system message, or the default one. */
+/* Adds the system message of a conversation with tools: the conversation's own one or the default
+ * one, and the tools. */
 static enum status add_tools(struct renderer *renderer, const char *default_system) {
     const struct message *first = &renderer->messages[0];
     const bool has_system = has_role(first, "system");

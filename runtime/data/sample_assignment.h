@@ -20,10 +20,9 @@ enum { ASSIGNMENT_TRAINED_MAX = 2 * SWARM_SEAT_RANGES_MAX }; /* ranges in `train
 struct sample_assignment {
     struct sample_range assigned[SWARM_SEAT_RANGES_MAX]; /* ranges to train on */
     uint32_t assigned_count;                             /* number of ranges in `assigned` */
-    struct sample_range
-        trained[ASSIGNMENT_TRAINED_MAX]; /* trained ranges, ascending, not adjacent */
-    uint32_t trained_count;              /* number of ranges in `trained` */
-    int64_t tokens;                      /* Number of valid labels of the samples in `trained`. */
+    struct sample_range trained[ASSIGNMENT_TRAINED_MAX]; /* ascending, not adjacent */
+    uint32_t trained_count;                              /* number of ranges in `trained` */
+    int64_t tokens; /* Number of valid labels of the samples in `trained`. */
 };
 
 /* A position in the assigned ranges. A struct of zeros is before the first sample. */

@@ -51,10 +51,9 @@ struct loader {
 
 /* A tokenizer.json in memory. */
 struct tokenizer_source {
-    const char *path; /* for faults */
-    const char
-        *folder; /* has tokenizer_config.json and special_tokens_map.json; NULL: ignore them */
-    char *text;  /* [length + 1], with a NUL at the end; changed while it is read */
+    const char *path;   /* for faults */
+    const char *folder; /* of tokenizer_config.json and special_tokens_map.json; NULL: ignore */
+    char *text;         /* [length + 1], with a NUL at the end; changed while it is read */
     size_t length;
     const struct unicode *unicode; /* lives as long as the tokenizer */
 };

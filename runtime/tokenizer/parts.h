@@ -136,9 +136,8 @@ struct tokenizer {
     struct added_set raw, normalized;
     struct normalizer_step normalizer_steps[STEPS_MAX];
     size_t normalizer_step_count;
-    struct counted_text
-        meta; /* character that replaces spaces before the split steps; empty: none */
-    enum prefix_kind prefix; /* which texts get `prefix_text` */
+    struct counted_text meta; /* replaces spaces before the split steps; empty: nothing does */
+    enum prefix_kind prefix;  /* which texts get `prefix_text` */
     struct counted_text prefix_text;
     struct split_step split[STEPS_MAX]; /* [split_count]: steps of the pre-tokenizer */
     size_t split_count;
