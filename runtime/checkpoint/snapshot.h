@@ -21,12 +21,12 @@
 #include "runtime/checkpoint/tensor_file.h"
 
 enum {
-    SNAPSHOT_FILES_MAX = 8,   /* weights, optimizer, config, outer state, and some spare entries */
-    SNAPSHOT_VALUES_MAX = 32, /* random keys, cursors, counters */
+    SNAPSHOT_FILES_MAX = 8,   /* files: weights, optimizer, config, outer state, some spare */
+    SNAPSHOT_VALUES_MAX = 32, /* values: random keys, cursors, counters */
     SNAPSHOT_KEYS_BYTES_MAX = 1 << 18, /* the text of a run's keys */
     SNAPSHOT_JSON_BYTES_MAX = 1 << 21, /* the keys with JSON escapes, and all other fields */
     SNAPSHOT_NAME_BYTES = 64,          /* the name of a file or a value, including NUL */
-    SNAPSHOTS_MAX = 4096,              /* in one folder */
+    SNAPSHOTS_MAX = 4096,              /* snapshots in one folder */
 };
 
 /* The stages of a snapshot's folder; each has its own name. */

@@ -38,8 +38,7 @@ struct option {
     const char *name; /* "--steps" */
     enum option_kind kind;
     size_t field_offset; /* offset of the field in the request */
-    /* For integers and numbers: the value when the option is not given, and the limits. */
-    /* value if the option is not given; limits (maximum 0: no limit) */
+    /* integers and numbers: value if the option is not given; limits (maximum 0: no limit) */
     double default_value, minimum, maximum;
     /* Name of the value, NULL for a flag. It selects what the shells complete: FILE and names with
      * a suffix such as OUT.csv complete files, DIR folders, TARGET profiles, and "f32|bf16" its

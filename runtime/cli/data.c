@@ -107,7 +107,7 @@ static int thread_count(const struct request *request) {
 
 /* ---- conversations ---- */
 
-/* Reads an option with two values. */
+/* Reads an option that has one of two values. */
 static enum status read_choice(const char *option, const char *value, const char *first,
                                const char *second, bool *is_first, struct fault *fault) {
     char remedy[64];

@@ -43,7 +43,7 @@ static void set_peers_result(struct join_check *check, const struct wire_probe *
     }
 }
 
-static bool is_set(const struct json_node *member, const char *key) {
+static bool has_true_member(const struct json_node *member, const char *key) {
     struct fault ignored;
     bool value = false;
     return json_get_bool(member, key, &value, NULL, &ignored) == OK && value;
@@ -68,7 +68,8 @@ static uint32_t count_members(const struct tracker_answer *answer) {
             struct json_node seat;
             if (json_node_is_object(&member)) {
                 seated += json_find(&member, "seat", &seat);
-                ready += !is_set(&member, "silent") && !is_set(&member, "leaving");
+                ready +=
+                    !has_true_member(&member, "silent") && !has_true_member(&member, "leaving");
             }
         }
     }

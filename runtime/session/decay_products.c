@@ -40,7 +40,7 @@ static uint64_t bits_of(double number) {
     return bits;
 }
 
-static double number_of(uint64_t bits) {
+static double number_of_bits(uint64_t bits) {
     double number;
     memcpy(&number, &bits, sizeof number);
     return number;
@@ -66,9 +66,10 @@ bool decay_products_load(const struct snapshot *snapshot, int64_t updates_max,
             return false;
         }
     }
-    const struct decay_products loaded = {.rates = {number_of(saved[0]), number_of(saved[1])},
-                                          .earlier = {number_of(saved[2]), number_of(saved[3])},
-                                          .updates = (int64_t)saved[4]};
+    const struct decay_products loaded = {
+        .rates = {number_of_bits(saved[0]), number_of_bits(saved[1])},
+        .earlier = {number_of_bits(saved[2]), number_of_bits(saved[3])},
+        .updates = (int64_t)saved[4]};
     /* false for NaN */
     const bool are_possible = loaded.rates.first >= 0 && loaded.rates.first < 1 &&
                               loaded.rates.second >= 0 && loaded.rates.second < 1 &&
