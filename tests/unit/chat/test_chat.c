@@ -74,7 +74,7 @@ static void check_ranges(const struct json_node *fixture, const struct chat_text
 static void check_fixture(const struct json_node *fixture, struct chat_text *text) {
     struct fault fault = {0};
     struct json_node conversation;
-    const struct chat_options options = {.chat = chat_template_named(text_of(fixture, "name")),
+    const struct chat_options options = {.chat = chat_template_by_name(text_of(fixture, "name")),
                                          .date = text_of(fixture, "date_string"),
                                          .bos = text_of(fixture, "bos_token"),
                                          .eos = text_of(fixture, "eos_token"),
@@ -153,7 +153,7 @@ static void bad_conversations_are_rejected(void **state) {
         struct fault fault = {0};
         struct json_document document;
         const struct chat_options options = {
-            .chat = chat_template_named(ROWS[i].name), .date = "", .bos = "", .eos = ""};
+            .chat = chat_template_by_name(ROWS[i].name), .date = "", .bos = "", .eos = ""};
         assert_int_equal(json_parse(ROWS[i].line, strlen(ROWS[i].line), FIXTURE_BYTES_MAX, "line",
                                     &document, &fault),
                          OK);
@@ -174,7 +174,7 @@ static void special_tokens_in_a_text_are_rejected(void **state) {
     struct region region = {0};
     struct fault fault = {0};
     struct json_document document;
-    struct chat_options options = {.chat = chat_template_named("ChatML")};
+    struct chat_options options = {.chat = chat_template_by_name("ChatML")};
     struct chat_text text = {.region = &region};
     assert_int_equal(
         json_parse(LINE, strlen(LINE), sizeof LINE, "chats.jsonl:7", &document, &fault), OK);
