@@ -155,7 +155,6 @@ static enum status join_items(const struct yaml_document *document, const struct
 }
 
 /* A SETTING_TEXT value may be a list, because strategy.recompute may have one kind for each
-
  * layer. */
 static bool can_be_list(const struct setting_key *key) {
     return key->type == SETTING_PAIR || key->type == SETTING_PATHS || key->type == SETTING_TEXT;

@@ -89,7 +89,6 @@ void result_index_init(struct result_index *index, void *memory, uint32_t slice_
 struct stored_result *result_index_slot(struct result_index *index, uint32_t round, uint32_t slice);
 
 /* result_index_find: return the stored result of a round and slice if it has this hash, else
-
  * NULL. */
 const struct stored_result *result_index_find(const struct result_index *index, uint32_t round,
                                               uint32_t slice, const struct hash *hash);
