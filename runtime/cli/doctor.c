@@ -68,7 +68,7 @@ static enum status query_delegation(struct invocation *invocation, struct doctor
     const uint64_t now_s = (uint64_t)clock_unix_s();
     uint64_t warn_s = 0;
     swarm->never_expires = delegation->expires_s == 0;
-    swarm->is_expiring = delegation_warning(delegation, now_s, &warn_s);
+    swarm->is_expiring = delegation_poll_warning(delegation, now_s, &warn_s);
     delegation_time_left(delegation, now_s, swarm->left);
     return OK;
 }

@@ -114,7 +114,7 @@ static enum status serve_requests(const struct request *request,
     return status;
 }
 
-static void print_order_json(const struct rollback_plan *plan) {
+static void print_order_json(const struct rollback_effect *plan) {
     struct json_stdout out;
     struct json_writer *json = json_stdout_begin(&out, JSON_ONE_LINE);
     json_add_u64(json, "round", plan->target.state.round);
@@ -129,7 +129,7 @@ static void print_order_json(const struct rollback_plan *plan) {
     json_stdout_end(&out);
 }
 
-static void print_order(const struct rollback_plan *plan) {
+static void print_order(const struct rollback_effect *plan) {
     enum { SHOWN_BYTES = 6 };
     char root[HASH_HEX_BYTES];
     const struct past_state *state = &plan->target.state;
@@ -150,7 +150,7 @@ static void print_order(const struct rollback_plan *plan) {
 
 static enum status order_rollback(struct request *request, struct region *region,
                                   struct fault *fault) {
-    struct rollback_plan *plan = region_alloc(region, 1, sizeof *plan);
+    struct rollback_effect *plan = region_alloc(region, 1, sizeof *plan);
     TRY(rollback_setup_sign_order(&request->args, (uint32_t)request->rollback_round, region,
                                   &request->setup, plan, fault));
     if (request->json) {

@@ -47,7 +47,7 @@ static bool passes_sum_check(const struct check_work *work, uint32_t slice) {
         parts[count++] = (struct sum_part){
             .sketch = is_missing ? NULL : job->sketches[seat] + sketch_offset(slice),
             .weight = member->weight,
-            .clip = norms_clip(member->norm, entry->reference_norm),
+            .clip = norms_clip_factor(member->norm, entry->reference_norm),
             .norm = member->norm};
     }
     return sum_check_allows(work->replica, entry->round, slice, &job->seed, parts, count);

@@ -39,7 +39,7 @@ static void use_masters_as_flat(struct session *session, struct replica *replica
 static enum status bind_device(struct session *session, struct replica *replica,
                                struct fault *fault) {
 #if SKEP_CUDA
-    if (swarm_memory_is_on_device(session->target)) {
+    if (swarm_device_computes_on_replica(session->target)) {
         struct replica_cuda *made = region_alloc(&session->region, 1, sizeof *made);
         const struct replica_cuda_args args = {
             .compute = cuda_program_compute(&session->bound),

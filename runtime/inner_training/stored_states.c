@@ -22,7 +22,7 @@ void stored_states_publish(struct member_run *member) {
 
 void stored_states_on_commit(struct member_run *member, const struct entry *entry) {
     struct outer_state *outer = &member->outer;
-    outer->state_is_due = entry->kind == ENTRY_COMMIT && is_stored_commit(entry->commits) &&
+    outer->state_is_due = entry->kind == ENTRY_COMMIT && is_state_stored_after(entry->commits) &&
                           is_drawn_to_store(member, entry);
     state_store_remove_expired(&outer->states, entry->commits);
     stored_states_publish(member);

@@ -11,8 +11,9 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 
 enum {
     LEAVES_PER_RANDOM_PART = 1, /* leaves per part if the parameters are random */
-    /* More leaves per part, because each part reads the file headers again. */
-    LEAVES_PER_LOADED_PART = 64 /* leaves per part if the parameters are loaded */
+    /* Leaves per part if the parameters are loaded: more, because each part reads the file headers
+     * again. */
+    LEAVES_PER_LOADED_PART = 64
 };
 
 /* The computation of the root of the genesis, part by part. The current part is elements
@@ -20,11 +21,11 @@ enum {
 struct genesis {
     const struct settings *settings;
     const struct blueprint *blueprint;
-    const char *model_folder;
-    struct fault *fault;
-    struct staging staging;               /* reads the tensors of a model's files */
-    struct tensor_piece *pieces;          /* [param_count] */
-    float *values;                        /* buffer for the parameters of the current part */
+    const char *model_folder;    /* folder of the safetensors files; "" for none */
+    struct fault *fault;         /* receives the fault of a failed step */
+    struct staging staging;      /* reads the tensors of a model's files */
+    struct tensor_piece *pieces; /* [param_count]: ranges of parameters in the current part */
+    float *values;               /* buffer for the parameters of the current part */
     int64_t first_element, element_count; /* position and size of the current part */
     struct merkle_stream stream;          /* hash tree of the state so far */
 };
@@ -56,7 +57,7 @@ static int list_pieces_of_part(struct genesis *genesis) {
     return listed;
 }
 
-static void draw_part_values(const struct genesis *genesis, int piece_count) {
+static void fill_part_with_random_values(const struct genesis *genesis, int piece_count) {
     int piece = 0;
     for (int i = 0; i < genesis->blueprint->param_count && piece < piece_count; i++) {
         const struct param *param = &genesis->blueprint->params[i];
@@ -71,7 +72,7 @@ static void draw_part_values(const struct genesis *genesis, int piece_count) {
 static enum status load_part_values(struct genesis *genesis) {
     int piece_count = list_pieces_of_part(genesis);
     if (genesis->settings->init_kind == INIT_RANDOM) {
-        draw_part_values(genesis, piece_count);
+        fill_part_with_random_values(genesis, piece_count);
         return OK;
     }
     struct weights_load_args args = {.folder = genesis->model_folder,

@@ -10,7 +10,7 @@ struct manifest_draft {
     struct blueprint blueprint;    /* structure of the model */
     char model_folder[PATH_BYTES]; /* "" if only a config.json was given */
     const char *config_text;       /* text of the model's config.json */
-    const char *run_text;          /* the text that swarm_keys_write wrote */
+    const char *run_text;          /* the shared settings, as swarm_keys_write writes them */
     struct swarm_terms terms;      /* sizes and limits that follow from the settings */
 };
 

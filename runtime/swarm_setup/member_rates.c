@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 
-/* The sum of M - 1 and beta is exact for one member, which 1 - (1 - beta) is not. */
+/* Returns 1 - (1 - beta) / members, as a sum that is exact for one member. */
 static double beta_of_member(double beta, double members) {
     return (members - 1 + beta) / members;
 }

@@ -18,10 +18,10 @@ static double effective_rate(double measured, uint64_t limit) {
     return fmin(measured, limited);
 }
 
-/* Returns what a member sends in a round of `count` members with a sparse codec: to each other
- * owner its contribution, and to each other member the lists that it owns, without the encoding of
- * that member. */
-static uint64_t list_bytes(const struct slices *slices, uint64_t count) {
+/* Returns the bytes that a member sends in a round of `count` members with a sparse codec: its
+ * contribution to each other owner, and the lists that it owns to each other member, without the
+ * encoding of that member. */
+static uint64_t sparse_exchange_bytes(const struct slices *slices, uint64_t count) {
     const uint64_t heads = slices->count * sparse_result_head_bytes(slices->count);
     const uint64_t header = slices->count * (uint64_t)SPARSE_RESULT_HEADER_BYTES;
     const uint64_t contributions = (slices->bytes + heads) * (count - 1) / count;
@@ -35,7 +35,7 @@ static struct fit_exchange estimate_exchange(const struct swarm_terms *terms, in
                                         members > 0 ? members : (int)terms->shape.members_max};
     uint64_t count = (uint64_t)exchange.members;
     exchange.up_bytes = slices_are_sparse(&terms->shape.slices)
-                            ? list_bytes(&terms->shape.slices, count)
+                            ? sparse_exchange_bytes(&terms->shape.slices, count)
                             : 2 * encoded * (count - 1) / count;
     exchange.down_bytes = exchange.up_bytes;
     exchange.found_in_round = sum_check_detection(&terms->shape.slices, (uint32_t)count, 1);

@@ -13,8 +13,9 @@ struct fit_link {
     double up_bytes_per_s, down_bytes_per_s; /* upload and download rate */
 };
 
-/* One space that the plan uses. With unified memory, the device space includes all the others. */
-struct fit_space {           /* memory of one kind that the member needs and has */
+/* Memory that the member needs and has in one space. With unified memory, the device space includes
+ * all the others. */
+struct fit_space {
     enum space space;        /* the kind of memory */
     uint64_t planned_bytes;  /* size of the arena */
     uint64_t swarm_bytes;    /* part of planned_bytes: resident extents for the swarm */

@@ -12,8 +12,9 @@
 /* The chain of a tracker's ledger, and the states of it that members store. */
 struct stored_chain {
     struct ledger_chain chain;
-    uint32_t count;                                /* number of states in use */
-    struct stored_state states[STORED_STATES_MAX]; /* ascending */
+    uint32_t count; /* number of elements of `states` in use */
+    /* [count]: states that members store, by ascending round */
+    struct stored_state states[STORED_STATES_MAX];
 };
 
 /* ---- the ledger ---- */
@@ -49,7 +50,7 @@ static const char *append_entry_to_chain(const struct entry *entry, struct store
         return error;
     }
     remove_unavailable_states(stored);
-    if (entry->kind == ENTRY_COMMIT && is_stored_commit(entry->commits)) {
+    if (entry->kind == ENTRY_COMMIT && is_state_stored_after(entry->commits)) {
         const struct state_history *history = &stored->chain.history;
         ASSERT(stored->count < STORED_STATES_MAX);
         struct stored_state *state = &stored->states[stored->count++];
@@ -131,7 +132,7 @@ static enum status set_round_fault(const struct stored_chain *stored, uint32_t r
 }
 
 static enum status find_rollback_state(const struct stored_chain *stored, uint32_t round,
-                                       struct rollback_plan *plan, struct fault *fault) {
+                                       struct rollback_effect *plan, struct fault *fault) {
     const struct state_history *history = &stored->chain.history;
     const uint32_t count = count_rollback_targets(stored);
     uint32_t at = 0;
@@ -151,7 +152,7 @@ static enum status find_rollback_state(const struct stored_chain *stored, uint32
 
 static enum status sign_and_write_order(const struct tracker_setup *setup,
                                         const struct stored_chain *stored,
-                                        const struct rollback_plan *plan,
+                                        const struct rollback_effect *plan,
                                         const struct operator_key *key, struct fault *fault) {
     const struct state_history *history = &stored->chain.history;
     struct rollback_file file = {.swarm = setup->manifest.hash, .root = plan->target.state.root};
@@ -183,7 +184,7 @@ enum status continue_setup_sign_order(const struct tracker_setup_args *args, str
 
 enum status rollback_setup_sign_order(const struct tracker_setup_args *args, uint32_t round,
                                       struct region *region, struct tracker_setup *setup,
-                                      struct rollback_plan *plan, struct fault *fault) {
+                                      struct rollback_effect *plan, struct fault *fault) {
     struct stored_chain *stored = region_alloc(region, 1, sizeof *stored);
     struct operator_key key;
     TRY(tracker_setup_open(args, region, setup, fault));

@@ -8,15 +8,15 @@
 #include "runtime/swarm/ledger/rollback.h"
 #include "runtime/swarm_setup/tracker_setup.h"
 
-/* A state that members store, and these members. */
+/* A state that members store, and the members that store it. */
 struct stored_state {
     struct past_state state;
-    uint32_t keeper_count;                         /* number of keepers in use */
+    uint32_t keeper_count;                         /* number of elements of `keepers` in use */
     struct identity keepers[STORED_STATE_KEEPERS]; /* members that store the state */
 };
 
 /* The effect that an order to roll back will have. */
-struct rollback_plan {
+struct rollback_effect {
     struct stored_state target;  /* state to return to */
     uint32_t undone_commits;     /* number of commits that the rollback undoes */
     uint32_t newest_round;       /* round of the newest state */
@@ -32,7 +32,7 @@ struct rollback_plan {
 MUST_CHECK enum status rollback_setup_sign_order(const struct tracker_setup_args *args,
                                                  uint32_t round, struct region *region,
                                                  struct tracker_setup *setup,
-                                                 struct rollback_plan *plan, struct fault *fault);
+                                                 struct rollback_effect *plan, struct fault *fault);
 
 /* continue_setup_sign_order: sign the order that the tracker continues without the leases of more
  * than half of the electors, with the members that the file at setup->waiting_path names (decision

@@ -8,7 +8,7 @@
 
 static const char REMEDY[] = "use a different --state folder for this swarm";
 
-static enum status check_store(const struct tracker_setup *setup, struct fault *fault) {
+static enum status check_store_is_empty(const struct tracker_setup *setup, struct fault *fault) {
     bool has_entries = false;
     TRY(tracker_store_has_entries(setup->store_path, &has_entries, fault));
     return !has_entries ? OK
@@ -46,6 +46,6 @@ static enum status check_delegation(const struct tracker_setup *setup, struct fa
 }
 
 enum status state_folder_check_unused(const struct tracker_setup *setup, struct fault *fault) {
-    TRY(check_store(setup, fault));
+    TRY(check_store_is_empty(setup, fault));
     return check_delegation(setup, fault);
 }

@@ -20,7 +20,7 @@ const struct target *swarm_memory_declare_queues(const struct swarm_terms *terms
     return target_with_declared(target, SPACE_HOST, &queues, region);
 }
 
-bool swarm_memory_is_on_device(const struct target *target) {
+bool swarm_device_computes_on_replica(const struct target *target) {
     return target->kind == TARGET_CUDA && !target->unified;
 }
 
@@ -29,7 +29,7 @@ void swarm_memory_extents(const struct swarm_terms *terms, const struct target *
                           struct resident_extent extents[static SWARM_EXTENT_COUNT]) {
     const struct replica_memory memory = replica_memory_of(&terms->shape);
     const struct replica_device_memory device = replica_device_memory_of(&terms->shape);
-    bool on_device = swarm_memory_is_on_device(target);
+    bool on_device = swarm_device_computes_on_replica(target);
     enum space copied = on_device ? SPACE_PINNED : SPACE_HOST;
     struct replica replica = {.shape = terms->shape};
     const struct member_loop_options options = swarm_loop_options(terms, &replica);

@@ -33,8 +33,8 @@ enum swarm_extent {
     SWARM_EXTENT_COUNT                  /* number of extents */
 };
 
-/* swarm_memory_is_on_device: whether the target's device computes on the replica. */
-bool swarm_memory_is_on_device(const struct target *target);
+/* swarm_device_computes_on_replica: whether the target's device computes on the replica. */
+bool swarm_device_computes_on_replica(const struct target *target);
 
 /* The properties of a member that its memory depends on. */
 struct swarm_member_kind {

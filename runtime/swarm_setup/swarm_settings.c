@@ -11,13 +11,13 @@ static const char COMMAND_LINE[] = "command line";
 static const char *const SPARSE_KEYS[] = {"swarm.sparse_values", "swarm.sparse_bits"};
 static const char *const MOMENTUM_KEYS[] = {"swarm.outer_momentum", "swarm.outer_gain"};
 
-bool swarm_is_shared(const struct setting_key *key) {
+bool swarm_shares_key(const struct setting_key *key) {
     bool is_location = key->type == SETTING_PATHS || key->type == SETTING_MODEL ||
                        strcmp(key->name, "data.format") == 0;
     return key->class == SETTING_SHARED && !is_location;
 }
 
-static bool is_named(const struct setting_key *key, const char *const *names, size_t count) {
+static bool is_name_listed(const struct setting_key *key, const char *const *names, size_t count) {
     bool found = false;
     for (size_t i = 0; i < count; i++) {
         found |= strcmp(key->name, names[i]) == 0;
@@ -31,7 +31,7 @@ static bool is_named(const struct setting_key *key, const char *const *names, si
 static bool is_key_of_newer_programs(const struct setting_key *key) {
     static const char *const NAMES[] = {"swarm.outer_gain", "swarm.member_betas",
                                         "swarm.member_decay", "swarm.member_variance"};
-    return is_named(key, NAMES, ARRAY_COUNT(NAMES));
+    return is_name_listed(key, NAMES, ARRAY_COUNT(NAMES));
 }
 
 static bool has_default_value(const struct settings *settings, const struct setting_key *key) {
@@ -45,12 +45,12 @@ static bool has_default_value(const struct settings *settings, const struct sett
  * those of the outer momentum with the sparse one. */
 static bool has_effect(const struct settings *settings, const struct setting_key *key) {
     return swarm_codec_is_sparse(settings)
-               ? !is_named(key, MOMENTUM_KEYS, ARRAY_COUNT(MOMENTUM_KEYS))
-               : !is_named(key, SPARSE_KEYS, ARRAY_COUNT(SPARSE_KEYS));
+               ? !is_name_listed(key, MOMENTUM_KEYS, ARRAY_COUNT(MOMENTUM_KEYS))
+               : !is_name_listed(key, SPARSE_KEYS, ARRAY_COUNT(SPARSE_KEYS));
 }
 
 static bool is_in_manifest(const struct settings *settings, const struct setting_key *key) {
-    return swarm_is_shared(key) && has_effect(settings, key) &&
+    return swarm_shares_key(key) && has_effect(settings, key) &&
            !(is_key_of_newer_programs(key) && has_default_value(settings, key));
 }
 
@@ -80,8 +80,9 @@ static enum status check_frozen(const struct settings *settings, struct fault *f
                : OK;
 }
 
-/* A beta of 1 would never change a moment. */
-static enum status check_member_rates(const struct settings *settings, struct fault *fault) {
+/* Rejects rates of a member that round to 1 in fp32, because a beta of 1 would never change a
+ * moment, and an outer gain without an outer step. */
+static enum status check_member_adamw_rates(const struct settings *settings, struct fault *fault) {
     const struct number_pair betas =
         member_adamw_rates_of(settings, (uint32_t)settings->swarm_members_max).betas;
     if (settings->swarm_member_betas == MEMBER_AUTO &&
@@ -143,7 +144,7 @@ enum status swarm_settings_check(const struct settings *settings, struct fault *
         return set_key_fault(settings, fault, "swarm.quorum", "set swarm.quorum to 0.5",
                              "is not 0.5: more than half of a roster must vote for a commit");
     }
-    TRY(check_member_rates(settings, fault));
+    TRY(check_member_adamw_rates(settings, fault));
     TRY(check_codec_keys(settings, fault));
     return check_frozen(settings, fault);
 }
@@ -194,7 +195,7 @@ static bool is_set(const struct settings *settings, int key) {
  * member writes. */
 static enum status check_manifest_keys(const struct settings *settings, struct fault *fault) {
     for (int i = 0; i < setting_key_count(); i++) {
-        if (is_set(settings, i) && !swarm_is_shared(setting_key_at(i))) {
+        if (is_set(settings, i) && !swarm_shares_key(setting_key_at(i))) {
             return fault_set(fault, STATUS_INPUT, settings->value_locations[i],
                              "ask the swarm's operator for a valid manifest",
                              "the manifest sets %s, which is a local setting of each member",
@@ -221,7 +222,7 @@ static enum status check_override(const struct settings *settings, const char *s
     /* the key `precision` sets the types of parameters and of compute */
     const bool is_both = strcmp(name, "precision") == 0;
     const struct setting_key *key = setting_key_find(is_both ? "precision.params" : name);
-    if (key == NULL || override[width] == '\0' || !swarm_is_shared(key)) {
+    if (key == NULL || override[width] == '\0' || !swarm_shares_key(key)) {
         return OK; /* an invalid override is reported later, by settings_open_source */
     }
     return fault_set(

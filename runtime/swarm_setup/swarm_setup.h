@@ -13,12 +13,12 @@
 #include "runtime/swarm/ledger/manifest.h"
 #include "runtime/swarm/replica/replica.h"
 
-/* swarm_is_shared: whether the manifest sets this key for all members. These are all shared keys
+/* swarm_shares_key: whether the manifest sets this key for all members. These are all shared keys
  * except the paths and formats of the model and the data, which each member sets. */
-bool swarm_is_shared(const struct setting_key *key);
+bool swarm_shares_key(const struct setting_key *key);
 
-/* swarm_keys_write: writes the keys that swarm_is_shared accepts, one "key: value" per line, in the
- * order of the key table. Keys that older programs of the same protocol do not know are written
+/* swarm_keys_write: writes the keys that swarm_shares_key accepts, one "key: value" per line, in
+ * the order of the key table. Keys that older programs of the same protocol do not know are written
  * only if they do not have their default.
  * limits  settings_check_model has completed the settings; `text` has room for
  *         settings_describe_bytes_max */
@@ -53,8 +53,8 @@ MUST_CHECK enum status swarm_settings_read(const struct swarm_member_source *sou
  * members. */
 struct swarm_terms {
     const struct manifest *manifest; /* NULL: no swarm */
-    struct replica_shape shape;      /* sizes of the replica and outer rates */
-    uint64_t seat_samples;           /* samples per member per round */
+    struct replica_shape shape;      /* sizes of the replica, and rates of the outer step */
+    uint64_t seat_samples;           /* samples that each member gets per round */
     uint64_t sample_tokens;          /* tokens per sample: batch.sequence */
     uint32_t commits_max;            /* rounds of the run: steps / inner_steps, rounded up */
 };

@@ -189,7 +189,7 @@ static enum status write_manifest_copy(const struct tracker_setup *setup, const 
     return replace_text_file(path, setup->manifest_text, fault);
 }
 
-/* A file in its place that is not the manifest of this swarm is kept: another swarm may need it. */
+/* Rejects a run whose copy of the manifest would replace the manifest of another swarm. */
 static enum status check_manifest_copy(const struct tracker_setup *setup, const char *run_path,
                                        const struct manifest *earlier, struct fault *fault) {
     struct region scratch = {0};
@@ -220,7 +220,7 @@ static enum status read_earlier_manifest(struct tracker_setup *setup, struct reg
                          &setup->manifest, fault);
 }
 
-/* Creates the operator's key beside the tracker's identity, unless there is one. */
+/* If there is no operator's key yet, creates it beside the tracker's identity. */
 static enum status read_or_create_operator_key(const struct tracker_setup *setup,
                                                struct operator_key *key, struct fault *fault) {
     bool is_created = false;

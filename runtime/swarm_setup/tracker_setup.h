@@ -34,8 +34,9 @@ struct tracker_setup {
     char store_path[PATH_BYTES], identity_path[PATH_BYTES];
     char operator_key_path[PATH_BYTES];
     char delegation_path[PATH_BYTES];
-    char order_path[PATH_BYTES];    /* file with the operator's order to roll back */
-    char waiting_path[PATH_BYTES];  /* file with what the operator can order (continue_file.h) */
+    char order_path[PATH_BYTES]; /* file with the operator's order to roll back */
+    /* file that states what the operator can order (continue_file.h) */
+    char waiting_path[PATH_BYTES];
     char continue_path[PATH_BYTES]; /* file with the operator's order to continue */
     char manifest_path[PATH_BYTES]; /* path in the state folder; a copy is beside the run file */
     char listen_address[MESSAGE_ADDRESS_BYTES];

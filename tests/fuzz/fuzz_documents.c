@@ -28,7 +28,7 @@ static void check_roster(const uint8_t *data, size_t size) {
         ASSERT(roster_epoch_write(&swarm, &epoch, written) == size);
         ASSERT(memcmp(written, data, size) == 0);
         for (uint32_t i = 0; i < epoch.count; i++) {
-            ASSERT(roster_epoch_has(&epoch, epoch.members[i]));
+            ASSERT(roster_epoch_has_key(&epoch, epoch.members[i]));
         }
     }
 }

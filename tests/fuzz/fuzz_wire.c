@@ -97,7 +97,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
 static void check_verified(struct message *message, const uint8_t *bulk, size_t bulk_bytes) {
     const uint8_t *key = fixture.swarm.tracker.public_keys.sign;
     memcpy(message->from.bytes, fixture.swarm.members[0].public_keys.sign, KEY_BYTES);
-    bool verified = wire_is_verified(&fixture.shape, key, &fixture.open, message, bulk, bulk_bytes);
+    bool verified =
+        wire_verify_message(&fixture.shape, key, &fixture.open, message, bulk, bulk_bytes);
     if (verified && message->kind == MESSAGE_TABLE) {
         ASSERT(message->table->round == fixture.open.round);
         ASSERT(message->table->declared_seats >> MEMBERS == 0);
@@ -111,7 +112,7 @@ static void check_verified(struct message *message, const uint8_t *bulk, size_t 
                 message->kind == MESSAGE_SKETCHES ||
                 (message->kind == MESSAGE_VOTE && !hash_equal(&message->root, &NO_ROOT));
     ASSERT(!must || !verified ||
-           !wire_is_verified(&fixture.shape, key, &fixture.open, message, bulk, bulk_bytes));
+           !wire_verify_message(&fixture.shape, key, &fixture.open, message, bulk, bulk_bytes));
     message->signature.bytes[7] ^= 1;
 }
 

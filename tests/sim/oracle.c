@@ -56,7 +56,7 @@ static double allowed_for_voter(const struct entry *entry, uint32_t slice, doubl
     double allowed = 0;
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
         const struct entry_member *member = &entry->members[seat];
-        double clip = (double)norms_clip(member->norm, entry->reference_norm);
+        double clip = (double)norms_clip_factor(member->norm, entry->reference_norm);
         bool is_silent = (entry->slices[slice].contributors & silent) >> seat & 1;
         allowed +=
             is_silent && weight > 0 ? clip * member->norm * (double)member->weight / weight : 0;
@@ -119,7 +119,7 @@ static void find_mean(const struct world *world, const struct tracker_store *sto
             parts[count++] =
                 (struct value_part){.coded = coded,
                                     .weight = member->weight,
-                                    .clip = norms_clip(member->norm, entry->reference_norm)};
+                                    .clip = norms_clip_factor(member->norm, entry->reference_norm)};
         }
     }
     values_mean(world, parts, count, mean);
@@ -363,7 +363,7 @@ static void advance_of_owner(struct world *world, const struct tracker_store *st
         return;
     }
     float share = (float)((double)member->weight / (double)line->weight) *
-                  norms_clip(member->norm, entry->reference_norm);
+                  norms_clip_factor(member->norm, entry->reference_norm);
     find_mean(world, store, entry, slice, mean);
     uint32_t count = (uint32_t)__builtin_popcountll(line->contributors);
     if (values_owner_residual(world, mean, share, count, residual)) {

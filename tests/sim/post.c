@@ -67,7 +67,7 @@ bool post_accept(const struct world *world, const struct entry *open, struct par
     struct message *message = &parcel->message;
     const uint8_t *bulk;
     const size_t bytes = bulk_of(world, parcel, &bulk);
-    if (!wire_is_verified(&shape, TRACKER_ID.bytes, open, message, bulk, bytes)) {
+    if (!wire_verify_message(&shape, TRACKER_ID.bytes, open, message, bulk, bytes)) {
         return false;
     }
     if (message->kind == MESSAGE_CONTRIBUTION || message->kind == MESSAGE_RESULT) {

@@ -300,7 +300,7 @@ static uint32_t find_addends(const struct node *node, const struct action *actio
             addends[count++] =
                 (struct addend){.bytes = is_own ? own->bytes : node->slots[seat][slot].bytes,
                                 .weight = members[seat].weight,
-                                .clip = norms_clip(members[seat].norm, reference),
+                                .clip = norms_clip_factor(members[seat].norm, reference),
                                 .is_own = is_own};
         }
     }
@@ -377,10 +377,11 @@ bool values_allow(struct world *world, uint32_t index, const struct action *acti
         const struct page_sketch *sketch =
             (int)seat == action->seat ? &node->own_sketches[slice] : &node->sketches[seat][slice];
         bool is_missing = (action->silent >> seat & 1) != 0;
-        parts[count++] = (struct sum_part){.sketch = is_missing ? NULL : sketch->bytes,
-                                           .weight = member->weight,
-                                           .clip = norms_clip(member->norm, entry->reference_norm),
-                                           .norm = member->norm};
+        parts[count++] =
+            (struct sum_part){.sketch = is_missing ? NULL : sketch->bytes,
+                              .weight = member->weight,
+                              .clip = norms_clip_factor(member->norm, entry->reference_norm),
+                              .norm = member->norm};
     }
     load_results(world, index, entry);
     return sum_check_allows(&node->values->replica, entry->round, slice, &action->seed, parts,

@@ -98,7 +98,7 @@ struct coded values_sum(struct world *world, uint32_t index, const struct action
             parts[count++] = (struct value_part){
                 .coded = (int)seat == action->seat ? &own : &node->slots[seat][action->slots[seat]],
                 .weight = member->weight,
-                .clip = norms_clip(member->norm, action->table->reference_norm)};
+                .clip = norms_clip_factor(member->norm, action->table->reference_norm)};
         }
     }
     float mean[SLICE_ELEMENTS];
@@ -273,7 +273,7 @@ static struct known_mean find_mean(const struct world *world, const struct node 
         const struct coded *coded = &node->sketches[seat][slice].values;
         coded = has_contributions ? &node->slots[seat][0] : coded;
         coded = (int)seat == action->seat ? &node->own.slices[slice] : coded;
-        float clip = norms_clip(member->norm, entry->reference_norm);
+        float clip = norms_clip_factor(member->norm, entry->reference_norm);
         if (!has_contributions && (action->silent >> seat & 1) != 0) {
             mean.missing += (double)clip * member->norm * (double)member->weight / (double)weight;
             continue;

@@ -10,7 +10,7 @@
 /* Exactly one of file, store and client is not NULL. */
 struct ledger_source {
     const char *path;              /* path of the file or store, for messages */
-    struct ledger_file *file;      /* a file of JSON lines */
+    struct ledger_file *file;      /* a file of JSON lines; else NULL */
     struct ledger_store *store;    /* a tracker's store; else NULL */
     struct tracker_client *client; /* connection to a tracker; else NULL */
     struct wire_ledger_page page;  /* entries of the last answer that were not returned yet */

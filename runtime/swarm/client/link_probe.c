@@ -67,7 +67,7 @@ bool link_probe(const struct tracker_contact *tracker, double *round_trip_s) {
     struct messenger_options options = {
         .keys = &keys, .peers_max = 1, .queued_frames = QUEUED_FRAMES};
     keys_generate(&keys);
-    wire_allowed_kinds(WIRE_MEMBER, options.accepted_kinds);
+    wire_accepted_kinds(WIRE_MEMBER, options.accepted_kinds);
     if (messenger_open(&options, &scratch, &probe.messenger, &fault) == OK) {
         if (messenger_peer(probe.messenger, tracker->keys.curve, tracker->address, &fault) == OK) {
             run_probe(&probe);

@@ -7,11 +7,13 @@
 
 enum {
     QUEUED_FRAMES = 4, /* frames that each queue of the connection can hold */
-    RESEND_MS = 1000,  /* a query can be lost with its connection, so it is repeated */
-    LINGER_MS = 100,   /* time to send queued frames before the socket closes */
-    /* far longer than the few round trips that an answer usually takes */
+    /* time until a query is repeated, because it can be lost with its connection */
+    RESEND_MS = 1000,
+    LINGER_MS = 100, /* time to send queued frames before the socket closes */
+    /* time to wait for a manifest: far longer than the few round trips that it usually takes */
     MANIFEST_TIMEOUT_MS = 10000,
-    TEST_TIMEOUT_MS = 9000, /* longer than the 5 s in which the tracker tries to connect */
+    /* time to wait for the outcome: above the 5 s in which the tracker tries to connect */
+    TEST_TIMEOUT_MS = 9000,
 };
 
 /* Size of the longest answer, with its length field. */
@@ -28,7 +30,7 @@ struct tracker_client {
     struct key_pairs keys;                 /* temporary keys of this connection */
     uint8_t proof[WIRE_PROOF_BYTES_MAX];   /* proof of the client's identity */
     uint32_t proof_bytes;                  /* size of the proof; 0: the client has no identity */
-    char key[KEYS_TEXT_BYTES];             /* public keys of the identity; "" for none */
+    char key[KEYS_TEXT_BYTES];             /* public keys of the identity as text; "" for none */
     struct messenger *messenger;
     struct wire_chunks chunks;                /* chunks of the answer */
     char rejection[WIRE_REJECT_REASON_BYTES]; /* reason of a rejected query; "" for none */
@@ -49,7 +51,7 @@ enum status tracker_client_open(const struct key_pairs *identity,
     struct tracker_client *opened = region_alloc(region, 1, sizeof *opened);
     struct messenger_options options = {
         .keys = &opened->keys, .listen = listen, .peers_max = 1, .queued_frames = QUEUED_FRAMES};
-    wire_allowed_kinds(WIRE_MEMBER, options.accepted_kinds);
+    wire_accepted_kinds(WIRE_MEMBER, options.accepted_kinds);
     opened->tracker = tracker;
     keys_generate(&opened->keys);
     if (identity != NULL) {
@@ -82,8 +84,9 @@ static enum wire_kind answer_kind(enum wire_kind request) {
     }
 }
 
-/* Returns whether this payload answers the current query, and not an earlier one for other
- * ledger entries. An invalid page counts as an answer: the code that reads it reports the error. */
+/* Sets *answer to the content of this payload. Returns whether it answers the current query, and
+ * not an earlier one for other ledger entries. An invalid page counts as an answer: the code that
+ * reads it reports the error. */
 static bool read_answer(const struct tracker_query_args *args, const uint8_t *payload, size_t count,
                         struct tracker_answer *answer) {
     struct wire_ledger_page page;
@@ -107,8 +110,8 @@ static void read_rejection(struct tracker_client *client, const struct messenger
     }
 }
 
-static void read_probe(struct tracker_client *client, const struct messenger_event *event,
-                       struct tracker_answer *answer) {
+static void read_probe_outcome(struct tracker_client *client, const struct messenger_event *event,
+                               struct tracker_answer *answer) {
     const size_t count = event->frame.length;
     if (count <= client->chunks.capacity) {
         memcpy(client->chunks.bytes, event->payload, count);
@@ -127,7 +130,7 @@ static void receive_answer(struct tracker_client *client, const struct tracker_q
     } else if (frame->kind != answer_kind(args->request)) {
         return;
     } else if (frame->kind == WIRE_PROBE_ADDRESS) {
-        read_probe(client, event, answer);
+        read_probe_outcome(client, event, answer);
     } else if (wire_chunks_add(chunks, frame, payload, &payload) == WIRE_COMPLETE) {
         memmove(chunks->bytes, payload, chunks->payload_bytes);
         client->has_answer = read_answer(args, chunks->bytes + WIRE_LENGTH_BYTES,

@@ -25,12 +25,12 @@ struct known_delegation {
     struct delegation delegation; /* serial 0: none is known */
 };
 
-/* delegation_open: decode a frame and verify that the operator with this key signed it.
+/* delegation_read_verified: decode a frame and verify that the operator with this key signed it.
  * errors  a text that describes the error: those of delegation_read, or a signature of another
  *         key; *known is then unchanged */
-MUST_CHECK const char *delegation_open(const uint8_t *bytes, size_t count,
-                                       const uint8_t operator_key[static KEY_BYTES],
-                                       struct known_delegation *known);
+MUST_CHECK const char *delegation_read_verified(const uint8_t *bytes, size_t count,
+                                                const uint8_t operator_key[static KEY_BYTES],
+                                                struct known_delegation *known);
 
 /* delegation_file_read: read and verify a delegation file. delegation_file_write: replace the file
  * atomically and durably.
@@ -54,11 +54,11 @@ enum {
     DELEGATION_WARN_LAST_S = 60 * 60,       /* time before the expiry of one last warning */
 };
 
-/* delegation_warning: whether to warn of the expiry now. *warn_s is the Unix time of the next
- * warning; if it has come, it is advanced.
+/* delegation_poll_warning: whether to warn of the expiry now. *warn_s is the Unix time of the next
+ * warning. If that time has come, *warn_s becomes the time of the warning after it.
  * delegation_time_left: the time until the expiry as text: "2 days", "3 hours", "59 s". */
-MUST_CHECK bool delegation_warning(const struct delegation *delegation, uint64_t now_s,
-                                   uint64_t *warn_s);
+MUST_CHECK bool delegation_poll_warning(const struct delegation *delegation, uint64_t now_s,
+                                        uint64_t *warn_s);
 const char *delegation_time_left(const struct delegation *delegation, uint64_t now_s,
                                  char text[static 24]);
 

@@ -3,7 +3,8 @@
 #include "base/text.h"
 #include "runtime/swarm/delegation/delegation.h"
 
-bool delegation_warning(const struct delegation *delegation, uint64_t now_s, uint64_t *warn_s) {
+bool delegation_poll_warning(const struct delegation *delegation, uint64_t now_s,
+                             uint64_t *warn_s) {
     const uint64_t expires_s = delegation->expires_s;
     if (expires_s == 0 || now_s >= expires_s || expires_s - now_s > DELEGATION_WARN_S ||
         now_s < *warn_s) {

@@ -13,10 +13,10 @@ enum download_state { DOWNLOAD_NONE, DOWNLOAD_PENDING, DOWNLOAD_DONE, DOWNLOAD_F
 
 struct delegation_fetch {
     enum download_state state;
-    int fd;           /* socket while the fetch is pending */
-    int64_t until_ms; /* time at which an unfinished fetch fails */
-    size_t count;     /* number of bytes received */
-    uint8_t bytes[DELEGATION_FRAME_BYTES_MAX];
+    int fd;                                    /* socket while the fetch is pending */
+    int64_t until_ms;                          /* time at which an unfinished fetch fails */
+    size_t count;                              /* number of bytes received */
+    uint8_t bytes[DELEGATION_FRAME_BYTES_MAX]; /* the frame, as far as it has arrived */
 };
 
 /* delegation_fetch_begin: end a pending fetch, and begin to connect to the port number one above

@@ -5,9 +5,9 @@
 
 #include <unistd.h>
 
-const char *delegation_open(const uint8_t *bytes, size_t count,
-                            const uint8_t operator_key[static KEY_BYTES],
-                            struct known_delegation *known) {
+const char *delegation_read_verified(const uint8_t *bytes, size_t count,
+                                     const uint8_t operator_key[static KEY_BYTES],
+                                     struct known_delegation *known) {
     struct known_delegation read;
     const char *error = delegation_read(bytes, count, &read.swarm, &read.delegation);
     if (error != NULL) {
@@ -36,7 +36,7 @@ enum status delegation_file_read(const char *path, const uint8_t operator_key[st
     uint8_t bytes[DELEGATION_FRAME_BYTES_MAX];
     size_t count = 0;
     TRY(operator_file_read(path, bytes, sizeof bytes, &count, fault));
-    const char *error = delegation_open(bytes, count, operator_key, known);
+    const char *error = delegation_read_verified(bytes, count, operator_key, known);
     return error == NULL
                ? OK
                : fault_set(fault, STATUS_INPUT, path,

@@ -22,8 +22,8 @@ struct delegation_search_state {
     const struct delegation_search_args *args;
     char numeric[MESSAGE_ADDRESS_BYTES]; /* address of the tracker, with its host name resolved */
     char path[PATH_BYTES]; /* path of the file with the newest known delegation; "": no such file */
-    struct known_delegation known;    /* content of that file; serial 0: none */
-    struct known_delegation received; /* valid delegation of the tracker; serial 0: none */
+    struct known_delegation known;    /* delegation in the file at `path`; serial 0: none */
+    struct known_delegation received; /* valid delegation from the tracker; serial 0: none */
     const char *error; /* why the received delegation is invalid; NULL: it is valid */
     struct delegation_fetch fetch;
 };
@@ -112,8 +112,8 @@ static enum status fetch_delegation(struct delegation_search_state *search, stru
         }
     }
     if (fetch->state == DOWNLOAD_DONE) {
-        search->error = delegation_open(fetch->bytes, fetch->count,
-                                        search->join->operator_keys.sign, &search->received);
+        search->error = delegation_read_verified(
+            fetch->bytes, fetch->count, search->join->operator_keys.sign, &search->received);
     }
     delegation_fetch_end(fetch);
     return OK;
@@ -155,6 +155,8 @@ static void log_ignored_delegation(const struct delegation_search_state *search)
     }
 }
 
+/* Chooses the newer of the known and the received delegation, stores it if it is new, and sets
+ * *contact to the tracker that it names. */
 static enum status choose_contact(struct delegation_search_state *search,
                                   struct tracker_contact *contact, struct fault *fault) {
     const struct known_delegation *chosen = delegation_choose(&search->known, &search->received);

@@ -12,14 +12,14 @@
 struct tracker_contact {
     char address[MESSAGE_ADDRESS_BYTES]; /* "tcp://HOST:PORT" */
     struct public_keys keys;             /* public keys of the tracker, from the delegation */
-    struct known_delegation delegation;
+    struct known_delegation delegation;  /* the delegation that has these keys */
 };
 
 struct delegation_search_args {
     int timeout_ms; /* time to wait for an answer */
-    bool is_kept;   /* if a newer delegation arrives, store it in the user's file */
+    bool is_kept;   /* a newer delegation that arrives is stored in the user's file */
     bool (*should_continue)(void *context); /* called several times a second; NULL: always true */
-    void *context;
+    void *context;                          /* argument of should_continue */
 };
 
 /* delegation_search: fetch the delegation, compare it with the newest known one, and keep the newer

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum {
-    ACCEPTS_MAX = 64, /* connections served in one call of delegation_server_run */
+    ACCEPTS_MAX = 64, /* connections served in one call of delegation_server_serve */
     BACKLOG = 256,    /* connections that the kernel queues until they are accepted */
     /* The kernel drops a connection whose peer has not received the frame after this time. */
     DELIVERY_MS = 5000,
@@ -131,7 +131,7 @@ static void update_kernel_filter(struct delegation_server *server) {
     }
 }
 
-void delegation_server_run(struct delegation_server *server, int64_t now_ms) {
+void delegation_server_serve(struct delegation_server *server, int64_t now_ms) {
     int fd = 0;
     accept_policy_unblock(&server->policy, now_ms);
     for (int i = 0; i < ACCEPTS_MAX && fd >= 0; i++) {

@@ -30,7 +30,7 @@ void delegation_server_close(struct delegation_server *server);
 /* delegation_server_set: set the delegation to send from now on. */
 void delegation_server_set(struct delegation_server *server, const struct known_delegation *known);
 
-/* delegation_server_run: accept waiting connections, at most 64, and send each the frame. */
-void delegation_server_run(struct delegation_server *server, int64_t now_ms);
+/* delegation_server_serve: accept waiting connections, at most 64, and send each the frame. */
+void delegation_server_serve(struct delegation_server *server, int64_t now_ms);
 
 #endif

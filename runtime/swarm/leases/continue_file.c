@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { FORMAT = 1, FIELD_COUNT = 7, FILE_BYTES_MAX = 1024 + ORDER_MEMBERS_MAX * 80 };
+enum { FORMAT_VERSION = 1, FIELD_COUNT = 7, FILE_BYTES_MAX = 1024 + ORDER_MEMBERS_MAX * 80 };
 
 enum status continue_file_write(const char *path, const struct continue_file *file,
                                 struct fault *fault) {
@@ -19,7 +19,7 @@ enum status continue_file_write(const char *path, const struct continue_file *fi
     struct text name = text_over(temporary, sizeof temporary);
     struct json_writer json = json_writer_over(&text);
     json_begin_object(&json, NULL);
-    json_add_u64(&json, "format", FORMAT);
+    json_add_u64(&json, "format", FORMAT_VERSION);
     json_add_hex(&json, "swarm", &file->swarm, sizeof file->swarm);
     json_add_hex(&json, "state", &file->state, sizeof file->state);
     json_add_u64(&json, "incarnation", file->start.incarnation);
@@ -61,18 +61,18 @@ static enum status read_members(const struct json_node *root, struct continue_or
     return error == NULL ? OK : json_fault(&members, fault, NULL, "%s", error);
 }
 
-static enum status read_file(const struct json_node *root, struct continue_file *file,
-                             struct fault *fault) {
+static enum status read_fields(const struct json_node *root, struct continue_file *file,
+                               struct fault *fault) {
     int64_t format = 0, incarnation = 0, number = 0;
     memset(file, 0, sizeof *file);
     TRY(json_get_i64(root, "format", &format, NULL, fault));
     TRY(json_get_i64(root, "incarnation", &incarnation, NULL, fault));
     TRY(json_get_i64(root, "start", &number, NULL, fault));
-    if (format != FORMAT || json_child_count(root) != FIELD_COUNT || incarnation < 0 ||
+    if (format != FORMAT_VERSION || json_child_count(root) != FIELD_COUNT || incarnation < 0 ||
         incarnation > UINT32_MAX || number < 1) {
         return json_fault(root, fault, "write it with `skep track --continue` again",
                           "is not a file of format %d with the operator's order to continue",
-                          FORMAT);
+                          FORMAT_VERSION);
     }
     file->start = (struct tracker_start){(uint32_t)incarnation, (uint64_t)number};
     TRY(json_require_hex(root, "swarm", &file->swarm, sizeof file->swarm, fault));
@@ -87,7 +87,7 @@ enum status continue_file_read(const char *path, struct continue_file *file, str
     struct json_document document;
     TRY(file_read_text(path, bytes, sizeof bytes, &length, fault));
     TRY(json_parse(bytes, length, FILE_BYTES_MAX, path, &document, fault));
-    enum status status = read_file(&document.root, file, fault);
+    enum status status = read_fields(&document.root, file, fault);
     json_finish(&document);
     return status;
 }

@@ -11,7 +11,7 @@ static const char REMEDY[] =
     "restore the file from a copy; without one, remove it only while a single tracker of this "
     "swarm is running";
 
-enum { FORMAT = 1, MAGIC_BYTES = sizeof MAGIC - 1, CHECKSUM_BYTES = 24, BYTE_BITS = 8 };
+enum { FORMAT_VERSION = 1, MAGIC_BYTES = sizeof MAGIC - 1, CHECKSUM_BYTES = 24, BYTE_BITS = 8 };
 
 _Static_assert(MAGIC_BYTES + 4 * 4 + 8 + 3 * HASH_BYTES + CHECKSUM_BYTES == LEASE_FILE_BYTES,
                "the fields of the file have no padding between them");
@@ -36,7 +36,7 @@ void lease_bytes_write(const struct hash *swarm, const struct lease *lease,
                        uint8_t bytes[static LEASE_FILE_BYTES]) {
     uint8_t *at = bytes + MAGIC_BYTES;
     memcpy(bytes, MAGIC, MAGIC_BYTES);
-    at = append_number(at, FORMAT, sizeof(uint32_t));
+    at = append_number(at, FORMAT_VERSION, sizeof(uint32_t));
     at = append_number(at, lease->is_resignation, sizeof(uint32_t));
     at = append_number(at, lease->round, sizeof lease->round);
     at = append_number(at, lease->start.incarnation, sizeof lease->start.incarnation);
@@ -68,7 +68,7 @@ const char *lease_bytes_read(const uint8_t *bytes, size_t count, struct hash *sw
     memcpy(swarm->bytes, at, HASH_BYTES);
     memcpy(lease->state.bytes, at + HASH_BYTES, HASH_BYTES);
     memcpy(lease->vote.bytes, at + 2 * HASH_BYTES, HASH_BYTES);
-    return format == FORMAT && is_resignation <= 1 &&
+    return format == FORMAT_VERSION && is_resignation <= 1 &&
                    (!lease->is_resignation || lease->start.number == 0) &&
                    lease->is_resignation == hash_is_zero(&lease->vote)
                ? NULL

@@ -4,7 +4,10 @@
 
 static const char RESIGNATION[] = "skep resignation", ORDER[] = "skep order to continue";
 
-enum { BYTE_BITS = 8, PLACE_SHIFT = 32 };
+enum {
+    BYTE_BITS = 8,
+    PLACE_SHIFT = 32 /* the number of a start is place << PLACE_SHIFT | random number */
+};
 
 static void hash_number(struct hash_state *state, uint64_t value, uint32_t bytes) {
     uint8_t little_endian[sizeof value];
@@ -30,26 +33,26 @@ uint64_t tracker_start_number(uint32_t place, uint32_t drawn) {
 
 /* ---- leases ---- */
 
-static bool is_start_or_replaces(const struct tracker_start *start,
-                                 const struct tracker_start *held) {
+static bool is_same_or_later_start(const struct tracker_start *start,
+                                   const struct tracker_start *held) {
     return tracker_start_equal(start, held) || tracker_start_replaces(start, held);
 }
 
-bool lease_allows(const struct lease *held, const struct hash *state,
-                  const struct tracker_start *start, const struct hash *vote) {
+bool lease_allows_vote(const struct lease *held, const struct hash *state,
+                       const struct tracker_start *start, const struct hash *vote) {
     ASSERT(start->number != 0 && !hash_is_zero(vote));
     if (!hash_equal(&held->state, state)) {
         return true;
     }
     return !held->is_resignation &&
-           (hash_equal(&held->vote, vote) || is_start_or_replaces(start, &held->start));
+           (hash_equal(&held->vote, vote) || is_same_or_later_start(start, &held->start));
 }
 
-struct lease lease_renew(const struct lease *held, const struct lease *vote) {
+struct lease lease_after_vote(const struct lease *held, const struct lease *vote) {
     struct lease renewed = *vote;
-    ASSERT(lease_allows(held, &vote->state, &vote->start, &vote->vote));
+    ASSERT(lease_allows_vote(held, &vote->state, &vote->start, &vote->vote));
     if (hash_equal(&held->state, &vote->state) &&
-        !is_start_or_replaces(&vote->start, &held->start)) {
+        !is_same_or_later_start(&vote->start, &held->start)) {
         renewed.start = (struct tracker_start){0};
     }
     return renewed;
@@ -57,12 +60,12 @@ struct lease lease_renew(const struct lease *held, const struct lease *vote) {
 
 void lease_release(struct lease *held, uint32_t round, const struct tracker_start *start) {
     if (!held->is_resignation && held->round == round && held->start.number != 0 &&
-        is_start_or_replaces(start, &held->start)) {
+        is_same_or_later_start(start, &held->start)) {
         memset(held, 0, sizeof *held);
     }
 }
 
-bool lease_may_resign(const struct lease *held, const struct hash *state) {
+bool lease_allows_resignation(const struct lease *held, const struct hash *state) {
     return held->is_resignation || !hash_equal(&held->state, state);
 }
 
@@ -91,9 +94,9 @@ bool resignation_is_signed(const uint8_t sign_key[static KEY_BYTES], const struc
 
 /* ---- orders ---- */
 
-static struct hash hash_order(const struct hash *swarm, const struct hash *state,
-                              const struct tracker_start *start,
-                              const struct continue_order *order) {
+static struct hash hash_continue_order(const struct hash *swarm, const struct hash *state,
+                                       const struct tracker_start *start,
+                                       const struct continue_order *order) {
     struct hash_state hashing;
     ASSERT(order->count <= ORDER_MEMBERS_MAX);
     hash_begin(&hashing);
@@ -110,7 +113,7 @@ void continue_order_sign(const struct key_pairs *operator_keys, const struct has
                          const struct hash *state, const struct tracker_start *start,
                          struct continue_order *order) {
     ASSERT(continue_order_error(order) == NULL && start->number != 0);
-    const struct hash hash = hash_order(swarm, state, start, order);
+    const struct hash hash = hash_continue_order(swarm, state, start, order);
     keys_sign(operator_keys, ORDER, hash.bytes, HASH_BYTES, order->signature);
 }
 
@@ -118,7 +121,7 @@ bool continue_order_is_signed(const uint8_t operator_key[static KEY_BYTES],
                               const struct hash *swarm, const struct hash *state,
                               const struct tracker_start *start,
                               const struct continue_order *order) {
-    const struct hash hash = hash_order(swarm, state, start, order);
+    const struct hash hash = hash_continue_order(swarm, state, start, order);
     return keys_verify(operator_key, ORDER, hash.bytes, HASH_BYTES, order->signature);
 }
 
@@ -134,7 +137,8 @@ const char *continue_order_error(const struct continue_order *order) {
     return NULL;
 }
 
-bool continue_order_names(const struct continue_order *order, const uint8_t key[static KEY_BYTES]) {
+bool continue_order_has_member(const struct continue_order *order,
+                               const uint8_t key[static KEY_BYTES]) {
     ASSERT(order->count <= ORDER_MEMBERS_MAX);
     bool is_named = false;
     for (uint32_t i = 0; i < order->count && !is_named; i++) {

@@ -35,10 +35,12 @@ enum { ORDER_MEMBERS_MAX = 64 }; /* members that an order can name: the seats of
  * which each start disables the earlier ones: they cannot write an entry any more. */
 struct tracker_start {
     uint32_t incarnation; /* number of starts, counted durably by the tracker */
-    uint64_t number;      /* 1 .. 2^63 - 1; 0: no start */
+    /* 1 .. 2^63 - 1: place of the tracker's store, and a random number; 0: no start */
+    uint64_t number;
 };
 
-/* What a member has promised about a state entry. All zero: nothing. */
+/* The promise of a member about a state entry: its lease or its resignation. All zero: no
+ * promise. */
 struct lease {
     struct hash state;   /* hash of the state entry, or of an OPEN that the operator ordered */
     uint32_t round;      /* round of `vote`, or of the state entry from which the member resigned */
@@ -52,34 +54,36 @@ struct lease {
 /* The operator's order to continue after a state entry with these members, without leases. It is
  * valid for one start of the tracker. */
 struct continue_order {
-    uint32_t count;                                /* 0: no order */
+    uint32_t count;                                /* number of members; 0: no order */
     uint8_t members[ORDER_MEMBERS_MAX][KEY_BYTES]; /* signing keys, ascending */
     uint8_t signature[SIGNATURE_BYTES];            /* of the operator */
 };
 
 /* tracker_start_equal: whether `a` and `b` are the same start.
  * tracker_start_replaces: whether `a` is a later start than `b` in the same place.
- * tracker_start_number: the number of a start in a place, 1 .. 2^31 - 1. `drawn` is random. */
+ * tracker_start_number: the number of a start in `place`, which is 1 .. 2^31 - 1. `drawn` is a
+ * random number. */
 bool tracker_start_equal(const struct tracker_start *a, const struct tracker_start *b);
 bool tracker_start_replaces(const struct tracker_start *a, const struct tracker_start *b);
 uint64_t tracker_start_number(uint32_t place, uint32_t drawn);
 
-/* lease_allows: whether the member may vote for a commit with the hash `vote`, after this state
- * entry, that this start has proposed. A start that replaces the one with the lease has it, too.
- * lease_renew: the lease that a member gives with `vote`. If it already voted for the same commit
- * of a start in another place, the new lease allows no other commit, because either start may
- * commit this one.
+/* lease_allows_vote: whether the member may vote for a commit with the hash `vote`, after this
+ * state entry, that this start has proposed. A start that replaces the start with the lease has the
+ * lease too.
+ * lease_after_vote: the lease that a member gives with `vote`. If it already voted for the same
+ * commit of a start in another place, the new lease allows no other commit, because either start
+ * may commit this one.
  * lease_release: clear the lease if it was given with a vote in this round to this start, or to one
  * that this start replaces. Called when the chain has an ABORT of that round by this start: then
  * none of them can commit the voted proposal any more.
- * lease_may_resign: whether the member may resign from this state entry, because it has not voted
- * for a commit after it.
+ * lease_allows_resignation: whether the member may resign from this state entry, because it has not
+ * voted for a commit after it.
  * limits  start->number is not 0 */
-MUST_CHECK bool lease_allows(const struct lease *held, const struct hash *state,
-                             const struct tracker_start *start, const struct hash *vote);
-struct lease lease_renew(const struct lease *held, const struct lease *vote);
+MUST_CHECK bool lease_allows_vote(const struct lease *held, const struct hash *state,
+                                  const struct tracker_start *start, const struct hash *vote);
+struct lease lease_after_vote(const struct lease *held, const struct lease *vote);
 void lease_release(struct lease *held, uint32_t round, const struct tracker_start *start);
-MUST_CHECK bool lease_may_resign(const struct lease *held, const struct hash *state);
+MUST_CHECK bool lease_allows_resignation(const struct lease *held, const struct hash *state);
 
 /* resignation_sign: sign that this member takes no part in the choice of what follows the state
  * entry `state`.
@@ -103,8 +107,9 @@ MUST_CHECK bool continue_order_is_signed(const uint8_t operator_key[static KEY_B
                                          const struct continue_order *order);
 
 /* continue_order_error: the first error in the fields of an order with members, or NULL.
- * continue_order_names: whether the order names this member. */
+ * continue_order_has_member: whether the order names this member. */
 MUST_CHECK const char *continue_order_error(const struct continue_order *order);
-bool continue_order_names(const struct continue_order *order, const uint8_t key[static KEY_BYTES]);
+bool continue_order_has_member(const struct continue_order *order,
+                               const uint8_t key[static KEY_BYTES]);
 
 #endif

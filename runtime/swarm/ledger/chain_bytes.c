@@ -9,21 +9,21 @@
 
 static void pack_cursor(struct packer *pack, struct data_cursor *cursor) {
     pack_u64(pack, "position", &cursor->position);
-    pack_bin_of_any_length(pack, "returned", &cursor->returned_count, SWARM_RETURNED_RANGES_MAX,
-                           ENTRY_RANGE_BYTES);
+    pack_variable_bin_header(pack, "returned", &cursor->returned_count, SWARM_RETURNED_RANGES_MAX,
+                             ENTRY_RANGE_BYTES);
     for (uint32_t i = 0; i < cursor->returned_count; i++) {
-        cursor->returned[i].begin = pack_part_number(pack, cursor->returned[i].begin, 8);
-        cursor->returned[i].end = pack_part_number(pack, cursor->returned[i].end, 8);
+        cursor->returned[i].begin = pack_bin_number(pack, cursor->returned[i].begin, 8);
+        cursor->returned[i].end = pack_bin_number(pack, cursor->returned[i].end, 8);
     }
 }
 
 static void pack_roster(struct packer *pack, struct roster_epoch *roster) {
     pack_u64(pack, "roster", &roster->serial);
     pack_u32(pack, "is_open", &roster->is_open);
-    const uint32_t count =
-        pack_bin_of_any_length(pack, "roster_members", &roster->count, ROSTER_KEYS_MAX, KEY_BYTES);
+    const uint32_t count = pack_variable_bin_header(pack, "roster_members", &roster->count,
+                                                    ROSTER_KEYS_MAX, KEY_BYTES);
     for (uint32_t i = 0; i < count; i++) {
-        pack_part(pack, roster->members[i], KEY_BYTES);
+        pack_bin_part(pack, roster->members[i], KEY_BYTES);
     }
     pack_bytes(pack, "roster_signature", roster->signature, SIGNATURE_BYTES);
 }
@@ -33,10 +33,10 @@ static void pack_electors(struct packer *pack, struct ledger_chain *chain) {
     pack_u32(pack, "needs_leases", &chain->needs_leases);
     pack_bytes(pack, "state_entry", electors->state.bytes, HASH_BYTES);
     pack_u32(pack, "state_round", &electors->round);
-    const uint32_t count = pack_bin_of_any_length(pack, "electors", &electors->count,
-                                                  SWARM_MEMBERS_MAX, SWARM_IDENTITY_BYTES);
+    const uint32_t count = pack_variable_bin_header(pack, "electors", &electors->count,
+                                                    SWARM_MEMBERS_MAX, SWARM_IDENTITY_BYTES);
     for (uint32_t i = 0; i < count; i++) {
-        pack_part(pack, electors->ids[i].bytes, SWARM_IDENTITY_BYTES);
+        pack_bin_part(pack, electors->ids[i].bytes, SWARM_IDENTITY_BYTES);
     }
     pack_u64(pack, "vote_seats", &chain->needed.seats);
     pack_u64(pack, "vote_first", &chain->needed.first);

@@ -18,13 +18,14 @@ enum { CONTRIBUTION_PATH_MAX = 14 }; /* length of the longest path, for SWARM_SL
 struct slice_proof {
     double norm;         /* L2 norm of the decoded values of the slice */
     uint32_t path_count; /* number of hashes of the path */
+    /* [path_count]: the siblings on the way to the root, lowest level first */
     struct hash path[CONTRIBUTION_PATH_MAX];
 };
 
 /* A contribution as it is listed in the result of a sparse codec, beside its encoding. */
 struct contribution_part {
     uint64_t weight; /* weight of the contribution in the mean */
-    float clip;      /* factor in [0, 1] that limits its norm (norms_clip) */
+    float clip;      /* factor in [0, 1] that limits its norm (norms_clip_factor) */
     struct slice_proof proof;
 };
 

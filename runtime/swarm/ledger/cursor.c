@@ -5,13 +5,15 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* The list of returned ranges stays ascending, and adjacent ranges are merged to keep it short. */
+/* Removes element `row` of the returned ranges. */
 static void remove_returned_range(struct data_cursor *cursor, uint32_t row) {
     cursor->returned_count -= 1;
     memmove(&cursor->returned[row], &cursor->returned[row + 1],
             (cursor->returned_count - row) * sizeof(cursor->returned[0]));
 }
 
+/* Inserts a range before element `row` of the returned ranges. Returns false if the list is
+ * full. */
 static bool insert_returned_range(struct data_cursor *cursor, uint32_t row,
                                   struct sample_range range) {
     if (cursor->returned_count == SWARM_RETURNED_RANGES_MAX) {

@@ -24,18 +24,18 @@ enum {
     /* Room for all ranges of all seats of two consecutive aborted rounds. */
     SWARM_RETURNED_RANGES_MAX = 512, /* sample ranges returned unused */
     ROLLBACK_STATES_MAX = 33, /* The genesis and the newest 32 states, one of which is current. */
-    /* Rounds that a reconnecting member can replay. Members store the results of this number of
-     * rounds, which in int8 are nearly as large as the outer state. */
-    REPLAY_ROUNDS_MAX = 7,   /* rounds that can be replayed */
+    /* Number of rounds that a reconnecting member can replay. Members store the results of this
+     * number of rounds, which in int8 are nearly as large as the outer state. */
+    REPLAY_ROUNDS_MAX = 7,
     SWARM_EPOCH_MAX = 65535, /* Largest epoch of a slice: a frame stores the epoch in two bytes. */
     /* Contributions of one member that an owner has requested but not yet summed. The 4 MiB in
      * transit keep a link of 500 Mbit/s with a round trip of 60 ms busy. */
     CONTRIBUTION_SLOTS_PER_MEMBER = 4, /* contributions stored for summing */
     /* Results requested from one member at a time: twice the contribution slots, because an
      * owner may be summing while its uplink is idle. */
-    RESULT_REQUESTS_MAX = 8, /* open requests for results to one member */
+    RESULT_REQUESTS_MAX = 8,
     /* Maximum number of open requests of a member: more than the windows of all peers together. */
-    SWARM_REQUESTS_MAX = 1024,  /* open requests of one member to all others */
+    SWARM_REQUESTS_MAX = 1024,
     SWARM_IDENTITY_BYTES = 32,  /* Size of an Ed25519 public key. */
     SWARM_SIGNATURE_BYTES = 64, /* Size of an Ed25519 signature. */
 };
@@ -77,7 +77,7 @@ enum suspension_reason {
     /* The member signed a result, and did not send the voters its own contribution to it. */
     SUSPENSION_WITHHELD,
     SUSPENSION_OPPOSED, /* The contributions of the member opposed those of the others. */
-    SUSPENSION_REASONS
+    SUSPENSION_REASONS  /* number of reasons */
 };
 
 /* An identity: the Ed25519 public key that a member signs with. */
@@ -142,9 +142,9 @@ struct entry_member { /* what the member in one seat contributed to a commit */
 /* The statement about one slice that a suspended member signed, and that more than half of the
  * roster found to be false. The round is that of the entry. */
 struct entry_evidence {
-    uint32_t slice;
-    uint32_t epoch;             /* if of a result: epoch of the slice's plan */
-    uint64_t contributors;      /* if of a result: seats whose contributions are in the result */
+    uint32_t slice;             /* of sketches: the first slice of the page */
+    uint32_t epoch;             /* of a result: epoch of the slice when the result was computed */
+    uint64_t contributors;      /* of a result: seats whose contributions are in the result */
     struct hash hash;           /* hash of the result, or of the page of sketches */
     struct hash seed;           /* WRONG_SKETCH: seed of the sketches */
     struct signature signature; /* of the member */
@@ -173,8 +173,8 @@ static inline bool entry_has_evidence(const struct entry_suspension *suspension)
 struct entry_leases {
     struct hash state; /* hash of the state entry */
     uint64_t start;    /* number of the tracker's start; 0: members of this swarm give no leases */
-    uint64_t resigned; /* bit set: this elector resigned */
-    struct signature signatures[SWARM_MEMBERS_MAX]; /* by elector: signature of its resignation */
+    uint64_t resigned; /* bit e is set: elector e resigned */
+    struct signature signatures[SWARM_MEMBERS_MAX]; /* [elector]: signature of its resignation */
     struct continue_order order;                    /* the operator's order; count 0: none */
     uint32_t are_needed; /* GENESIS: 1: members give leases with their votes; 0: none does. */
 };
@@ -182,10 +182,10 @@ struct entry_leases {
 /* A row of a commit: the result of one slice. Rows are not part of an entry's hashed content,
  * which has only the root over the rows and the counts of each member. */
 struct entry_slice {
-    uint64_t begin; /* Range of the slice in the flat parameter space. */
-    uint64_t end;
+    uint64_t begin;        /* index of the slice's first element in the flat parameter space */
+    uint64_t end;          /* index after its last element */
     uint32_t owner;        /* Seat of the member that computed the result. */
-    uint32_t epoch;        /* Epoch of the slice's plan when the result was computed. */
+    uint32_t epoch;        /* Epoch of the slice when its result was computed. */
     uint64_t contributors; /* Bit s is set if the contribution of seat s is in the sum. */
     uint64_t weight;       /* Sum of the weights of all contributors. */
     struct hash hash;      /* Hash of the encoded result. */
@@ -196,7 +196,7 @@ struct entry_signature {
     struct signature signature;
 };
 
-/* entry: one line of the ledger.
+/* entry: one entry of the ledger.
  * hash       BLAKE2b of the canonical encoding of all other fields except `signatures`. Voters sign
  *            it for a commit, the tracker for the other kinds.
  * roster     every kind but genesis has its identities in `seats`: a commit and an abort repeat
@@ -208,7 +208,7 @@ struct entry_signature {
  * memory     `slices` belongs to the caller; the first `slice_count` are used, by commits only. An
  *            entry that is copied by assignment shares the array.
  * unused     fields that a kind does not use are zero */
-struct entry { /* one entry of the ledger */
+struct entry {
     enum entry_kind kind;
     uint32_t incarnation; /* Incarnation of the tracker that wrote the entry; never decreases. */
     uint32_t round;       /* Round number. At most one commit or abort has the same number. */
@@ -219,16 +219,20 @@ struct entry { /* one entry of the ledger */
     struct hash root;            /* Root of the outer state that is current after this entry. */
     struct hash manifest;        /* GENESIS: hash of the manifest. */
     struct rollback_order order; /* ROLLBACK: the operator's order; zero if it has none. */
-    struct entry_documents documents; /* all kinds but COMMIT */
-    struct entry_leases leases;       /* OPEN, ABORT; GENESIS: are_needed */
-    double reference_norm;            /* Reference norm of the newest commit; 0: none (norms.h). */
-    uint32_t train_ms; /* OPEN: from its arrival until a member must declare; file: deadline_ms */
+    /* The operator's documents that become valid with this entry; all kinds but COMMIT. */
+    struct entry_documents documents;
+    /* OPEN: what allows the tracker to open the round; ABORT: its start; GENESIS: only
+     * are_needed. */
+    struct entry_leases leases;
+    double reference_norm; /* Reference norm of the newest commit; 0: none (norms.h). */
+    /* OPEN: time from its arrival to the deadline of declarations; in files: deadline_ms */
+    uint32_t train_ms;
     struct entry_suspension suspension;             /* SUSPEND: the member and the reason */
     uint32_t seat_count;                            /* Number of seats in the roster. */
     struct entry_seat seats[SWARM_MEMBERS_MAX];     /* Roster: the member in each seat. */
     struct entry_member members[SWARM_MEMBERS_MAX]; /* COMMIT: one element for each seat. */
     uint32_t result_count;                          /* COMMIT: number of slices. */
-    struct hash results;                            /* COMMIT: root over the rows of all slices. */
+    struct hash results;  /* COMMIT: merkle_list_root over the rows of all slices. */
     struct hash chain;    /* COMMIT: hash of the chain's state before this entry (ledger.h). */
     uint32_t slice_count; /* Number of rows in `slices`: result_count, or 0. Not hashed. */
     struct entry_slice *slices; /* COMMIT: [slice_count], the caller's. Not hashed. */
@@ -275,28 +279,28 @@ struct electors {
     struct identity ids[SWARM_MEMBERS_MAX]; /* in the order of their seats */
 };
 
-/* The votes of electors that a commit needs, besides a quorum of its roster: more than half of
- * `count` members, or half of them with the first one. `seats` are those of these members that have
- * a seat; the others have none. */
+/* The votes that a commit needs besides a quorum of its roster: those of more than half of `count`
+ * members, or of half of them if the first one is among these. The members are the electors that
+ * have not resigned, or those that the operator's order lists. Some may have no seat. */
 struct needed_votes {
-    uint64_t seats; /* seats in the round's roster of the members whose votes count */
-    uint64_t first; /* the seat of the first of them; 0: it has none, or half is not enough */
-    uint32_t count; /* number of members whose votes count; 0: no such votes are needed */
+    uint64_t seats; /* mask of the seats of these members in the round's roster */
+    uint64_t first; /* mask with the seat of the first one; 0: it has none, or half is not enough */
+    uint32_t count; /* number of these members; 0: no such votes are needed */
 };
 
-/* entry_is_ordered: whether a ROLLBACK has an order of the operator.
+/* entry_has_rollback_order: whether a ROLLBACK has an order of the operator.
  * entry_sets_electors: whether the entry is a state entry, whose voters are the electors of what
  * follows. An ABORT, a SUSPEND and a ROLLBACK without an order are not state entries, because a
  * tracker could choose its electors with them.
  * electors_of_entry: the electors of a state entry. */
-bool entry_is_ordered(const struct entry *entry);
+bool entry_has_rollback_order(const struct entry *entry);
 bool entry_sets_electors(const struct entry *entry);
 void electors_of_entry(const struct entry *entry, struct electors *electors);
 
 /* electors_error_in_open: a text that describes why these electors do not allow this OPEN, or NULL.
- * It needs seats of more than half of those that have not resigned, or of half of them with the
- * first one; or an order that names all seats, which are more than half of its members. Signatures
- * are not verified.
+ * The OPEN needs seats of more than half of the electors that have not resigned, or of half of them
+ * with the first one; or an order of the operator that lists the members in all seats, which are
+ * more than half of the listed members. Signatures are not verified.
  * electors_signatures_error: a text that describes the first invalid signature in entry->leases, or
  * NULL. The operator's signature is verified unless operator_key is NULL.
  * electors_needed_votes: the votes that a commit of this OPEN needs.
@@ -348,7 +352,7 @@ void entry_copy(struct entry *to, const struct entry *from);
 
 enum {
     ENTRY_RANGE_BYTES = 16, /* encoded size of a sample range */
-    /* The 2 bytes are the header of the bin with the seat's ranges. */
+    /* Largest encoded size of a seat. The 2 bytes are the header of the bin with its ranges. */
     ENTRY_SEAT_BYTES = SWARM_IDENTITY_BYTES + 4 + 1 + 2 + SWARM_SEAT_RANGES_MAX * ENTRY_RANGE_BYTES,
     ENTRY_MEMBER_BYTES = 4 * 8 + 2 * 4, /* encoded size of a member of a commit */
     ENTRY_SLICE_BYTES = 8 + 8 + 1 + 2 + 8 + 8 + HASH_BYTES, /* encoded size of a slice */
@@ -400,7 +404,7 @@ size_t entry_write(const struct entry *entry, enum entry_form form, uint8_t *byt
 void entry_complete_results(struct entry *entry);
 
 /* entry_count_results: add each row to the counts of its owner and of its contributors.
- * entry_results_root: the root over the rows.
+ * entry_results_root: the Merkle root over the rows.
  * shapes  contributed, owned [entry->seat_count]
  * limits  as of entry_complete_results */
 void entry_count_results(const struct entry *entry, uint32_t *contributed, uint32_t *owned);

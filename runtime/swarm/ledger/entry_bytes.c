@@ -9,15 +9,15 @@ _Static_assert(sizeof(struct sample_range) == ENTRY_RANGE_BYTES, "ranges are pac
 struct packed_entry {
     struct entry *entry;
     uint32_t slice_max;
-    enum entry_form form;
+    enum entry_form form; /* whether the rows are packed */
 };
 
 static void pack_ranges(struct packer *packer, const char *name, struct sample_range *ranges,
                         uint32_t *count, uint32_t max) {
-    pack_bin_of_any_length(packer, name, count, max, ENTRY_RANGE_BYTES);
+    pack_variable_bin_header(packer, name, count, max, ENTRY_RANGE_BYTES);
     for (uint32_t i = 0; i < *count; i++) {
-        ranges[i].begin = pack_part_number(packer, ranges[i].begin, 8);
-        ranges[i].end = pack_part_number(packer, ranges[i].end, 8);
+        ranges[i].begin = pack_bin_number(packer, ranges[i].begin, 8);
+        ranges[i].end = pack_bin_number(packer, ranges[i].end, 8);
     }
 }
 
@@ -29,7 +29,7 @@ static void pack_seats(struct packer *packer, struct entry *entry) {
                       SWARM_IDENTITY_BYTES);
     pack_u32_column(packer, "sessions", seats, offsetof(struct entry_seat, session), 4);
     pack_u32_column(packer, "guests", seats, offsetof(struct entry_seat, is_guest), 1);
-    pack_array(packer, "ranges", count);
+    pack_array_header(packer, "ranges", count);
     for (uint32_t i = 0; i < count; i++) {
         pack_ranges(packer, NULL, entry->seats[i].ranges, &entry->seats[i].range_count,
                     SWARM_SEAT_RANGES_MAX);
@@ -89,10 +89,10 @@ static void pack_roster(struct packer *packer, struct roster_epoch *roster) {
         return;
     }
     pack_u32(packer, "is_open", &roster->is_open);
-    const uint32_t count = pack_bin_of_any_length(packer, "roster_members", &roster->count,
-                                                  ROSTER_KEYS_MAX, KEY_BYTES);
+    const uint32_t count = pack_variable_bin_header(packer, "roster_members", &roster->count,
+                                                    ROSTER_KEYS_MAX, KEY_BYTES);
     for (uint32_t i = 0; i < count; i++) {
-        pack_part(packer, roster->members[i], KEY_BYTES);
+        pack_bin_part(packer, roster->members[i], KEY_BYTES);
     }
     pack_bytes(packer, "roster_signature", roster->signature, SIGNATURE_BYTES);
 }

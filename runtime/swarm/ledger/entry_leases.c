@@ -14,10 +14,10 @@ static void pack_signatures(struct packer *packer, struct entry_leases *leases) 
 }
 
 static void pack_continue_order(struct packer *packer, struct continue_order *order) {
-    const uint32_t count = pack_bin_of_any_length(packer, "order_members", &order->count,
-                                                  ORDER_MEMBERS_MAX, KEY_BYTES);
+    const uint32_t count = pack_variable_bin_header(packer, "order_members", &order->count,
+                                                    ORDER_MEMBERS_MAX, KEY_BYTES);
     for (uint32_t i = 0; i < count; i++) {
-        pack_part(packer, order->members[i], KEY_BYTES);
+        pack_bin_part(packer, order->members[i], KEY_BYTES);
     }
     if (order->count > 0) {
         pack_bytes(packer, "order_to_continue", order->signature, SIGNATURE_BYTES);
@@ -85,12 +85,13 @@ const char *entry_leases_error(const struct entry *entry) {
 
 /* ---- electors ---- */
 
-bool entry_is_ordered(const struct entry *entry) {
+bool entry_has_rollback_order(const struct entry *entry) {
     return entry->kind == ENTRY_ROLLBACK && !hash_is_zero(&entry->order.newest);
 }
 
 bool entry_sets_electors(const struct entry *entry) {
-    return entry->kind == ENTRY_GENESIS || entry->kind == ENTRY_COMMIT || entry_is_ordered(entry);
+    return entry->kind == ENTRY_GENESIS || entry->kind == ENTRY_COMMIT ||
+           entry_has_rollback_order(entry);
 }
 
 void electors_of_entry(const struct entry *entry, struct electors *electors) {
@@ -125,10 +126,10 @@ static uint64_t find_remaining_electors(const struct electors *electors, uint64_
     return left & ~resigned;
 }
 
-static const char *order_error(const struct entry *open) {
+static const char *ordered_seats_error(const struct entry *open) {
     const struct continue_order *order = &open->leases.order;
     for (uint32_t seat = 0; seat < open->seat_count; seat++) {
-        if (!continue_order_names(order, open->seats[seat].id.bytes)) {
+        if (!continue_order_has_member(order, open->seats[seat].id.bytes)) {
             return "gives a seat to a member that is not listed in the order to continue";
         }
     }
@@ -144,7 +145,7 @@ const char *electors_error_in_open(const struct electors *electors, const struct
         return "has leases for a state other than the newest one";
     }
     if (leases->order.count > 0) {
-        return order_error(open);
+        return ordered_seats_error(open);
     }
     if (electors->count < SWARM_MEMBERS_MAX && leases->resigned >> electors->count != 0) {
         return "has the resignation of a member that is not an elector";

@@ -149,8 +149,9 @@ static const char *delegation_error(const struct ledger_chain *chain, const stru
                : "has a delegation that the operator did not sign";
 }
 
-/* Whether an elector with this seat has resigned, and so has no vote in the round. The OPEN of a
- * commit at a checkpoint is not known, so any of its members may have. */
+/* Whether the member in this seat may be an elector that has resigned, and so have no vote in the
+ * round. The OPEN of a commit at a checkpoint is not known, so any elector in it may have
+ * resigned. */
 static bool may_lack_vote(const struct ledger_chain *chain, const struct entry *entry,
                           const struct entry_seat *seat) {
     bool has_resigned = entry->kind != ENTRY_OPEN && chain->needs_leases == 1;
@@ -179,7 +180,7 @@ static const char *roster_error(const struct ledger_chain *chain, const struct e
     const bool has_seats = entry->kind == ENTRY_OPEN || ledger_chain_is_unconfirmed(chain);
     for (uint32_t i = 0; has_seats && i < entry->seat_count; i++) {
         const struct entry_seat *seat = &entry->seats[i];
-        const bool is_named = roster->serial == 0 || roster_epoch_has(roster, seat->id.bytes);
+        const bool is_named = roster->serial == 0 || roster_epoch_has_key(roster, seat->id.bytes);
         if (!is_named && roster->is_open == 0) {
             return "gives a seat to a member that the operator's roster epoch does not list";
         }

@@ -56,7 +56,7 @@ struct ledger_chain {
     uint8_t operator_key[KEY_BYTES]; /* Public key of the operator, from the manifest. */
     struct hash swarm;               /* Hash of the manifest, from the genesis. */
     struct state_history history;    /* The states that a ROLLBACK may return to. */
-    struct ledger_start start;       /* not part of the state that is hashed and written */
+    struct ledger_start start;       /* where the reader began; neither hashed nor written */
 };
 
 enum {
@@ -147,9 +147,10 @@ MUST_CHECK const char *ledger_chain_begin(struct ledger_chain *chain, const stru
 bool ledger_chain_is_unconfirmed(const struct ledger_chain *chain);
 
 enum {
-    /* A new checkpoint is due after this number of entries, or of bytes of their records. With the
-     * rows of eight commits of 969 slices, a joiner then receives less than 1 MiB. */
+    /* A new checkpoint is due after this number of entries, or earlier if their records are long.
+     * With the rows of eight commits of 969 slices, a joiner then receives less than 1 MiB. */
     LEDGER_CHECKPOINT_ENTRIES = 256,
+    /* size of these records after which a checkpoint is due */
     LEDGER_CHECKPOINT_RECORD_BYTES = 384 << 10,
 };
 
@@ -159,7 +160,7 @@ struct ledger_checkpoint {
     uint64_t roster;      /* serial of the roster epoch in the checkpoint */
     size_t record_bytes;  /* total length of the records from that commit on, without rows */
     size_t byte_count;    /* length of `bytes`, which ledger_chain_write wrote */
-    uint8_t bytes[LEDGER_CHAIN_BYTES_MAX];
+    uint8_t bytes[LEDGER_CHAIN_BYTES_MAX]; /* [byte_count]: the chain's state */
 };
 
 /* ledger_checkpoint_update: to be called for each entry, with the chain's state before the

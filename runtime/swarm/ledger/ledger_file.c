@@ -121,13 +121,13 @@ void ledger_checkpoint_line_write(const struct ledger_chain *chain, uint8_t *byt
 
 static enum status read_checkpoint(const struct json_node *root, uint8_t *bytes,
                                    struct ledger_chain *chain, struct fault *fault) {
-    enum { CHECKPOINT_FIELDS = 3 };
+    enum { CHECKPOINT_FIELD_COUNT = 3 };
     const char *state = "";
     uint64_t entry_count = 0;
     TRY(line_read_u64(root, "entry_count", INT64_MAX, &entry_count, fault));
     TRY(json_get_text(root, "state", &state, NULL, fault));
     const size_t count = strlen(state) / 2;
-    if (json_child_count(root) != CHECKPOINT_FIELDS || count > LEDGER_CHAIN_BYTES_MAX) {
+    if (json_child_count(root) != CHECKPOINT_FIELD_COUNT || count > LEDGER_CHAIN_BYTES_MAX) {
         return json_fault(root, fault, NULL,
                           "has unknown fields, or a chain state that is longer than its limit");
     }

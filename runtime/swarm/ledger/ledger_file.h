@@ -32,12 +32,12 @@
 enum {
     /* Size of the longest line with its NUL. A commit with the rows of 16,384 slices and 64
      * contributors needs 7 MiB. */
-    LEDGER_LINE_MAX = 8 << 20,          /* size of the longest line of JSON */
+    LEDGER_LINE_MAX = 8 << 20,
     LEDGER_LOCATION_BYTES = 256,        /* size of "FILE:LINE", with its NUL */
     LEDGER_ENTRY_TEXT_BYTES = 96 << 10, /* largest length of an entry's line without its slices */
     LEDGER_SLICE_TEXT_BYTES = 512,      /* largest length of a slice in a line */
-    LEDGER_CHECKPOINT_TEXT_BYTES =
-        2 * LEDGER_CHAIN_BYTES_MAX + 96, /* largest length of a checkpoint's line */
+    /* largest length of a checkpoint's line */
+    LEDGER_CHECKPOINT_TEXT_BYTES = 2 * LEDGER_CHAIN_BYTES_MAX + 96,
 };
 
 /* ledger_line_bytes_max: the largest size of a line with at most this number of slices. */
@@ -191,10 +191,11 @@ struct sqlite3_stmt;
 struct ledger_store {
     const char *path;
     struct sqlite3 *database; /* the SQLite connection */
-    struct sqlite3_stmt *insert_entry, *select_entry, *insert_promise, *select_promise; /* SQL */
-    struct sqlite3_stmt *insert_results, *delete_results; /* SQL for the rows of commits */
+    /* Prepared SQL statements; the last two are for the rows of commits. */
+    struct sqlite3_stmt *insert_entry, *select_entry, *insert_promise, *select_promise;
+    struct sqlite3_stmt *insert_results, *delete_results;
     uint8_t *record;      /* [ENTRY_RECORD_BYTES_MAX]: buffer of a record */
-    uint64_t entry_count; /* Number of entries. */
+    uint64_t entry_count; /* number of entries in the store */
     struct hash head;     /* Hash of the last entry; zero if there are no entries. */
 };
 

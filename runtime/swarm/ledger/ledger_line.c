@@ -60,7 +60,7 @@ static const struct line_field SLICE_FIELDS[] = {
     FIELD(entry_slice, owner, FIELD_U32),  FIELD(entry_slice, epoch, FIELD_U32),
     FIELD(entry_slice, weight, FIELD_U64), FIELD(entry_slice, hash, FIELD_HEX),
 };
-enum { ENTRY_FIELDS_BEFORE_ROOT = 6, SLICE_FIELDS_BEFORE_CONTRIBUTORS = 4 };
+enum { ENTRY_FIELDS_BEFORE_ROOT = 6, SLICE_FIELDS_BEFORE_CONTRIBUTORS = 4 }; /* numbers of fields */
 static const struct line_field MEMBER_FIELDS[] = {
     FIELD(entry_member, tokens, FIELD_U64),      FIELD(entry_member, weight, FIELD_U64),
     FIELD(entry_member, samples, FIELD_U64),     FIELD(entry_member, norm, FIELD_F64),

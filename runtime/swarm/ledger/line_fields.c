@@ -140,14 +140,14 @@ void line_add_roster(struct json_writer *json, const struct roster_epoch *roster
 static enum status find_document(const struct json_node *object, const char *key,
                                  struct json_node *node, bool *is_found, uint64_t *serial,
                                  struct fault *fault) {
-    enum { DOCUMENT_FIELDS = 4 };
+    enum { DOCUMENT_FIELD_COUNT = 4 };
     *is_found = false;
     TRY(json_get_object(object, key, node, is_found, fault));
     if (!*is_found) {
         return OK;
     }
     TRY(line_read_u64(node, "serial", INT64_MAX, serial, fault));
-    return json_child_count(node) == DOCUMENT_FIELDS && *serial > 0
+    return json_child_count(node) == DOCUMENT_FIELD_COUNT && *serial > 0
                ? OK
                : json_fault(node, fault, NULL, "has unknown fields or a serial of 0");
 }
@@ -265,7 +265,7 @@ static enum status read_lease_signatures(const struct json_node *node, struct en
 
 enum status line_read_leases(const struct json_node *object, struct entry_leases *leases,
                              struct fault *fault) {
-    enum { LEASE_FIELDS = 4, ORDER_FIELDS = 2 };
+    enum { LEASE_FIELD_COUNT = 4, ORDER_FIELD_COUNT = 2 };
     struct json_node node, order;
     bool is_found = false, has_order = false;
     TRY(json_get_object(object, "leases", &node, &is_found, fault));
@@ -273,14 +273,14 @@ enum status line_read_leases(const struct json_node *object, struct entry_leases
         return OK;
     }
     TRY(json_get_object(&node, "order", &order, &has_order, fault));
-    if (json_child_count(&node) != LEASE_FIELDS + (size_t)has_order) {
+    if (json_child_count(&node) != LEASE_FIELD_COUNT + (size_t)has_order) {
         return json_fault(&node, fault, NULL, "has missing or unknown fields");
     }
     TRY(json_require_hex(&node, "state", leases->state.bytes, HASH_BYTES, fault));
     TRY(line_read_u64(&node, "start", INT64_MAX, &leases->start, fault));
     TRY(line_read_mask(&node, "resigned", &leases->resigned, fault));
     TRY(read_lease_signatures(&node, leases, fault));
-    if (leases->start == 0 || (has_order && json_child_count(&order) != ORDER_FIELDS)) {
+    if (leases->start == 0 || (has_order && json_child_count(&order) != ORDER_FIELD_COUNT)) {
         return json_fault(&node, fault, NULL,
                           "has a start of 0, or an order with missing or unknown fields");
     }

@@ -48,7 +48,8 @@ enum status line_read_mask(const struct json_node *object, const char *name, uin
 
 /* line_add_delegation, line_add_roster: write a document of the operator, unless its serial is 0.
  * line_add_leases: write the leases of an OPEN, unless it has no start.
- * line_read_delegation, line_read_roster, line_read_leases: read it, if the object has it. */
+ * line_read_delegation, line_read_roster, line_read_leases: read the document or the
+ * leases, if the object has them. */
 void line_add_delegation(struct json_writer *json, const struct delegation *delegation);
 void line_add_roster(struct json_writer *json, const struct roster_epoch *roster);
 void line_add_leases(struct json_writer *json, const struct entry_leases *leases);

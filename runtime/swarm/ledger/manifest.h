@@ -41,7 +41,7 @@ enum {
     MANIFEST_NAME_BYTES = 64,       /* Longest name of a swarm, with its NUL. */
     MANIFEST_FILE_NAME_BYTES = 256, /* Longest name of a file, with its NUL: NAME_MAX + 1. */
     /* Longest name of a token format, such as "llmc-u16", with its NUL. */
-    MANIFEST_FILE_FORMAT_BYTES = 16, /* longest name of a token format */
+    MANIFEST_FILE_FORMAT_BYTES = 16,
 };
 
 /* The kind of a data file, which is the run key that lists it. */
@@ -50,7 +50,7 @@ enum manifest_file_kind { MANIFEST_TRAINING_FILE, MANIFEST_VALIDATION_FILE };
 struct manifest_file {
     enum manifest_file_kind kind;
     const char *name;   /* File name without folders, used only in messages. */
-    uint64_t bytes;     /* 1 .. INT64_MAX */
+    uint64_t bytes;     /* size of the file, 1 .. INT64_MAX */
     const char *format; /* Token format: letters, digits and '-'. */
     struct hash root;   /* Merkle root of the file's bytes. */
 };

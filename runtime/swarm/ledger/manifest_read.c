@@ -142,8 +142,8 @@ static const char *file_error(const struct manifest_file *file) {
                : NULL;
 }
 
-static enum status read_file(struct manifest_reader *reader, const struct yaml_node *item,
-                             struct manifest_file *file) {
+static enum status read_file_item(struct manifest_reader *reader, const struct yaml_node *item,
+                                  struct manifest_file *file) {
     const struct yaml_node *node;
     int64_t bytes = 0;
     TRY(read_file_kind(reader, item, &file->kind));
@@ -155,7 +155,7 @@ static enum status read_file(struct manifest_reader *reader, const struct yaml_n
     return file_error(file) == NULL ? OK : set_value_fault(reader, item, file_error(file));
 }
 
-static enum status read_files(struct manifest_reader *reader) {
+static enum status read_file_list(struct manifest_reader *reader) {
     const struct yaml_node *list;
     TRY(find_child(reader, reader->document.root, "files", &list));
     if (list->kind != YAML_LIST || list->child_count < 1 ||
@@ -166,7 +166,7 @@ static enum status read_files(struct manifest_reader *reader) {
         region_alloc(reader->document.region, (size_t)list->child_count, sizeof *files);
     int count = 0;
     for (const struct yaml_node *item = list->child; item != NULL; item = item->sibling) {
-        TRY(read_file(reader, item, &files[count]));
+        TRY(read_file_item(reader, item, &files[count]));
         enum manifest_file_kind before = count > 0 ? files[count - 1].kind : MANIFEST_TRAINING_FILE;
         if (files[count].kind < before ||
             (count == 0 && files[count].kind != MANIFEST_TRAINING_FILE)) {
@@ -250,7 +250,7 @@ enum status manifest_read(const char *text, size_t length, const char *subject,
     TRY(check_signature(&reader, text, length));
     TRY(read_tracker(&reader));
     TRY(read_swarm_fields(&reader));
-    TRY(read_files(&reader));
+    TRY(read_file_list(&reader));
     read.hash = hash_of(text, length);
     *manifest = read;
     return OK;

@@ -151,7 +151,7 @@ int merkle_path(uint64_t bytes, const struct hash *leaves, uint64_t index,
 }
 
 /* Computes the top of a tree of `count` leaves from one leaf hash and its path. Returns false if
- * a path of another length belongs to this leaf. */
+ * the path of this leaf has another length. */
 static bool compute_top_from_path(uint64_t count, uint64_t index, const struct hash *path,
                                   int path_count, struct hash *node) {
     int used = 0;

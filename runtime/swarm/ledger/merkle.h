@@ -24,8 +24,8 @@
 
 enum {
     LEAF_BYTES = 1 << 20, /* size of each leaf but the last */
-    MERKLE_DEPTH_MAX =
-        42, /* The largest model has 2^58 parameters of 8 bytes, which are 2^41 leaves. */
+    /* Number of levels of the largest tree: 2^58 parameters of 8 bytes have 2^41 leaves. */
+    MERKLE_DEPTH_MAX = 42,
 };
 #define MERKLE_BYTES_MAX ((uint64_t)1 << 61)
 

@@ -149,8 +149,8 @@ static void limit_guest_weights(struct entry_member *members, uint32_t seat_coun
     }
 }
 
-double norms_weigh(struct entry_member *members, uint32_t seat_count, uint64_t voters, double last,
-                   enum norm_position *positions) {
+double norms_set_weights(struct entry_member *members, uint32_t seat_count, uint64_t voters,
+                         double last, enum norm_position *positions) {
     for (uint32_t i = 0; i < seat_count; i++) {
         positions[i] = NORM_WITHIN_BOUNDS;
     }
@@ -185,7 +185,7 @@ const char *norms_error(const struct entry_member *members, uint32_t seat_count,
                : "gives its guests together more than half of the weight of its voters";
 }
 
-float norms_clip(double norm, double reference) {
+float norms_clip_factor(double norm, double reference) {
     double most = NORM_CLIP_FACTOR * reference;
     ASSERT(norm_is_valid(norm) && norm_is_valid(reference));
     return norm > most ? (float)(most / norm) : 1;

@@ -31,11 +31,11 @@
 enum {
     NORM_CLIP_FACTOR = 2,     /* contributions are scaled down to this multiple of the reference */
     NORM_BOUND_FACTOR = 8,    /* multiple of the reference above which a contribution is excluded */
-    NORM_EFFECT_DIVISOR = 16, /* part of the reference below which a contribution has no effect */
+    NORM_EFFECT_DIVISOR = 16, /* the effect bound is the reference divided by this */
     /* largest value of a sparse contribution, as a multiple of the root mean square of the values
      * of a contribution with the reference norm */
     NORM_VALUE_FACTOR = 8,
-    NORM_GUEST_DIVISOR = 2 /* all guests together have at most this part of the voters' weight */
+    NORM_GUEST_DIVISOR = 2 /* all guests weigh at most as much as all voters, divided by this */
 };
 
 /* Where a norm lies in relation to the bounds of its round. */
@@ -56,12 +56,12 @@ bool norm_is_valid(double norm);
 double norms_find_reference(const struct entry_member *members, uint32_t seat_count,
                             uint64_t voters, double last);
 
-/* norms_weigh: set the weights of all members to 0 whose norms are outside the bounds. The
+/* norms_set_weights: set the weights of all members to 0 whose norms are outside the bounds. The
  * reference norm of the others decides the bounds, so it is found again after each exclusion. Then
  * reduce the weights of all guests in proportion to their common limit.
  * `positions` [seat_count] receives the reason of each exclusion. Returns the reference norm. */
-double norms_weigh(struct entry_member *members, uint32_t seat_count, uint64_t voters, double last,
-                   enum norm_position *positions);
+double norms_set_weights(struct entry_member *members, uint32_t seat_count, uint64_t voters,
+                         double last, enum norm_position *positions);
 
 /* norms_error: NULL if `reference` is the reference norm of these members, the norm of each
  * member with a weight above 0 is within its bounds, and the guests are within their limit; else
@@ -69,10 +69,10 @@ double norms_weigh(struct entry_member *members, uint32_t seat_count, uint64_t v
 MUST_CHECK const char *norms_error(const struct entry_member *members, uint32_t seat_count,
                                    uint64_t voters, double last, double reference);
 
-/* norms_clip: the factor, in [0, 1], that scales a contribution with this norm down to
+/* norms_clip_factor: the factor, in [0, 1], that scales a contribution with this norm down to
  * NORM_CLIP_FACTOR x reference. The quotient is rounded once to fp64 and once to fp32.
  * limits  both norms are valid */
-float norms_clip(double norm, double reference);
+float norms_clip_factor(double norm, double reference);
 
 /* norms_value_limit: the largest magnitude that a value of a sparse contribution may have in a
  * mean: NORM_VALUE_FACTOR x reference / sqrt(sent), where `sent` is the number of values that a

@@ -11,7 +11,7 @@ enum { MAGIC_BYTES = sizeof MAGIC - 1, KIND_DELEGATION = 1, KIND_ROSTER = 2, BYT
 
 /* A delegation with the hash of its swarm. Only a packer in reading mode changes them. */
 struct delegation_document {
-    struct hash swarm;
+    struct hash swarm; /* hash of the manifest */
     struct delegation *delegation;
 };
 
@@ -53,9 +53,9 @@ static void pack_roster_fields(struct packer *packer, void *object) {
     pack_u64(packer, "serial", &epoch->serial);
     pack_u32(packer, "is_open", &epoch->is_open);
     const uint32_t count =
-        pack_bin_of_any_length(packer, "members", &epoch->count, ROSTER_KEYS_MAX, KEY_BYTES);
+        pack_variable_bin_header(packer, "members", &epoch->count, ROSTER_KEYS_MAX, KEY_BYTES);
     for (uint32_t i = 0; i < count; i++) {
-        pack_part(packer, epoch->members[i], KEY_BYTES);
+        pack_bin_part(packer, epoch->members[i], KEY_BYTES);
     }
 }
 
@@ -147,7 +147,7 @@ const char *roster_epoch_error(const struct roster_epoch *epoch) {
                : NULL;
 }
 
-bool roster_epoch_has(const struct roster_epoch *epoch, const uint8_t key[static KEY_BYTES]) {
+bool roster_epoch_has_key(const struct roster_epoch *epoch, const uint8_t key[static KEY_BYTES]) {
     uint32_t begin = 0;
     uint32_t end = epoch->count;
     ASSERT(end <= ROSTER_KEYS_MAX);

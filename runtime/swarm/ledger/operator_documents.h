@@ -31,22 +31,23 @@ enum {
     /* Largest number of keys in a roster epoch: four times the seats of a round, because members
      * come and go. Guests of an open swarm are not listed. */
     ROSTER_KEYS_MAX = 256,
-    /* smallest number of named members of an open swarm: the first whose quorum is not all */
+    /* Smallest number of listed members of an open swarm. In a smaller one, every vote would be
+     * needed for a quorum. */
     ROSTER_VOTERS_MIN = 3,
     ROSTER_FRAME_BYTES_MAX = 512 + ROSTER_KEYS_MAX * KEY_BYTES,
 };
 
 /* The operator's statement that these are the tracker's keys. */
 struct delegation {
-    uint64_t serial;            /* Unix time of signing, in seconds, or more; 0: no delegation */
-    uint64_t expires_s;         /* Unix time at which it expires, in seconds; 0: never */
-    struct public_keys tracker; /* keys of the tracker */
-    uint8_t signature[SIGNATURE_BYTES];
+    uint64_t serial;    /* Unix time of signing in seconds, or a higher number; 0: no delegation */
+    uint64_t expires_s; /* Unix time at which it expires, in seconds; 0: never */
+    struct public_keys tracker;         /* keys of the tracker */
+    uint8_t signature[SIGNATURE_BYTES]; /* of the operator */
 };
 
 /* The operator's list of the members that may have a seat. */
 struct roster_epoch {
-    uint64_t serial; /* as in struct delegation; 0: no roster epoch */
+    uint64_t serial; /* Unix time of signing in seconds, or a higher number; 0: no roster epoch */
     /* 1: others may have a seat too, as guests, which neither own slices nor vote */
     uint32_t is_open;
     uint32_t count;                              /* number of keys in use */
@@ -82,13 +83,13 @@ MUST_CHECK const char *delegation_read(const uint8_t *bytes, size_t count, struc
  * roster_epoch_error: a text that describes the first error in the fields, or NULL: a count above
  * the limit, keys that are not ascending, an open swarm with fewer than ROSTER_VOTERS_MIN named
  * members.
- * roster_epoch_has: whether the epoch names this key. */
+ * roster_epoch_has_key: whether the epoch names this key. */
 void roster_epoch_sign(const struct key_pairs *operator_keys, const struct hash *swarm,
                        struct roster_epoch *epoch);
 MUST_CHECK bool roster_epoch_is_signed(const uint8_t operator_key[static KEY_BYTES],
                                        const struct hash *swarm, const struct roster_epoch *epoch);
 MUST_CHECK const char *roster_epoch_error(const struct roster_epoch *epoch);
-bool roster_epoch_has(const struct roster_epoch *epoch, const uint8_t key[static KEY_BYTES]);
+bool roster_epoch_has_key(const struct roster_epoch *epoch, const uint8_t key[static KEY_BYTES]);
 size_t roster_epoch_write(const struct hash *swarm, const struct roster_epoch *epoch,
                           uint8_t bytes[static ROSTER_FRAME_BYTES_MAX]);
 MUST_CHECK const char *roster_epoch_read(const uint8_t *bytes, size_t count, struct hash *swarm,

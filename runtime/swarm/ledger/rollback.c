@@ -52,13 +52,14 @@ uint32_t state_history_add(struct state_history *history, const struct entry *en
     return at;
 }
 
-bool is_stored_commit(uint32_t commits) {
+bool is_state_stored_after(uint32_t commits) {
     return commits > 0 && commits % STORED_STATE_COMMITS == 0;
 }
 
 bool is_state_retained(uint32_t commits, uint32_t newest) {
     ASSERT(commits <= newest);
-    return is_stored_commit(commits) && newest - commits < STORED_STATES_MAX * STORED_STATE_COMMITS;
+    return is_state_stored_after(commits) &&
+           newest - commits < STORED_STATES_MAX * STORED_STATE_COMMITS;
 }
 
 /* The pseudo-random number of a seat: the members with the lowest ones store the state. */

@@ -24,7 +24,7 @@ _Static_assert(ROLLBACK_STATES_MAX == STORED_STATES_MAX * STORED_STATE_COMMITS +
 
 /* A state that was current and may become current again by a ROLLBACK. */
 struct past_state {
-    struct hash root;
+    struct hash root;   /* Root of the state. */
     struct hash entry;  /* Hash of the GENESIS or COMMIT that first had this root. */
     struct hash cursor; /* hash_cursor of the cursor after that entry. */
     uint32_t round;     /* Round of that entry. */
@@ -34,8 +34,8 @@ struct past_state {
 /* The states that lead to the current one, in ascending order: the genesis, and the newest
  * ROLLBACK_STATES_MAX - 1 of the others. The last one is current. Zero it before the genesis. */
 struct state_history {
-    uint32_t count;
-    struct past_state states[ROLLBACK_STATES_MAX];
+    uint32_t count;                                /* number of states */
+    struct past_state states[ROLLBACK_STATES_MAX]; /* [count]: ascending */
 };
 
 /* hash_cursor: a hash that identifies the content of a cursor. */
@@ -54,10 +54,10 @@ uint32_t state_history_add(struct state_history *history, const struct entry *en
 uint32_t state_history_find(const struct state_history *history, const struct hash *root);
 uint32_t state_history_find_entry(const struct state_history *history, const struct hash *entry);
 
-/* is_stored_commit: whether members store the state after the commit with this count.
+/* is_state_stored_after: whether members store the state after the commit with this count.
  * is_state_retained: whether members that stored that state have not deleted it yet when the
  * chain has `newest` commits. */
-bool is_stored_commit(uint32_t commits);
+bool is_state_stored_after(uint32_t commits);
 bool is_state_retained(uint32_t commits, uint32_t newest);
 
 /* state_storing_seats: the seats of the members that store the state of a COMMIT:

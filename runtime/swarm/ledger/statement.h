@@ -12,15 +12,15 @@ struct statement {
     struct hash swarm; /* hash of the manifest */
     uint32_t round;
     uint32_t slice;        /* of sketches: the first slice of the page */
-    uint32_t epoch;        /* RESULT: epoch of the slice's plan */
+    uint32_t epoch;        /* RESULT: epoch of the slice when the result was computed */
     uint64_t contributors; /* RESULT: seats whose contributions are in the result */
     struct hash seed;      /* SKETCHES: seed of the sketches */
     struct hash hash;      /* hash of the bytes of the result or of the sketches */
 };
 
 enum statement_kind {
-    STATEMENT_RESULT,   /* context "skep result": round, slice, epoch, contributors, hash */
-    STATEMENT_SKETCHES, /* context "skep sketches": round, slice, seed, hash */
+    STATEMENT_RESULT,   /* signs round, slice, epoch, contributors, hash; context "skep result" */
+    STATEMENT_SKETCHES, /* signs round, slice, seed, hash; context "skep sketches" */
 };
 
 /* statement_sign: sign a statement. The signature covers the hash of a MessagePack map of the swarm

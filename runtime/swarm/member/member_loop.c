@@ -39,7 +39,7 @@ static struct messenger_options make_messenger_options(const struct member_loop_
                                           .peers_max = options->members_max + 1, /* the tracker */
                                           .bulk_connections = options->bulk_connections,
                                           .queued_frames = options->queued_frames};
-    wire_allowed_kinds(WIRE_MEMBER, messenger.accepted_kinds);
+    wire_accepted_kinds(WIRE_MEMBER, messenger.accepted_kinds);
     return messenger;
 }
 

@@ -129,7 +129,7 @@ static void post_sum_job(struct member_loop *loop, const struct action *action) 
         bool is_own = (int)seat == action->seat;
         const struct entry_member *declared = &action->table->members[seat];
         addend->weight = declared->weight;
-        addend->clip = norms_clip(declared->norm, action->table->reference_norm);
+        addend->clip = norms_clip_factor(declared->norm, action->table->reference_norm);
         addend->is_own = is_own;
         if (loop->shape.is_sparse && !is_own) {
             job.proofs[job.addend_count - 1] =
@@ -172,7 +172,7 @@ static void add_audited_contributions(const struct member_loop *loop, const stru
             (struct addend){.bytes = is_own ? replica_own_contribution(replica, action->slice)
                                             : replica_contribution_slot(replica, seat, 0),
                             .weight = declared->weight,
-                            .clip = norms_clip(declared->norm, entry->reference_norm),
+                            .clip = norms_clip_factor(declared->norm, entry->reference_norm),
                             .is_own = is_own};
     }
 }

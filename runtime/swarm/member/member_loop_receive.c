@@ -108,7 +108,8 @@ struct received_frame { /* a frame, and the slice bytes that follow it */
  * repeats its entries with the old signatures. */
 static bool is_signed_by_replaced_tracker(const struct member_loop *loop, struct message *message) {
     return message->kind == MESSAGE_ENTRY &&
-           wire_is_verified(&loop->shape, loop->ledger.chain.tracker_key, NULL, message, NULL, 0);
+           wire_verify_message(&loop->shape, loop->ledger.chain.tracker_key, NULL, message, NULL,
+                               0);
 }
 
 static bool is_message_verified(struct member_loop *loop, struct message *message,
@@ -116,7 +117,7 @@ static bool is_message_verified(struct member_loop *loop, struct message *messag
     const struct entry *open = loop->open.round > 0 ? &loop->open : NULL;
     const uint8_t *bulk = received_frame->bulk;
     const size_t bytes = received_frame->bulk_bytes;
-    return wire_is_verified(&loop->shape, loop->tracker.keys.sign, open, message, bulk, bytes) ||
+    return wire_verify_message(&loop->shape, loop->tracker.keys.sign, open, message, bulk, bytes) ||
            is_signed_by_replaced_tracker(loop, message) ||
            catch_up_verify_result(&loop->catch_up, message, received_frame->bulk,
                                   received_frame->bulk_bytes);

@@ -124,7 +124,7 @@ enum status state_store_add(struct state_store *store, uint32_t round, uint32_t 
     const struct state_file_header header = state_file_header_of(replica, round, commits);
     char path[PATH_BYTES];
     char temporary[PATH_BYTES];
-    ASSERT(is_stored_commit(commits));
+    ASSERT(is_state_stored_after(commits));
     if (has_state_with_root(store, &header.root)) {
         return OK;
     }

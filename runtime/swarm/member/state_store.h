@@ -28,7 +28,7 @@ MUST_CHECK enum status state_store_open(const char *folder, const struct slices 
 
 /* state_store_add: store the replica's state after commit number `commits`, which was made in
  * `round`.
- * limits  is_stored_commit(commits); state_store_remove_expired(commits) was called
+ * limits  is_state_stored_after(commits); state_store_remove_expired(commits) was called
  * errors  STATUS_FIT on a full disk, STATUS_FAILED; the other stored states are then unchanged */
 MUST_CHECK enum status state_store_add(struct state_store *store, uint32_t round, uint32_t commits,
                                        const struct replica *replica, struct fault *fault);

@@ -75,8 +75,8 @@ static void log_delegation_error(struct tracker_link *link, const char *error) {
 
 static void receive_delegation(struct tracker_link *link) {
     struct known_delegation received;
-    const char *error = delegation_open(link->fetch.bytes, link->fetch.count,
-                                        link->options->operator_key, &received);
+    const char *error = delegation_read_verified(link->fetch.bytes, link->fetch.count,
+                                                 link->options->operator_key, &received);
     if (error == NULL && !hash_equal(&received.swarm, &link->known.swarm)) {
         error = "is for a different swarm";
     } else if (error == NULL && received.delegation.serial < link->known.delegation.serial) {

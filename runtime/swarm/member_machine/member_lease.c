@@ -49,11 +49,11 @@ bool member_give_lease(struct member *member, const struct hash *vote) {
                                 .start = member->proposal.start,
                                 .vote = *vote};
     if (!is_start_allowed(open, &asked.start) ||
-        !lease_allows(&lease->held, &asked.state, &asked.start, &asked.vote)) {
+        !lease_allows_vote(&lease->held, &asked.state, &asked.start, &asked.vote)) {
         lease->conflict = lease->conflict == LEASE_COPIED ? LEASE_COPIED : LEASE_HELD;
         return false;
     }
-    lease->held = lease_renew(&lease->held, &asked);
+    lease->held = lease_after_vote(&lease->held, &asked);
     lease->is_durable = false;
     return true;
 }
@@ -64,7 +64,7 @@ void member_resign(struct member *member, const struct message *goodbye, struct 
     const struct hash *state = &goodbye->hash;
     const bool is_held = lease->held.is_resignation && hash_equal(&lease->held.state, state);
     if (member->job.kind != JOB_NONE || member->job.is_backing_off ||
-        !lease_may_resign(&lease->held, state) || (is_held && lease->is_durable)) {
+        !lease_allows_resignation(&lease->held, state) || (is_held && lease->is_durable)) {
         return; /* the tracker repeats the GOODBYE */
     }
     lease->held = (struct lease){.state = *state, .round = goodbye->round, .is_resignation = true};

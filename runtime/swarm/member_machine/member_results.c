@@ -180,7 +180,7 @@ static bool is_declared_list(const struct member *member, const struct message *
         const struct entry_member *declared = &table->members[seat];
         const struct contribution_part *part = &listed->part;
         is_declared = is_declared && part->weight == declared->weight &&
-                      part->clip == norms_clip(declared->norm, table->reference_norm) &&
+                      part->clip == norms_clip_factor(declared->norm, table->reference_norm) &&
                       listed->norm == part->proof.norm &&
                       norm_allows_slice(declared->norm, listed->norm) &&
                       contribution_is_proven(&table->roots[seat], member->slice_count,

@@ -26,7 +26,7 @@ static int append_encoded_bytes(void *context, const char *bytes, size_t count) 
     return 0;
 }
 
-static msgpack_packer writer_of(struct packer *packer) {
+static msgpack_packer make_msgpack_writer(struct packer *packer) {
     ASSERT(packer->mode != PACKER_READ);
     return (msgpack_packer){.data = packer, .callback = append_encoded_bytes};
 }
@@ -56,7 +56,7 @@ static void pack_name(struct packer *packer, const char *name) {
     ASSERT(length <= PACKER_NAME_BYTES_MAX);
     packer->field_count++;
     if (packer->mode != PACKER_READ) {
-        msgpack_packer writer = writer_of(packer);
+        msgpack_packer writer = make_msgpack_writer(packer);
         msgpack_pack_str_with_body(&writer, name, length);
     } else if (!token_is_text(next_token(packer, TOKEN_TEXT), name, length)) {
         packer_fail(packer, "has a missing, unknown or misplaced field");
@@ -72,7 +72,7 @@ static void pack_object(struct packer *packer, struct packed_object object) {
         (void)next_token(packer, TOKEN_MAP);
     } else {
         struct packer counting = {.mode = PACKER_COUNT};
-        msgpack_packer writer = writer_of(packer);
+        msgpack_packer writer = make_msgpack_writer(packer);
         object.pack_fields(&counting, object.object);
         msgpack_pack_map(&writer, counting.field_count);
     }
@@ -147,7 +147,7 @@ void pack_u64(struct packer *packer, const char *name, uint64_t *value) {
     if (packer->mode == PACKER_READ) {
         *value = next_token(packer, TOKEN_NUMBER).value;
     } else {
-        msgpack_packer writer = writer_of(packer);
+        msgpack_packer writer = make_msgpack_writer(packer);
         msgpack_pack_uint64(&writer, *value);
     }
 }
@@ -190,7 +190,7 @@ void pack_text(struct packer *packer, const char *name, char *text, size_t capac
             memcpy(text, token.bytes, token.value);
         }
     } else {
-        msgpack_packer writer = writer_of(packer);
+        msgpack_packer writer = make_msgpack_writer(packer);
         const size_t length = strnlen(text, capacity);
         ASSERT(length < capacity);
         msgpack_pack_str_with_body(&writer, text, length);
@@ -202,10 +202,10 @@ void pack_text(struct packer *packer, const char *name, char *text, size_t capac
     }
 }
 
-void pack_array(struct packer *packer, const char *name, uint32_t count) {
+void pack_array_header(struct packer *packer, const char *name, uint32_t count) {
     pack_name(packer, name);
     if (packer->mode != PACKER_READ) {
-        msgpack_packer writer = writer_of(packer);
+        msgpack_packer writer = make_msgpack_writer(packer);
         msgpack_pack_array(&writer, count);
     } else if (next_token(packer, TOKEN_ARRAY).value != count) {
         packer_fail(packer, "has a list of an unexpected length");
@@ -229,11 +229,11 @@ static uint64_t read_bin_token(struct packer *packer, const char *name) {
 
 static void write_bin_header(struct packer *packer, const char *name, size_t count) {
     pack_name(packer, name);
-    msgpack_packer writer = writer_of(packer);
+    msgpack_packer writer = make_msgpack_writer(packer);
     msgpack_pack_bin(&writer, count);
 }
 
-void pack_bin(struct packer *packer, const char *name, size_t count) {
+void pack_bin_header(struct packer *packer, const char *name, size_t count) {
     if (packer->mode != PACKER_READ) {
         write_bin_header(packer, name, count);
     } else if (read_bin_token(packer, name) != count) {
@@ -241,8 +241,8 @@ void pack_bin(struct packer *packer, const char *name, size_t count) {
     }
 }
 
-uint32_t pack_bin_of_any_length(struct packer *packer, const char *name, uint32_t *count,
-                                uint32_t max, size_t element_bytes) {
+uint32_t pack_variable_bin_header(struct packer *packer, const char *name, uint32_t *count,
+                                  uint32_t max, size_t element_bytes) {
     if (packer->mode != PACKER_READ) {
         ASSERT(*count <= max);
         write_bin_header(packer, name, *count * element_bytes);
@@ -256,7 +256,7 @@ uint32_t pack_bin_of_any_length(struct packer *packer, const char *name, uint32_
     return *count;
 }
 
-void pack_part(struct packer *packer, void *bytes, size_t count) {
+void pack_bin_part(struct packer *packer, void *bytes, size_t count) {
     if (packer->mode != PACKER_READ) {
         (void)append_encoded_bytes(packer, bytes, count);
     } else if (packer->error != NULL) {
@@ -269,13 +269,13 @@ void pack_part(struct packer *packer, void *bytes, size_t count) {
     }
 }
 
-uint64_t pack_part_number(struct packer *packer, uint64_t value, size_t count) {
+uint64_t pack_bin_number(struct packer *packer, uint64_t value, size_t count) {
     uint8_t bytes[8];
     ASSERT(count == sizeof bytes || value >> (8 * count) == 0);
     for (size_t i = 0; i < count; i++) {
         bytes[i] = (uint8_t)(value >> (8 * i));
     }
-    pack_part(packer, bytes, count);
+    pack_bin_part(packer, bytes, count);
     uint64_t passed = 0;
     for (size_t i = count; i-- > 0;) {
         passed = passed << 8 | bytes[i];
@@ -284,8 +284,8 @@ uint64_t pack_part_number(struct packer *packer, uint64_t value, size_t count) {
 }
 
 void pack_bytes(struct packer *packer, const char *name, void *bytes, size_t count) {
-    pack_bin(packer, name, count);
-    pack_part(packer, bytes, count);
+    pack_bin_header(packer, name, count);
+    pack_bin_part(packer, bytes, count);
 }
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
@@ -295,7 +295,8 @@ void pack_f64(struct packer *packer, const char *name, double *value) {
     pack_bytes(packer, name, value, sizeof *value);
 }
 
-void pack_bulk(struct packer *packer, const char *name, const uint8_t **bytes, size_t *count) {
+void pack_bulk_header(struct packer *packer, const char *name, const uint8_t **bytes,
+                      size_t *count) {
     if (packer->mode == PACKER_READ) {
         *count = read_bin_token(packer, name);
         *bytes = packer->bin;

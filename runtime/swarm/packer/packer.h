@@ -39,7 +39,8 @@ struct packer_token;
 struct packer {
     enum packer_mode mode;
     uint8_t *bytes;                /* mode WRITE: output; COMPARE: the bytes that were read */
-    size_t capacity, offset;       /* offset: number of bytes counted, written or compared so far */
+    size_t capacity;               /* size of `bytes` */
+    size_t offset;                 /* number of bytes counted, written or compared so far */
     struct hash_state *hash_state; /* mode HASH: the bytes are added to this hash */
     uint32_t field_count;          /* Number of fields of the current map. */
     /* mode READ: next token, and end of the tokens */
@@ -52,7 +53,7 @@ struct packer {
 /* A struct and the function that packs its fields. */
 struct packed_object {
     void (*pack_fields)(struct packer *packer, void *object);
-    void *object;
+    void *object; /* the struct; argument of pack_fields */
 };
 
 /* packer_count_bytes: returns the length of an object's encoding.
@@ -77,12 +78,13 @@ void packer_fail(struct packer *packer, const char *error);
 bool packer_is_reading(const struct packer *packer);
 
 /* Functions that pack one field: count, write, hash, read or compare it, as the mode says. `name`
- * is a constant of at most PACKER_NAME_BYTES_MAX characters; NULL for an element of pack_array.
+ * is a constant of at most PACKER_NAME_BYTES_MAX characters; NULL for an element of
+ * pack_array_header.
  * pack_element_count: pack a count; a count above `max` is an error, and is read as 0. Returns the
  * count, or 0 after an error.
  * pack_text: `text` has `capacity` bytes with the NUL. Only visible ASCII is accepted. Reading
  * fills the rest of `text` with zeros.
- * pack_array: begin an array of `count` elements.
+ * pack_array_header: begin an array of `count` elements.
  * pack_map: pack a nested object. */
 void pack_u64(struct packer *packer, const char *name, uint64_t *value);
 void pack_u32(struct packer *packer, const char *name, uint32_t *value);
@@ -90,30 +92,31 @@ void pack_f64(struct packer *packer, const char *name, double *value);
 uint32_t pack_element_count(struct packer *packer, const char *name, uint32_t *count, uint32_t max);
 void pack_bytes(struct packer *packer, const char *name, void *bytes, size_t count);
 void pack_text(struct packer *packer, const char *name, char *text, size_t capacity);
-void pack_array(struct packer *packer, const char *name, uint32_t count);
+void pack_array_header(struct packer *packer, const char *name, uint32_t count);
 void pack_map(struct packer *packer, const char *name, struct packed_object object);
 
-/* pack_bin: begin a bin of `count` bytes. The next calls pack its content:
- * pack_part: pack the next `count` bytes of the bin.
- * pack_part_number: pack a little-endian number of `count` bytes. Returns the number that was read,
+/* pack_bin_header: begin a bin of `count` bytes. The next calls pack its content:
+ * pack_bin_part: pack the next `count` bytes of the bin.
+ * pack_bin_number: pack a little-endian number of `count` bytes. Returns the number that was read,
  * or `value` in the other modes.
- * pack_bin_of_any_length: begin a bin of *count elements of `element_bytes` bytes. Reading sets
+ * pack_variable_bin_header: begin a bin of *count elements of `element_bytes` bytes. Reading sets
  * *count; more than `max` elements are an error. Returns *count, which is 0 after an error. */
-void pack_bin(struct packer *packer, const char *name, size_t count);
-void pack_part(struct packer *packer, void *bytes, size_t count);
-uint64_t pack_part_number(struct packer *packer, uint64_t value, size_t count);
-uint32_t pack_bin_of_any_length(struct packer *packer, const char *name, uint32_t *count,
-                                uint32_t max, size_t element_bytes);
+void pack_bin_header(struct packer *packer, const char *name, size_t count);
+void pack_bin_part(struct packer *packer, void *bytes, size_t count);
+uint64_t pack_bin_number(struct packer *packer, uint64_t value, size_t count);
+uint32_t pack_variable_bin_header(struct packer *packer, const char *name, uint32_t *count,
+                                  uint32_t max, size_t element_bytes);
 
-/* pack_bulk: pack only the header of a bin, which must be the last field. When writing, the
+/* pack_bulk_header: pack only the header of a bin, which must be the last field. When writing, the
  * caller appends the *count bytes of its content to the encoding. Reading sets *bytes and
  * *count. */
-void pack_bulk(struct packer *packer, const char *name, const uint8_t **bytes, size_t *count);
+void pack_bulk_header(struct packer *packer, const char *name, const uint8_t **bytes,
+                      size_t *count);
 
 /* Rows of a table: `count` structs of `stride` bytes. */
 struct packer_rows {
-    void *first;
-    size_t stride;
+    void *first;    /* the first row */
+    size_t stride;  /* size of a row in bytes */
     uint32_t count; /* number of rows */
     /* [(count + 63) / 64]: one bit for each row; rows whose bit is 0 are skipped. NULL: no row
      * is skipped. */

@@ -6,8 +6,9 @@
 /* A column of numbers: u32 or u64 fields of all rows. */
 struct number_column {
     struct packer_rows rows;
-    size_t offset, field_bytes;
-    size_t bytes; /* size of a number in the bin */
+    size_t offset;      /* of the field in its row */
+    size_t field_bytes; /* size of the field: 4 or 8 */
+    size_t bytes;       /* size of each number in the bin */
 };
 
 static bool is_row_selected(const struct packer_rows *rows, uint32_t row) {
@@ -34,13 +35,13 @@ static void *field_at(const struct packer_rows *rows, uint32_t row, size_t offse
     return (char *)rows->first + row * rows->stride + offset;
 }
 
-static uint64_t read_row_number(const struct number_column *column, uint32_t row) {
+static uint64_t read_number_of_row(const struct number_column *column, uint32_t row) {
     const void *field = field_at(&column->rows, row, column->offset);
     return column->field_bytes == sizeof(uint64_t) ? *(const uint64_t *)field
                                                    : *(const uint32_t *)field;
 }
 
-static void write_row_number(const struct number_column *column, uint32_t row, uint64_t value) {
+static void write_number_of_row(const struct number_column *column, uint32_t row, uint64_t value) {
     void *field = field_at(&column->rows, row, column->offset);
     if (column->field_bytes == sizeof(uint64_t)) {
         *(uint64_t *)field = value;
@@ -51,15 +52,15 @@ static void write_row_number(const struct number_column *column, uint32_t row, u
 
 static void pack_column(struct packer *packer, const char *name,
                         const struct number_column *column) {
-    pack_bin(packer, name, count_selected_rows(&column->rows) * column->bytes);
+    pack_bin_header(packer, name, count_selected_rows(&column->rows) * column->bytes);
     for (uint32_t row = 0; row < column->rows.count; row++) {
         if (!is_row_selected(&column->rows, row)) {
             continue;
         }
         if (packer_is_reading(packer)) {
-            write_row_number(column, row, pack_part_number(packer, 0, column->bytes));
+            write_number_of_row(column, row, pack_bin_number(packer, 0, column->bytes));
         } else {
-            (void)pack_part_number(packer, read_row_number(column, row), column->bytes);
+            (void)pack_bin_number(packer, read_number_of_row(column, row), column->bytes);
         }
     }
 }
@@ -81,57 +82,59 @@ void pack_f64_column(struct packer *packer, const char *name, struct packer_rows
 
 void pack_bytes_column(struct packer *packer, const char *name, struct packer_rows rows,
                        size_t offset, size_t bytes) {
-    pack_bin(packer, name, count_selected_rows(&rows) * bytes);
+    pack_bin_header(packer, name, count_selected_rows(&rows) * bytes);
     for (uint32_t row = 0; row < rows.count; row++) {
         if (is_row_selected(&rows, row)) {
-            pack_part(packer, field_at(&rows, row, offset), bytes);
+            pack_bin_part(packer, field_at(&rows, row, offset), bytes);
         }
     }
 }
 
-/* Encoded sizes: of the row count of a run, and of a stretch with its first row and row count. */
+/* Encoded sizes: of the number of rows of a run; of a stretch, which is its first row and its
+ * number of rows. */
 enum { RUN_ROWS_BYTES = 2, STRETCH_BYTES = 2 + RUN_ROWS_BYTES };
 
 /* A run: consecutive selected rows with equal numbers. */
-struct run {
+struct number_run {
     uint32_t rows; /* number of rows */
-    uint32_t end;  /* the first selected row after the run */
+    uint32_t end;  /* index of the first selected row after the run */
 };
 
-static struct run find_run(const struct number_column *column, uint32_t row) {
-    const uint64_t value = read_row_number(column, row);
-    struct run run = {.end = row};
-    while (run.end < column->rows.count && read_row_number(column, run.end) == value) {
+static struct number_run find_number_run(const struct number_column *column, uint32_t row) {
+    const uint64_t value = read_number_of_row(column, row);
+    struct number_run run = {.end = row};
+    while (run.end < column->rows.count && read_number_of_row(column, run.end) == value) {
         run.end = next_selected_row(&column->rows, run.end + 1);
         run.rows++;
     }
     return run;
 }
 
-static uint32_t count_runs(const struct number_column *column) {
+static uint32_t count_number_runs(const struct number_column *column) {
     uint32_t count = 0;
     for (uint32_t row = next_selected_row(&column->rows, 0); row < column->rows.count;
-         row = find_run(column, row).end) {
+         row = find_number_run(column, row).end) {
         count++;
     }
     return count;
 }
 
-static void write_runs(struct packer *packer, const struct number_column *column) {
+static void write_number_runs(struct packer *packer, const struct number_column *column) {
     for (uint32_t row = next_selected_row(&column->rows, 0); row < column->rows.count;) {
-        const struct run run = find_run(column, row);
-        (void)pack_part_number(packer, run.rows, RUN_ROWS_BYTES);
-        (void)pack_part_number(packer, read_row_number(column, row), column->bytes);
+        const struct number_run run = find_number_run(column, row);
+        (void)pack_bin_number(packer, run.rows, RUN_ROWS_BYTES);
+        (void)pack_bin_number(packer, read_number_of_row(column, row), column->bytes);
         row = run.end;
     }
 }
 
-static void read_runs(struct packer *packer, const struct number_column *column, uint32_t runs) {
+static void read_number_runs(struct packer *packer, const struct number_column *column,
+                             uint32_t runs) {
     const struct packer_rows *rows = &column->rows;
     uint32_t row = next_selected_row(rows, 0);
     for (uint32_t run = 0; run < runs; run++) {
-        const uint64_t run_rows = pack_part_number(packer, 0, RUN_ROWS_BYTES);
-        const uint64_t value = pack_part_number(packer, 0, column->bytes);
+        const uint64_t run_rows = pack_bin_number(packer, 0, RUN_ROWS_BYTES);
+        const uint64_t value = pack_bin_number(packer, 0, column->bytes);
         for (uint64_t i = 0; i < run_rows; i++) {
             if (row == rows->count) {
                 packer_fail(
@@ -139,7 +142,7 @@ static void read_runs(struct packer *packer, const struct number_column *column,
                     "has runs of equal values that cover more rows than the swarm has slices");
                 return;
             }
-            write_row_number(column, row, value);
+            write_number_of_row(column, row, value);
             row = next_selected_row(rows, row + 1);
         }
     }
@@ -151,12 +154,13 @@ static void read_runs(struct packer *packer, const struct number_column *column,
 
 static void pack_runs(struct packer *packer, const char *name, const struct number_column *column) {
     ASSERT(column->rows.count <= UINT16_MAX);
-    uint32_t runs = packer_is_reading(packer) ? 0 : count_runs(column);
-    pack_bin_of_any_length(packer, name, &runs, column->rows.count, RUN_ROWS_BYTES + column->bytes);
+    uint32_t runs = packer_is_reading(packer) ? 0 : count_number_runs(column);
+    pack_variable_bin_header(packer, name, &runs, column->rows.count,
+                             RUN_ROWS_BYTES + column->bytes);
     if (packer_is_reading(packer)) {
-        read_runs(packer, column, runs);
+        read_number_runs(packer, column, runs);
     } else {
-        write_runs(packer, column);
+        write_number_runs(packer, column);
     }
 }
 
@@ -192,8 +196,8 @@ static uint32_t count_stretches(const struct packer_rows *rows) {
 static void write_stretches(struct packer *packer, const struct packer_rows *rows) {
     for (uint32_t row = next_selected_row(rows, 0); row < rows->count;) {
         const uint32_t end = find_stretch_end(rows, row);
-        (void)pack_part_number(packer, row, STRETCH_BYTES - RUN_ROWS_BYTES);
-        (void)pack_part_number(packer, end - row, RUN_ROWS_BYTES);
+        (void)pack_bin_number(packer, row, STRETCH_BYTES - RUN_ROWS_BYTES);
+        (void)pack_bin_number(packer, end - row, RUN_ROWS_BYTES);
         row = next_selected_row(rows, end);
     }
 }
@@ -201,8 +205,8 @@ static void write_stretches(struct packer *packer, const struct packer_rows *row
 static void read_stretches(struct packer *packer, uint64_t *selected, uint32_t count,
                            uint32_t stretches) {
     for (uint32_t i = 0; i < stretches; i++) {
-        const uint64_t first = pack_part_number(packer, 0, STRETCH_BYTES - RUN_ROWS_BYTES);
-        const uint64_t rows = pack_part_number(packer, 0, RUN_ROWS_BYTES);
+        const uint64_t first = pack_bin_number(packer, 0, STRETCH_BYTES - RUN_ROWS_BYTES);
+        const uint64_t rows = pack_bin_number(packer, 0, RUN_ROWS_BYTES);
         if (first + rows > count) {
             packer_fail(packer, "has rows after the swarm's last slice");
             return;
@@ -217,7 +221,7 @@ void pack_row_set(struct packer *packer, const char *name, uint64_t *selected, u
     const struct packer_rows rows = {.count = count, .selected = selected};
     ASSERT(count <= UINT16_MAX);
     uint32_t stretches = packer_is_reading(packer) ? 0 : count_stretches(&rows);
-    pack_bin_of_any_length(packer, name, &stretches, (count + 1) / 2, STRETCH_BYTES);
+    pack_variable_bin_header(packer, name, &stretches, (count + 1) / 2, STRETCH_BYTES);
     if (packer_is_reading(packer)) {
         memset(selected, 0, (count + 63) / 64 * sizeof *selected);
         read_stretches(packer, selected, count, stretches);

@@ -3,8 +3,8 @@
 #include <msgpack/unpack.h> /* error codes that the parser template below uses */
 
 struct token_list {
-    struct packer_token *tokens;
-    uint32_t count;
+    struct packer_token *tokens; /* [PACKER_TOKENS_MAX] */
+    uint32_t count;              /* number of tokens parsed so far */
 };
 
 /* The parser template builds an object for each value. Nothing is needed here but the tokens, so
@@ -23,6 +23,7 @@ static int add_token(struct token_list *list, struct packer_token token,
     return 0;
 }
 
+/* Called by the parser template before it parses the value. */
 static struct token_object on_root(struct token_list *list) {
     (void)list;
     return (struct token_object){0};

@@ -15,11 +15,12 @@ enum {
 
 enum packer_token_kind { TOKEN_NUMBER, TOKEN_TEXT, TOKEN_BIN, TOKEN_ARRAY, TOKEN_MAP };
 
-/* The token of a map is followed by those of its names and values, in turn; that of an array by
- * those of its elements. */
+/* One MessagePack value. The token of a map is followed by the tokens of each name and its value;
+ * the token of an array is followed by those of its elements. */
 struct packer_token {
     enum packer_token_kind kind;
-    uint64_t value; /* the number; of a text or bin: its length; else the number of elements */
+    /* NUMBER: the number; TEXT, BIN: length in bytes; ARRAY, MAP: number of elements */
+    uint64_t value;
     const uint8_t *bytes; /* Content of a text or bin; NULL if it is empty. */
 };
 

@@ -31,7 +31,7 @@ static bool read_sketch(const struct opposition_round *round, uint32_t slice, ui
 
 static double seat_share(const struct entry *entry, uint32_t seat) {
     const struct entry_member *member = &entry->members[seat];
-    return (double)member->weight * (double)norms_clip(member->norm, entry->reference_norm);
+    return (double)member->weight * (double)norms_clip_factor(member->norm, entry->reference_norm);
 }
 
 static double dot_product(const double *left, const double *right) {

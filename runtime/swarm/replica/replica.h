@@ -308,7 +308,7 @@ MUST_CHECK bool replica_encoding_is_valid(const struct replica *replica, uint32_
 struct addend { /* one encoded contribution to a sum, and its weight */
     const uint8_t *bytes;
     uint64_t weight; /* tokens */
-    float clip;      /* factor in [0, 1] that limits its norm (norms_clip) */
+    float clip;      /* factor in [0, 1] that limits its norm (norms_clip_factor) */
     bool is_own;     /* this member's contribution, whose share sets the divisor of the residual */
 };
 

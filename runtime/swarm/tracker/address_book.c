@@ -10,9 +10,9 @@
 static const char PROMISE_NAME[] = "announced";
 
 enum {
-    SHORT_ID_BYTES = 13, /* the start of an id in hexadecimal, as in `skep status` */
-    FORMAT_VERSION = 2,
-    ATTENDANCE_MS = 1000, /* between two counts of members, which walk over all slices */
+    SHORT_ID_BYTES = 13,  /* first 12 hex digits of an id and a NUL, as in `skep status` */
+    FORMAT_VERSION = 2,   /* version of the stored form of the table */
+    ATTENDANCE_MS = 1000, /* time between two counts of members; each count visits all slices */
 };
 
 void address_book_make_message(const struct member_table *table, const struct swarm_timing *timing,
@@ -46,11 +46,11 @@ static void pack_table(struct packer *packer, void *object) {
                       KEY_BYTES);
     pack_u32_column(packer, "is_reachable", rows, offsetof(struct admitted_member, is_reachable),
                     1);
-    pack_array(packer, "names", count);
+    pack_array_header(packer, "names", count);
     for (uint32_t row = 0; row < count; row++) {
         pack_text(packer, NULL, table->rows[row].name, sizeof table->rows[row].name);
     }
-    pack_array(packer, "addresses", count);
+    pack_array_header(packer, "addresses", count);
     for (uint32_t row = 0; row < count; row++) {
         pack_text(packer, NULL, table->rows[row].address, sizeof table->rows[row].address);
     }
@@ -107,7 +107,7 @@ static void send_to_outdated_members(struct tracker_loop *loop) {
         struct tracker_guest *guest = &loop->guests->rows[i];
         if (!guest->is_used || !guest->has_introduced ||
             guest->announced_version == loop->members->version ||
-            member_table_find_curve(loop->members, guest->curve) == MEMBER_NONE) {
+            member_table_find_by_channel_key(loop->members, guest->curve) == MEMBER_NONE) {
             continue;
         }
         if (count == 0) {
@@ -122,7 +122,7 @@ static void send_to_outdated_members(struct tracker_loop *loop) {
     }
 }
 
-void address_book_run_due(struct tracker_loop *loop) {
+void address_book_publish_changes(struct tracker_loop *loop) {
     if (loop->members->is_unsaved) {
         save_table(loop);
     }
@@ -150,12 +150,13 @@ static bool is_leaving(const struct tracker_view *view, const struct identity *i
     return is_found;
 }
 
-/* An elector that was removed from the allow-list has no name any more. */
+/* Counts the electors, connected and absent. An elector that was removed from the allow-list has no
+ * name any more. */
 static void count_electors(const struct tracker_loop *loop, const struct tracker_view *view,
                            int64_t now_ms, struct attendance *attendance) {
     for (uint32_t i = 0; i < view->missing_count; i++) {
         const struct identity *id = &view->missing[i];
-        const int at = member_table_find_identity(loop->members, id);
+        const int at = member_table_find_by_identity(loop->members, id);
         if (at != MEMBER_NONE) {
             add_absent_member(loop, at, is_leaving(view, id), now_ms, attendance);
         } else {
@@ -183,7 +184,7 @@ void attendance_count(const struct tracker_loop *loop, const struct tracker_view
     for (uint32_t row = 0; row < view->member_count; row++) {
         const struct tracker_view_member *member = &view->members[row];
         const bool is_absent = member->is_silent || member->is_leaving;
-        const int at = member_table_find_identity(loop->members, &member->id);
+        const int at = member_table_find_by_identity(loop->members, &member->id);
         present += !member->is_guest && !is_absent;
         if (!member->is_guest && is_absent && at != MEMBER_NONE) {
             add_absent_member(loop, at, member->is_leaving, now_ms, attendance);
@@ -203,14 +204,14 @@ static void send_attendance(struct tracker_loop *loop) {
         struct tracker_guest *guest = &loop->guests->rows[i];
         if (guest->is_used && guest->has_introduced &&
             guest->attendance_version != watch->version &&
-            member_table_find_curve(loop->members, guest->curve) != MEMBER_NONE &&
+            member_table_find_by_channel_key(loop->members, guest->curve) != MEMBER_NONE &&
             tracker_loop_send(loop, guest, WIRE_ATTENDANCE, 0, payload, count)) {
             guest_set_attendance_version(guest, watch->version);
         }
     }
 }
 
-void attendance_run_due(struct tracker_loop *loop, int64_t now_ms) {
+void attendance_publish_changes(struct tracker_loop *loop, int64_t now_ms) {
     struct attendance_watch *watch = &loop->attendance;
     struct tracker_view view;
     struct attendance counted;

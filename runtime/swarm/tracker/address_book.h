@@ -10,7 +10,7 @@
 
 enum {
     ADDRESS_BOOK_FIELDS_MAX = 8,
-    /* No stored form is longer: a MessagePack map with the keys, names and addresses. */
+    /* Size of the longest stored form: a MessagePack map with the keys, names and addresses. */
     ADDRESS_BOOK_BYTES_MAX =
         PACKER_MAP_BYTES_MAX + ADDRESS_BOOK_FIELDS_MAX * PACKER_FIELD_BYTES_MAX +
         SWARM_MEMBERS_MAX *
@@ -36,16 +36,17 @@ struct tracker_loop;
  * errors  those of ledger_store_read_promise; STATUS_INPUT when the stored bytes are damaged */
 MUST_CHECK enum status address_book_restore(struct tracker_loop *loop, struct fault *fault);
 
-/* address_book_run_due: saves the table if it has changed. When it is durable, sends it to each
- * member that has an older version. */
-void address_book_run_due(struct tracker_loop *loop);
+/* address_book_publish_changes: saves the table if it has changed. When it is durable, sends it to
+ * each member that has an older version. */
+void address_book_publish_changes(struct tracker_loop *loop);
 
 struct tracker_view;
 
 /* attendance_count: counts the members that a round needs and those that are connected.
- * attendance_run_due: does so once a second, and sends a change to each member. */
+ * attendance_publish_changes: counts them once a second, and sends a changed attendance to each
+ * member. */
 void attendance_count(const struct tracker_loop *loop, const struct tracker_view *view,
                       int64_t now_ms, struct attendance *attendance);
-void attendance_run_due(struct tracker_loop *loop, int64_t now_ms);
+void attendance_publish_changes(struct tracker_loop *loop, int64_t now_ms);
 
 #endif

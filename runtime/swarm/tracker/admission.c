@@ -12,15 +12,15 @@
 #include <string.h>
 
 enum {
-    UNRESPONSIVE_SILENCES =
-        6,                /* a member may be evicted when it was silent for silence_ms times this */
-    KEY_PREFIX_BYTES = 6, /* shown in hex for a member without a name */
+    /* A member may be evicted when it was silent for this many times silence_ms. */
+    UNRESPONSIVE_SILENCES = 6,
+    KEY_PREFIX_BYTES = 6, /* bytes of its key that are shown in hex for a member without a name */
     STRANGER_LOG_MS = 60 * 1000, /* time between two log lines about strangers */
 };
 
 uint32_t classify_guest(const void *context, const uint8_t curve[static KEY_BYTES]) {
     const struct tracker_loop *loop = context;
-    if (member_table_find_curve(loop->members, curve) != MEMBER_NONE) {
+    if (member_table_find_by_channel_key(loop->members, curve) != MEMBER_NONE) {
         return GUEST_MEMBER;
     }
     const bool is_tracker = memcmp(curve, loop->options.keys->public_keys.curve, KEY_BYTES) == 0;
@@ -33,7 +33,7 @@ void admission_disconnect_idle(struct tracker_loop *loop, int64_t now_ms) {
     for (uint32_t i = 0; i < loop->guests->capacity; i++) {
         struct tracker_guest *guest = &loop->guests->rows[i];
         if (guest->is_used && now_ms - guest->last_active_ms >= (int64_t)loop->options.idle_ms &&
-            member_table_find_curve(loop->members, guest->curve) == MEMBER_NONE) {
+            member_table_find_by_channel_key(loop->members, guest->curve) == MEMBER_NONE) {
             guest_record_activity(guest, now_ms);
             messenger_disconnect(loop->messenger, guest->curve);
         }
@@ -58,7 +58,7 @@ void process_on_disconnect(struct tracker_loop *loop, const uint8_t curve[static
     if (guest != NULL) {
         guest_remove(guest);
     }
-    const int row = member_table_find_curve(loop->members, curve);
+    const int row = member_table_find_by_channel_key(loop->members, curve);
     if (row != MEMBER_NONE) {
         log_line(LOG_INFO, "%s disconnected", loop->members->rows[row].name);
         report_disconnect(loop, member_identity(&loop->members->rows[row]));
@@ -110,11 +110,11 @@ static bool evict_unresponsive(struct tracker_loop *loop) {
 /* Whether a member with these keys is a guest of an open swarm. */
 static bool is_guest_member(const struct tracker_loop *loop, const struct public_keys *keys) {
     const struct roster_epoch *epoch = &loop->watch->epoch;
-    return epoch->is_open == 1 && !roster_epoch_has(epoch, keys->sign);
+    return epoch->is_open == 1 && !roster_epoch_has_key(epoch, keys->sign);
 }
 
-/* Frees the slot of a guest for a voter, of one without a seat in the open round if there is one.
- * Guests take all slots that voters leave free. */
+/* Frees the slot of a guest for a voter, because guests take all slots that voters leave free.
+ * Prefers a guest without a seat in the open round. */
 static bool evict_guest(struct tracker_loop *loop, const struct public_keys *newcomer) {
     const struct member_table *members = loop->members;
     int found = MEMBER_NONE;
@@ -144,7 +144,7 @@ void guest_reject(struct tracker_loop *loop, struct tracker_guest *guest, const 
     guest_set_rejected(guest, tracker_loop_send(loop, guest, WIRE_REJECTED, 0, payload, count));
 }
 
-bool stranger_log_take(struct stranger_log *log, const struct public_keys *keys, int64_t now_ms) {
+bool stranger_log_record(struct stranger_log *log, const struct public_keys *keys, int64_t now_ms) {
     const struct hash key = hash_of(keys, sizeof *keys);
     for (uint32_t i = 0; i < log->known_count; i++) {
         if (hash_equal(&log->known[i], &key)) {
@@ -180,7 +180,7 @@ void guest_reject_stranger(struct tracker_loop *loop, struct tracker_guest *gues
     const char *path = loop->options.allow_list_path;
     const char *flag = name[0] != '\0' ? " --name " : "";
     public_keys_write(keys, key);
-    if (!guest->was_rejected && stranger_log_take(&loop->stranger_log, keys, tracker_now_ms())) {
+    if (!guest->was_rejected && stranger_log_record(&loop->stranger_log, keys, tracker_now_ms())) {
         log_line(
             LOG_INFO,
             "%s (%s) tried to %s, but its key is not on the allow-list; to add it: skep roster "
@@ -293,8 +293,8 @@ static void review_introduction(struct tracker_loop *loop, struct tracker_guest 
     const struct member_table *members = loop->members;
     struct identity id;
     memcpy(id.bytes, introduction->keys.sign, KEY_BYTES);
-    const int row = member_table_find_curve(members, guest->curve);
-    const int same = member_table_find_identity(members, &id);
+    const int row = member_table_find_by_channel_key(members, guest->curve);
+    const int same = member_table_find_by_identity(members, &id);
     if (!allow_list_watch_permits(loop->watch, &introduction->keys)) {
         guest_reject_stranger(loop, guest, &introduction->keys, introduction->name);
     } else if (row != same) {

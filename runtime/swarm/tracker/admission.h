@@ -50,19 +50,20 @@ void guest_reject(struct tracker_loop *loop, struct tracker_guest *guest, const 
 void guest_reject_stranger(struct tracker_loop *loop, struct tracker_guest *guest,
                            const struct public_keys *keys, const char *name);
 
+enum { STRANGERS_KNOWN_MAX = 64 }; /* rejected keys that get a log line each */
+
 /* stranger_log: limits the log lines about keys that are not on the allow-list: one for each of the
  * first STRANGERS_KNOWN_MAX keys, then one a minute for a key, and one for the number of others. */
-enum { STRANGERS_KNOWN_MAX = 64 };
 struct stranger_log {
     struct hash known[STRANGERS_KNOWN_MAX]; /* [known_count]: hashes of the keys that have a line */
     uint32_t known_count;                   /* number of these keys */
-    int64_t next_ms;                        /* time of the next line */
+    int64_t next_ms;                        /* time from which one more line is written */
     uint32_t skipped; /* rejected connections since the last line, without a line of their own */
 };
 
-/* stranger_log_take: whether a key gets a log line now; counts it otherwise, unless it has had one.
- */
-bool stranger_log_take(struct stranger_log *log, const struct public_keys *keys, int64_t now_ms);
+/* stranger_log_record: records that a key was rejected. Returns whether to write a log line about
+ * it now. If not, counts the rejection in `skipped`, unless this key has had a line. */
+bool stranger_log_record(struct stranger_log *log, const struct public_keys *keys, int64_t now_ms);
 
 /* admission_review_all: applies a new allow-list to the members and to the guests that have
  * introduced themselves.

@@ -208,13 +208,13 @@ enum status allow_list_watch_open(const char *path, const struct allow_list_auth
     opened->path = path;
     opened->authority = authority;
     TRY(allow_list_read_complete(path, &opened->list, fault));
-    allow_list_watch_epoch(opened);
+    allow_list_watch_update_epoch(opened);
     *watch = opened;
     return OK;
 }
 
-/* Whether there is another file with the signed list. */
-static bool is_signed_anew(const struct allow_list_watch *watch) {
+/* Whether the file with the signed list exists and has changed since it was read. */
+static bool is_signed_file_changed(const struct allow_list_watch *watch) {
     char path[ROSTER_PATH_BYTES];
     const struct file_stamp stamp = file_stamp_of(roster_file_path(watch->path, path));
     return watch->authority != NULL && stamp.inode != 0 &&
@@ -234,8 +234,8 @@ bool allow_list_watch_poll(struct allow_list_watch *watch, int64_t now_ms) {
                  "allow-list %s: the file is missing; keeping the keys that were read earlier",
                  watch->path);
     }
-    if (is_signed_anew(watch)) {
-        allow_list_watch_epoch(watch);
+    if (is_signed_file_changed(watch)) {
+        allow_list_watch_update_epoch(watch);
         return true;
     }
     if (watch->is_missing || !allow_list_is_stale(watch->path, &watch->list)) {
@@ -248,6 +248,6 @@ bool allow_list_watch_poll(struct allow_list_watch *watch, int64_t now_ms) {
     }
     log_line(LOG_INFO, "allow-list %s: %u keys%s", watch->path, watch->list.count,
              watch->list.is_open ? ", open: other keys may join as guests" : "");
-    allow_list_watch_epoch(watch);
+    allow_list_watch_update_epoch(watch);
     return true;
 }

@@ -20,16 +20,16 @@
 #include <stdint.h>
 
 enum {
-    ALLOW_LIST_MAX = ROSTER_KEYS_MAX, /* number of keys */
-    MEMBER_NAME_BYTES = 64,           /* with the NUL; A-Z a-z 0-9 - _ . */
+    ALLOW_LIST_MAX = ROSTER_KEYS_MAX, /* maximum number of keys */
+    MEMBER_NAME_BYTES = 64,           /* longest name of a member with its NUL: A-Z a-z 0-9 - _ . */
 };
 
 struct allow_list_row {
     struct public_keys keys;      /* public keys of the member */
-    char name[MEMBER_NAME_BYTES]; /* "" for none */
+    char name[MEMBER_NAME_BYTES]; /* name of the member; "" for none */
 };
 
-/* Zero-initialise it before the first allow_list_read. */
+/* The content of the file. Zero-initialise it before the first allow_list_read. */
 struct allow_list {
     bool is_open;   /* every key may join; those without a row as guests */
     uint32_t count; /* number of rows in use */
@@ -109,11 +109,11 @@ struct allow_list_authority {
 struct allow_list_watch {
     const char *path;                             /* path of the allow-list file */
     const struct allow_list_authority *authority; /* NULL: the list is not signed */
-    struct roster_epoch epoch;                    /* the operator's newest list; serial 0: none */
-    struct file_stamp signed_stamp;               /* version of the file with that list */
-    struct allow_list list;                       /* content when the file was last read */
-    bool is_missing;                              /* the file was read before and is now missing */
-    int64_t poll_ms;                              /* when the file is checked next */
+    struct roster_epoch epoch;      /* the operator's newest signed list; serial 0: none */
+    struct file_stamp signed_stamp; /* version of the file with that list */
+    struct allow_list list;         /* content when the file was last read */
+    bool is_missing;                /* the file was read before and is now missing */
+    int64_t poll_ms;                /* when the file is checked next */
 };
 
 /* allow_list_watch_open: reads the file for the first time. `path` and `authority` are kept by
@@ -124,18 +124,18 @@ MUST_CHECK enum status allow_list_watch_open(const char *path,
                                              struct region *region, struct allow_list_watch **watch,
                                              struct fault *fault);
 
-/* allow_list_watch_epoch: read the operator's signed list again, and sign a list that differs from
- * it if the operator's key is there.
- * allow_list_watch_know: use this epoch of the ledger, if it is newer.
- * allow_list_watch_check: whether there is a roster epoch, without which no round can open.
+/* allow_list_watch_update_epoch: read the operator's signed list again, and sign a list that
+ * differs from it if the operator's key is there.
+ * allow_list_watch_use_epoch: use this epoch of the ledger, if it is newer.
+ * allow_list_watch_check_epoch: whether there is a roster epoch, without which no round can open.
  * errors  STATUS_INPUT: the operator has never signed the list
  * allow_list_watch_permits: whether these keys may join: by the list, and by the operator's newest
  * signed list, if there is one.
  * allow_list_is_in_epoch: whether the operator has signed exactly this list. */
-void allow_list_watch_epoch(struct allow_list_watch *watch);
-void allow_list_watch_know(struct allow_list_watch *watch, const struct roster_epoch *epoch);
-MUST_CHECK enum status allow_list_watch_check(const struct allow_list_watch *watch,
-                                              struct fault *fault);
+void allow_list_watch_update_epoch(struct allow_list_watch *watch);
+void allow_list_watch_use_epoch(struct allow_list_watch *watch, const struct roster_epoch *epoch);
+MUST_CHECK enum status allow_list_watch_check_epoch(const struct allow_list_watch *watch,
+                                                    struct fault *fault);
 bool allow_list_watch_permits(const struct allow_list_watch *watch, const struct public_keys *keys);
 bool allow_list_is_in_epoch(const struct allow_list *list, const struct roster_epoch *epoch);
 

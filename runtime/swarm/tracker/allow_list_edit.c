@@ -17,8 +17,8 @@ static const char HEADER[] =
 
 enum { NO_ROW = -1 }; /* no row of the list */
 
-struct allow_list_edit { /* a change of the allow-list file */
-    const char *path;
+struct allow_list_edit {                  /* a change of the allow-list file */
+    const char *path;                     /* path of the allow-list file */
     int folder_fd;                        /* locked during the edit */
     char *old_text;                       /* text of the file before the edit */
     size_t old_length;                    /* length of old_text */
@@ -188,8 +188,8 @@ static int find_row_by_name(const struct allow_list *list, const char *name) {
     return NO_ROW;
 }
 
-static enum status set_known_key_fault(struct allow_list_edit *edit, int index,
-                                       struct fault *fault) {
+static enum status set_duplicate_key_fault(struct allow_list_edit *edit, int index,
+                                           struct fault *fault) {
     const struct yaml_node *item = yaml_find(&edit->document, "members")->child;
     for (int i = 0; i < index; i++) {
         item = item->sibling;
@@ -203,7 +203,7 @@ static enum status add_checked_row(struct allow_list_edit *edit, const struct al
                                    struct region *region, struct fault *fault) {
     int known = find_row_by_keys(&edit->old_list, &row->keys);
     if (known != NO_ROW) {
-        return set_known_key_fault(edit, known, fault);
+        return set_duplicate_key_fault(edit, known, fault);
     }
     if (row->name[0] != '\0' && find_row_by_name(&edit->old_list, row->name) != NO_ROW) {
         return fault_set(fault, STATUS_INPUT, edit->path, "choose a different name",

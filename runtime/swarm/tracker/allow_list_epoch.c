@@ -11,7 +11,7 @@ static int compare_keys(const void *a, const void *b) {
     return memcmp(a, b, KEY_BYTES);
 }
 
-static void fill_epoch(const struct allow_list *list, struct roster_epoch *epoch) {
+static void set_epoch_members(const struct allow_list *list, struct roster_epoch *epoch) {
     memset(epoch, 0, sizeof *epoch);
     epoch->is_open = list->is_open;
     for (uint32_t i = 0; i < list->count && i < ROSTER_KEYS_MAX; i++) {
@@ -22,7 +22,7 @@ static void fill_epoch(const struct allow_list *list, struct roster_epoch *epoch
 
 bool allow_list_is_in_epoch(const struct allow_list *list, const struct roster_epoch *epoch) {
     static struct roster_epoch wanted;
-    fill_epoch(list, &wanted);
+    set_epoch_members(list, &wanted);
     return epoch->serial != 0 && wanted.is_open == epoch->is_open && wanted.count == epoch->count &&
            memcmp(wanted.members, epoch->members, wanted.count * sizeof wanted.members[0]) == 0;
 }
@@ -38,7 +38,7 @@ enum status allow_list_sign(const char *path, const struct allow_list *list,
     if (roster_file_read(file, operator_keys->public_keys.sign, &known, &unread) == OK) {
         newest = known.epoch.serial;
     }
-    fill_epoch(list, &known.epoch);
+    set_epoch_members(list, &known.epoch);
     known.swarm = *swarm;
     known.epoch.serial = operator_next_serial(newest, (uint64_t)clock_unix_s());
     const char *error = roster_epoch_error(&known.epoch);
@@ -101,7 +101,7 @@ static void read_epoch(struct allow_list_watch *watch) {
     }
 }
 
-void allow_list_watch_epoch(struct allow_list_watch *watch) {
+void allow_list_watch_update_epoch(struct allow_list_watch *watch) {
     if (watch->authority == NULL) {
         return;
     }
@@ -119,13 +119,14 @@ void allow_list_watch_epoch(struct allow_list_watch *watch) {
     }
 }
 
-void allow_list_watch_know(struct allow_list_watch *watch, const struct roster_epoch *epoch) {
+void allow_list_watch_use_epoch(struct allow_list_watch *watch, const struct roster_epoch *epoch) {
     if (epoch->serial > watch->epoch.serial) {
         watch->epoch = *epoch;
     }
 }
 
-enum status allow_list_watch_check(const struct allow_list_watch *watch, struct fault *fault) {
+enum status allow_list_watch_check_epoch(const struct allow_list_watch *watch,
+                                         struct fault *fault) {
     if (watch->authority == NULL || watch->epoch.serial != 0) {
         return OK;
     }
@@ -139,5 +140,5 @@ bool allow_list_watch_permits(const struct allow_list_watch *watch,
                               const struct public_keys *keys) {
     return allow_list_permits(&watch->list, keys) &&
            (watch->epoch.serial == 0 || watch->epoch.is_open == 1 ||
-            roster_epoch_has(&watch->epoch, keys->sign));
+            roster_epoch_has_key(&watch->epoch, keys->sign));
 }

@@ -10,7 +10,7 @@ void delegation_watch_open(struct tracker_loop *loop) {
     }
 }
 
-static void adopt(struct tracker_loop *loop, const struct known_delegation *newer) {
+static void adopt_delegation(struct tracker_loop *loop, const struct known_delegation *newer) {
     const struct public_keys *own = &loop->options.keys->public_keys;
     loop->delegation.known = *newer;
     loop->delegation.warn_s = 0;
@@ -23,7 +23,7 @@ static void adopt(struct tracker_loop *loop, const struct known_delegation *newe
     }
 }
 
-static void read_file(struct tracker_loop *loop) {
+static void read_delegation_file(struct tracker_loop *loop) {
     const struct delegation_watch *watch = &loop->delegation;
     struct known_delegation read;
     struct fault fault;
@@ -37,7 +37,7 @@ static void read_file(struct tracker_loop *loop) {
         log_line(LOG_WARNING, "%s: the delegation is older than the one in use; it is ignored",
                  watch->file.path);
     } else if (read.delegation.serial > watch->known.delegation.serial) {
-        adopt(loop, &read);
+        adopt_delegation(loop, &read);
     }
 }
 
@@ -45,7 +45,7 @@ static void read_file(struct tracker_loop *loop) {
 static void warn_of_expiry(struct tracker_loop *loop, uint64_t now_s) {
     struct delegation_watch *watch = &loop->delegation;
     char left[24], key[KEYS_TEXT_BYTES];
-    if (delegation_warning(&watch->known.delegation, now_s, &watch->warn_s)) {
+    if (delegation_poll_warning(&watch->known.delegation, now_s, &watch->warn_s)) {
         log_line(LOG_WARNING,
                  "the operator's delegation to this tracker expires in %s, and then the tracker "
                  "exits; sign a new one where the operator's key is: skep track RUN.yaml "
@@ -60,16 +60,16 @@ void delegation_watch_run(struct tracker_loop *loop, int64_t now_ms) {
     if (loop->delegation_server == NULL) {
         return;
     }
-    delegation_server_run(loop->delegation_server, now_ms);
-    if (watch->file.path != NULL && rollback_watch_poll(&watch->file, now_ms)) {
-        read_file(loop);
+    delegation_server_serve(loop->delegation_server, now_ms);
+    if (watch->file.path != NULL && file_watch_poll(&watch->file, now_ms)) {
+        read_delegation_file(loop);
     }
     const uint64_t now_s = (uint64_t)clock_unix_s();
     warn_of_expiry(loop, now_s);
     watch->has_expired = delegation_is_expired(&watch->known.delegation, now_s);
 }
 
-bool delegation_watch_has_ended(const struct tracker_loop *loop) {
+bool delegation_watch_requires_exit(const struct tracker_loop *loop) {
     return loop->delegation.is_revoked || loop->delegation.has_expired;
 }
 

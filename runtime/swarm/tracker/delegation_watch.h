@@ -9,7 +9,7 @@
 struct tracker_loop;
 
 struct delegation_watch {
-    struct rollback_watch file;    /* detects a new delegation file */
+    struct file_watch file;        /* detects a new delegation file */
     struct known_delegation known; /* the newest delegation; serial 0: none */
     bool is_revoked;               /* the newest delegation names the key of another tracker */
     bool has_expired;              /* the newest delegation has expired */
@@ -18,12 +18,12 @@ struct delegation_watch {
 
 /* delegation_watch_open: start with the delegation in the loop's options.
  * delegation_watch_run: read a new delegation file, and check whether the delegation has expired.
- * delegation_watch_has_ended: whether the tracker must exit, because its delegation was revoked or
- * has expired.
+ * delegation_watch_requires_exit: whether the tracker must exit, because its delegation was revoked
+ * or has expired.
  * delegation_watch_fault: set the fault with that reason, and return STATUS_INPUT. */
 void delegation_watch_open(struct tracker_loop *loop);
 void delegation_watch_run(struct tracker_loop *loop, int64_t now_ms);
-bool delegation_watch_has_ended(const struct tracker_loop *loop);
+bool delegation_watch_requires_exit(const struct tracker_loop *loop);
 enum status delegation_watch_fault(const struct tracker_loop *loop, struct fault *fault);
 
 #endif

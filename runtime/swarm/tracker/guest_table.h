@@ -70,7 +70,8 @@ void guest_store_introduction(struct tracker_guest *guest,
 void guest_withdraw_introduction(struct tracker_guest *guest);
 
 /* guest_add_strike: counts a protocol violation of one guest.
- * guest_table_count_rejected_message: counts it for the swarm status. */
+ * guest_table_count_rejected_message: counts a message that failed its checks, for the swarm
+ * status. */
 void guest_add_strike(struct tracker_guest *guest);
 void guest_table_count_rejected_message(struct guest_table *table);
 

@@ -29,7 +29,7 @@ void ledger_request_store(struct ledger_request *request, uint64_t first_index,
     request->requester = requester;
 }
 
-bool ledger_server_is_busy(const struct tracker_loop *loop) {
+bool ledger_server_has_query(const struct tracker_loop *loop) {
     const int64_t now_ms = tracker_now_ms();
     bool is_busy = false;
     for (uint32_t i = 0; i < loop->guests->capacity; i++) {
@@ -43,7 +43,7 @@ bool ledger_server_is_busy(const struct tracker_loop *loop) {
 /* Returns the usage of the member with a guest's connection; NULL: the guest is no member. */
 static struct member_usage *find_usage(struct tracker_loop *loop,
                                        const struct tracker_guest *guest) {
-    const int row = member_table_find_curve(loop->members, guest->curve);
+    const int row = member_table_find_by_channel_key(loop->members, guest->curve);
     return row == MEMBER_NONE ? NULL : &loop->members->rows[row].usage;
 }
 
@@ -55,8 +55,9 @@ static bool may_send(struct tracker_loop *loop, const struct tracker_guest *gues
         return false; /* the receiver gathers the chunks of one payload at a time */
     }
     return usage != NULL
-               ? serving_has_entries(usage, loop->driver->durable.store.entry_count, now_ms)
-               : serving_has_bytes(&loop->serving_buckets, guest->ledger_request.requester, now_ms);
+               ? serving_may_send_entries(usage, loop->driver->durable.store.entry_count, now_ms)
+               : serving_may_send_bytes(&loop->serving_buckets, guest->ledger_request.requester,
+                                        now_ms);
 }
 
 static void charge_answer(struct tracker_loop *loop, const struct tracker_guest *guest,
@@ -71,7 +72,8 @@ static void charge_answer(struct tracker_loop *loop, const struct tracker_guest 
     }
 }
 
-/* Reads an entry of the ledger. False: it cannot be read, which the log says once. */
+/* Reads an entry of the ledger. Returns false if it cannot be read; the first time, logs the
+ * reason. */
 static bool read_entry(struct tracker_loop *loop, uint64_t index) {
     struct ledger_server *server = loop->ledger_server;
     struct fault fault;
@@ -85,7 +87,7 @@ static bool read_entry(struct tracker_loop *loop, uint64_t index) {
     return is_read;
 }
 
-/* Reads as many entries as fit into a page, at least one. None if the first cannot be read. */
+/* Reads as many entries as fit into a page, at least one; none if the first cannot be read. */
 static struct wire_ledger_page fill_page(struct tracker_loop *loop, uint64_t first) {
     struct ledger_server *server = loop->ledger_server;
     const uint64_t entry_count = loop->driver->durable.store.entry_count;

@@ -12,11 +12,11 @@
 #include <stdint.h>
 
 /* The newest ledger query of one guest. */
-struct ledger_request {       /* a request for ledger entries */
-    bool is_due;              /* not answered yet */
+struct ledger_request {
+    bool is_due;              /* the query is not answered yet */
     uint64_t first_index;     /* index of the first entry to send */
-    int64_t retry_ms;         /* when to retry after a full send queue, or above a limit */
-    enum requester requester; /* the query's sender */
+    int64_t retry_ms;         /* time of the next attempt, after a full queue or above a limit */
+    enum requester requester; /* kind of the query's sender */
 };
 
 struct ledger_server {
@@ -36,9 +36,9 @@ struct tracker_loop;
 void ledger_request_store(struct ledger_request *request, uint64_t first_index,
                           enum requester requester);
 
-/* ledger_server_is_busy: whether a stored query can be answered soon.
+/* ledger_server_has_query: whether a stored query waits for an answer, and may be answered now.
  * ledger_server_run: answers one stored query if its time has come. */
-bool ledger_server_is_busy(const struct tracker_loop *loop);
+bool ledger_server_has_query(const struct tracker_loop *loop);
 void ledger_server_run(struct tracker_loop *loop);
 
 #endif

@@ -11,9 +11,9 @@
 
 enum {
     WRITE_RETRY_MS = 1000,               /* delay after a failed write */
-    FAILURE_LOG_INTERVAL_MS = 60 * 1000, /* between two log lines about failed writes */
-    TRAINING_WARNING_MS =
-        10 * 60 * 1000, /* between two warnings that members trained on few samples */
+    FAILURE_LOG_INTERVAL_MS = 60 * 1000, /* time between two log lines about failed writes */
+    /* Time between two warnings that members trained on too few of their samples. */
+    TRAINING_WARNING_MS = 10 * 60 * 1000,
 };
 
 /* Size of the arrays that make_record allocates. */
@@ -36,8 +36,9 @@ static struct tracker_record *make_record(uint32_t slices, struct region *region
     return record;
 }
 
-/* Differs from the number of any other start, that of a copy of this tracker included. */
-static uint64_t draw_start(uint32_t place) {
+/* Returns a start number that differs from that of any other start, even of a copy of this
+ * tracker. */
+static uint64_t draw_start_number(uint32_t place) {
     uint32_t drawn = 0;
     ssize_t count = getrandom(&drawn, sizeof drawn, 0);
     ASSERT(count == (ssize_t)sizeof drawn);
@@ -58,7 +59,7 @@ enum status machine_driver_open(const struct durable_options *options,
     opened->tracker = tracker_init(memory, settings, record, tracker_now_ms());
     tracker_know_roster(opened->tracker, &opened->durable.chain.roster_epoch);
     if (opened->durable.chain.needs_leases == 1) {
-        tracker_use_leases(opened->tracker, draw_start(opened->durable.place),
+        tracker_use_leases(opened->tracker, draw_start_number(opened->durable.place),
                            &opened->durable.chain);
     }
     if (options->delegation != NULL &&
@@ -144,9 +145,10 @@ static void log_entry(const struct entry *entry) {
     }
 }
 
-/* Warns, at most once in TRAINING_WARNING_MS, of a commit whose members trained little. */
-static void warn_of_little_training(struct machine_driver *driver, const struct entry *commit,
-                                    uint64_t sample_tokens) {
+/* Warns of a commit whose members trained on too few of their samples, at most once in
+ * TRAINING_WARNING_MS. */
+static void warn_of_low_training_share(struct machine_driver *driver, const struct entry *commit,
+                                       uint64_t sample_tokens) {
     const int64_t now_ms = tracker_now_ms();
     const struct training_share share = training_share_of(commit, sample_tokens);
     if (!training_share_is_low(&share) ||
@@ -193,8 +195,8 @@ static bool write_action(struct tracker_loop *loop, const struct action *action,
     if (event->write_outcome == WRITE_OK && action->entry != NULL) {
         entry_copy(&driver->newest_entry, &driver->durable.entry);
         log_entry(&driver->newest_entry);
-        warn_of_little_training(driver, &driver->newest_entry,
-                                loop->options.settings.sample_tokens);
+        warn_of_low_training_share(driver, &driver->newest_entry,
+                                   loop->options.settings.sample_tokens);
     }
     reach_crash_point(loop, CRASH_AFTER, id);
     return true;
@@ -216,15 +218,16 @@ static void log_stage(struct machine_driver *driver) {
     driver->stage_since_ms = now_ms;
 }
 
-/* 32 bytes are never truncated, and the kernel's generator was seeded when the tracker started. */
-static void set_random(struct tracker *tracker) {
+/* Gives the state machine new random bytes. getrandom never returns fewer than 32 bytes, and the
+ * kernel's generator was seeded when the tracker started. */
+static void set_random_bytes(struct tracker *tracker) {
     struct hash random;
     ssize_t count = getrandom(&random, sizeof random, 0);
     ASSERT(count == (ssize_t)sizeof random);
     tracker_set_random(tracker, &random);
 }
 
-static struct continue_file describe_wait(const struct tracker_loop *loop) {
+static struct continue_file make_continue_file(const struct tracker_loop *loop) {
     struct hash state;
     struct tracker_start start;
     struct continue_order order;
@@ -233,10 +236,11 @@ static struct continue_file describe_wait(const struct tracker_loop *loop) {
         .swarm = loop->options.manifest_hash, .state = state, .start = start, .order = order};
 }
 
-/* Writes what the operator can order, again when more members or fewer are ready. */
-static void write_waiting(struct tracker_loop *loop) {
+/* Writes the file that states what the operator can order, again when the number of ready members
+ * has changed. */
+static void write_waiting_file(struct tracker_loop *loop) {
     struct machine_driver *driver = loop->driver;
-    const struct continue_file file = describe_wait(loop);
+    const struct continue_file file = make_continue_file(loop);
     struct fault fault;
     if (loop->options.waiting_path == NULL || file.order.count == 0 ||
         file.order.count == driver->waiting_count) {
@@ -248,9 +252,9 @@ static void write_waiting(struct tracker_loop *loop) {
     }
 }
 
-void machine_driver_read_order(struct tracker_loop *loop) {
+void machine_driver_read_continue_order(struct tracker_loop *loop) {
     const char *path = loop->options.continue_path;
-    const struct continue_file current = describe_wait(loop);
+    const struct continue_file current = make_continue_file(loop);
     struct continue_file file;
     struct fault fault;
     if (continue_file_read(path, &file, &fault) != OK) {
@@ -308,7 +312,7 @@ void machine_driver_step(struct tracker_loop *loop, const struct event *event) {
     while (event != NULL && !driver->is_fenced) {
         const struct action *write = NULL;
         struct actions actions = {.rows = driver->action_rows, .capacity = ACTIONS_MAX};
-        set_random(driver->tracker);
+        set_random_bytes(driver->tracker);
         tracker_step(driver->tracker, event, tracker_now_ms(), &actions);
         for (uint32_t i = 0; i < actions.count; i++) {
             const struct action *action = &actions.rows[i];
@@ -324,7 +328,7 @@ void machine_driver_step(struct tracker_loop *loop, const struct event *event) {
     }
     log_fork(driver);
     if (driver->fork == FORK_WAITS) {
-        write_waiting(loop);
+        write_waiting_file(loop);
     }
 }
 

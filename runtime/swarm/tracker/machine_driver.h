@@ -18,16 +18,18 @@ struct machine_driver {
     struct tracker *tracker;        /* the state machine */
     struct tracker_durable durable; /* the store of its promises and the ledger */
     struct entry newest_entry;  /* newest entry of the ledger; its seats verify signed messages */
-    struct action *action_rows; /* [ACTIONS_MAX] */
+    struct action *action_rows; /* [ACTIONS_MAX]: the actions that the state machine returns */
     bool is_retrying;           /* a write failed; the state machine is notified at retry_ms */
     int64_t retry_ms;           /* time of the next notification of a failed write */
-    int64_t failure_logged_ms;  /* last log of a failed write; 0: the last write succeeded */
-    int64_t training_warned_ms; /* last warning that members train on little; 0: none */
-    struct fault fault;         /* the last failed write */
-    bool is_fenced;             /* another process has started with the same store */
-    /* Members in the file of what the operator can order; 0: none was written. */
+    /* when a failed write was last logged; 0: the last write succeeded */
+    int64_t failure_logged_ms;
+    /* last warning that members trained on too few of their samples; 0: none */
+    int64_t training_warned_ms;
+    struct fault fault; /* the last failed write */
+    bool is_fenced;     /* another process has started with the same store */
+    /* Number of members in the file at options.waiting_path; 0: it was not written. */
     uint32_t waiting_count;
-    enum fork_state fork;   /* as the log has it */
+    enum fork_state fork;   /* the state that was logged last */
     const char *stage;      /* stage of the round, which began at stage_since_ms */
     int64_t stage_since_ms; /* when the current stage began */
 };
@@ -49,9 +51,9 @@ void machine_driver_close(struct machine_driver *driver);
  * tracker is fenced. */
 void machine_driver_step(struct tracker_loop *loop, const struct event *event);
 
-/* machine_driver_read_order: read the operator's order to continue, and pass it to the state
- * machine if it is signed for this start and the newest state. */
-void machine_driver_read_order(struct tracker_loop *loop);
+/* machine_driver_read_continue_order: read the operator's order to continue, and pass it to the
+ * state machine if it is signed for this start and the newest state. */
+void machine_driver_read_continue_order(struct tracker_loop *loop);
 
 /* machine_driver_retry_write: notifies the state machine of a failed write when the retry delay has
  * passed. */

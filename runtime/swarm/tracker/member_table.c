@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-int member_table_find_curve(const struct member_table *table,
-                            const uint8_t curve[static KEY_BYTES]) {
+int member_table_find_by_channel_key(const struct member_table *table,
+                                     const uint8_t curve[static KEY_BYTES]) {
     for (uint32_t row = 0; row < table->count; row++) {
         if (memcmp(table->rows[row].keys.curve, curve, KEY_BYTES) == 0) {
             return (int)row;
@@ -14,7 +14,7 @@ int member_table_find_curve(const struct member_table *table,
     return MEMBER_NONE;
 }
 
-int member_table_find_identity(const struct member_table *table, const struct identity *id) {
+int member_table_find_by_identity(const struct member_table *table, const struct identity *id) {
     for (uint32_t row = 0; row < table->count; row++) {
         if (memcmp(table->rows[row].keys.sign, id->bytes, KEY_BYTES) == 0) {
             return (int)row;
@@ -31,7 +31,7 @@ struct identity member_identity(const struct admitted_member *member) {
 
 struct admitted_member *member_table_add(struct member_table *table,
                                          const struct public_keys *keys) {
-    int row = member_table_find_curve(table, keys->curve);
+    int row = member_table_find_by_channel_key(table, keys->curve);
     if (row == MEMBER_NONE) {
         ASSERT(table->count < SWARM_MEMBERS_MAX);
         row = (int)table->count++;

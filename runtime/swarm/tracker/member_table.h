@@ -42,11 +42,11 @@ struct member_table {
     struct admitted_member rows[SWARM_MEMBERS_MAX];
 };
 
-/* member_table_find_curve, member_table_find_identity: return the index of the row with this key,
- * or MEMBER_NONE. */
-int member_table_find_curve(const struct member_table *table,
-                            const uint8_t curve[static KEY_BYTES]);
-int member_table_find_identity(const struct member_table *table, const struct identity *id);
+/* member_table_find_by_channel_key, member_table_find_by_identity: return the index of the row with
+ * this key, or MEMBER_NONE. */
+int member_table_find_by_channel_key(const struct member_table *table,
+                                     const uint8_t curve[static KEY_BYTES]);
+int member_table_find_by_identity(const struct member_table *table, const struct identity *id);
 
 /* member_identity: returns the signing key of a row as the identity that the state machine uses. */
 struct identity member_identity(const struct admitted_member *member);

@@ -134,7 +134,7 @@ void reachability_end_guests(struct tracker_loop *loop) {
     }
 }
 
-void reachability_run_due(struct tracker_loop *loop, int64_t now_ms) {
+void reachability_advance_probes(struct tracker_loop *loop, int64_t now_ms) {
     for (uint32_t i = 0; i < GUEST_PROBES_MAX; i++) {
         if (loop->guests->probes[i].connection.socket != NULL) {
             continue_guest_probe(loop, &loop->guests->probes[i], now_ms);

@@ -39,9 +39,9 @@ struct guest_probe {
 struct tracker_loop;
 struct tracker_guest;
 
-/* reachability_run_due: continues the attempts in progress, and starts those that are due: for
- * connected members whose address is not known to be reachable. Does not block. */
-void reachability_run_due(struct tracker_loop *loop, int64_t now_ms);
+/* reachability_advance_probes: continues the attempts in progress, and starts those that are due:
+ * for connected members whose address is not known to be reachable. Does not block. */
+void reachability_advance_probes(struct tracker_loop *loop, int64_t now_ms);
 
 /* reachability_test_guest: tests an address for a guest, and sends it the outcome, at once if the
  * address is not tested. Does nothing while a test for this guest is in progress.

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { FORMAT = 1, FIELD_COUNT = 5, FILE_BYTES_MAX = 1024, POLL_MS = 500 };
+enum { FORMAT_VERSION = 1, FIELD_COUNT = 5, FILE_BYTES_MAX = 1024, POLL_MS = 500 };
 
 enum status rollback_file_write(const char *path, const struct rollback_file *file,
                                 struct fault *fault) {
@@ -17,7 +17,7 @@ enum status rollback_file_write(const char *path, const struct rollback_file *fi
     struct text name = text_over(temporary, sizeof temporary);
     struct json_writer json = json_writer_over(&text);
     json_begin_object(&json, NULL);
-    json_add_u64(&json, "format", FORMAT);
+    json_add_u64(&json, "format", FORMAT_VERSION);
     json_add_hex(&json, "swarm", &file->swarm, sizeof file->swarm);
     json_add_hex(&json, "root", &file->root, sizeof file->root);
     json_add_hex(&json, "newest", &file->order.newest, sizeof file->order.newest);
@@ -33,10 +33,10 @@ static enum status read_order(const struct json_node *root, struct rollback_file
                               struct fault *fault) {
     int64_t format = 0;
     TRY(json_get_i64(root, "format", &format, NULL, fault));
-    if (format != FORMAT || json_child_count(root) != FIELD_COUNT) {
+    if (format != FORMAT_VERSION || json_child_count(root) != FIELD_COUNT) {
         return json_fault(root, fault, "write the order with `skep track --rollback` again",
                           "is not a file of format %d with the operator's order to roll back",
-                          FORMAT);
+                          FORMAT_VERSION);
     }
     TRY(json_require_hex(root, "swarm", &file->swarm, sizeof file->swarm, fault));
     TRY(json_require_hex(root, "root", &file->root, sizeof file->root, fault));
@@ -56,7 +56,7 @@ enum status rollback_file_read(const char *path, struct rollback_file *file, str
     return status;
 }
 
-bool rollback_watch_poll(struct rollback_watch *watch, int64_t now_ms) {
+bool file_watch_poll(struct file_watch *watch, int64_t now_ms) {
     if (now_ms < watch->poll_ms) {
         return false;
     }

@@ -30,14 +30,15 @@ MUST_CHECK enum status rollback_file_write(const char *path, const struct rollba
 MUST_CHECK enum status rollback_file_read(const char *path, struct rollback_file *file,
                                           struct fault *fault);
 
-/* rollback_watch: detects a new or changed file. Zero it, except for `path`, before the first call.
- * rollback_watch_poll: whether the file exists and has changed since the last call that returned
+/* file_watch: detects that a file of the operator is new or has changed. Zero it, except for
+ * `path`, before the first call.
+ * file_watch_poll: whether the file exists and has changed since the last call that returned
  * true. It checks twice a second. */
-struct rollback_watch {
+struct file_watch {
     const char *path;        /* path of the file */
     struct file_stamp stamp; /* version of the file that was detected last; zero: none */
     int64_t poll_ms;         /* when the file is checked next */
 };
-bool rollback_watch_poll(struct rollback_watch *watch, int64_t now_ms);
+bool file_watch_poll(struct file_watch *watch, int64_t now_ms);
 
 #endif

@@ -23,7 +23,8 @@ bool serving_take_guest(struct serving_buckets *buckets, int64_t now_ms) {
     return token_bucket_take(&buckets->new_guests, SERVE_NEW_GUESTS, 1, now_ms);
 }
 
-bool serving_has_bytes(struct serving_buckets *buckets, enum requester requester, int64_t now_ms) {
+bool serving_may_send_bytes(struct serving_buckets *buckets, enum requester requester,
+                            int64_t now_ms) {
     ASSERT(requester != REQUESTER_UNPROVEN);
     return requester == REQUESTER_STRANGER
                ? token_bucket_has(&buckets->strangers, SERVE_STRANGERS_BYTES, now_ms)
@@ -46,7 +47,7 @@ static struct token_limit ledger_limit(uint64_t entry_count) {
                                 .burst = a_day + SERVE_LEDGER_ENTRIES_EXTRA};
 }
 
-bool serving_has_entries(struct member_usage *usage, uint64_t entry_count, int64_t now_ms) {
+bool serving_may_send_entries(struct member_usage *usage, uint64_t entry_count, int64_t now_ms) {
     return token_bucket_has(&usage->ledger_entries, ledger_limit(entry_count), now_ms);
 }
 

@@ -9,28 +9,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The sender of a query, by the key or identity that it has proven. */
+/* The kind of a query's sender, by the key or identity that it has proven. */
 enum requester {
     REQUESTER_UNPROVEN, /* its proof is invalid */
-    REQUESTER_STRANGER,
-    REQUESTER_LISTED, /* the tracker's identity, one on the allow-list, or a member's */
-    REQUESTER_MEMBER, /* the connection of a member */
+    REQUESTER_STRANGER, /* any other process */
+    REQUESTER_LISTED,   /* the tracker's identity, one on the allow-list, or a member's */
+    REQUESTER_MEMBER,   /* the connection of a member */
 };
 
-/* Shared by all requesters of a kind: bytes that they received, and guests that were added. */
+/* What all requesters of a kind together have requested. */
 struct serving_buckets {
-    struct token_bucket strangers, listed, new_guests;
+    struct token_bucket strangers, listed; /* bytes sent to all requesters of this kind */
+    struct token_bucket new_guests;        /* guests added to the member table */
 };
 
 /* What one connection has requested. */
 struct guest_usage {
-    struct token_bucket queries, pings;
+    struct token_bucket queries, pings; /* numbers of queries and pings */
 };
 
 /* What one member has requested, whatever its connection. */
 struct member_usage {
-    struct token_bucket starts, ledger_entries;
-    uint64_t start_number; /* number of the last HELLO */
+    struct token_bucket starts, ledger_entries; /* numbers of starts and of entries sent */
+    uint64_t start_number;                      /* number of the last HELLO that was admitted */
 };
 
 /* serving_take_query, serving_take_ping: count one query, or one ping, of a connection. False: it
@@ -46,16 +47,17 @@ MUST_CHECK bool serving_take_start(struct member_usage *usage, uint64_t start_nu
 /* serving_take_guest: count a guest that has no row in the member table. False: it has to wait. */
 MUST_CHECK bool serving_take_guest(struct serving_buckets *buckets, int64_t now_ms);
 
-/* serving_has_bytes: whether a requester may be sent another answer. serving_charge_bytes: charge
- * an answer of this length.
+/* serving_may_send_bytes: whether a requester may be sent another answer. serving_charge_bytes:
+ * charge an answer of this length.
  * limits  not REQUESTER_UNPROVEN */
-bool serving_has_bytes(struct serving_buckets *buckets, enum requester requester, int64_t now_ms);
+bool serving_may_send_bytes(struct serving_buckets *buckets, enum requester requester,
+                            int64_t now_ms);
 void serving_charge_bytes(struct serving_buckets *buckets, enum requester requester, size_t bytes,
                           int64_t now_ms);
 
-/* serving_has_entries: whether a member may be sent more entries of a ledger of this length.
+/* serving_may_send_entries: whether a member may be sent more entries of a ledger of this length.
  * serving_charge_entries: charge the entries of an answer. */
-bool serving_has_entries(struct member_usage *usage, uint64_t entry_count, int64_t now_ms);
+bool serving_may_send_entries(struct member_usage *usage, uint64_t entry_count, int64_t now_ms);
 void serving_charge_entries(struct member_usage *usage, uint64_t entry_count, uint64_t sent,
                             int64_t now_ms);
 

@@ -31,7 +31,7 @@ struct allow_list_authority;
 struct tracker_loop; /* in the region */
 
 struct tracker_loop_options {
-    const struct key_pairs *keys;
+    const struct key_pairs *keys;                 /* keys of the tracker */
     const char *name;                             /* name of the swarm */
     const char *listen;                           /* "tcp://ADDRESS:PORT"; port *: any free port */
     const struct allow_list_authority *authority; /* signs the allow-list; NULL: it is not signed */
@@ -48,10 +48,11 @@ struct tracker_loop_options {
     const char *waiting_path, *continue_path;
     struct public_keys operator_keys;          /* keys that the operator signs orders with */
     const struct known_delegation *delegation; /* names `keys`; NULL: none, and no port for it */
-    const char *delegation_path;      /* its file, which the operator may replace; NULL: none */
+    /* file of the delegation, which the operator may replace; NULL: none */
+    const char *delegation_path;
     struct tracker_settings settings; /* settings of the state machine */
-    uint32_t members_max;             /* 1 .. SWARM_MEMBERS_MAX */
-    uint32_t queued_frames;           /* see struct messenger_options */
+    uint32_t members_max;             /* maximum number of members: 1 .. SWARM_MEMBERS_MAX */
+    uint32_t queued_frames;           /* frames that each queue of a connection can hold */
     uint32_t strangers_max;           /* limit for connections of strangers; 0: default */
     uint32_t idle_ms; /* an idle guest is disconnected after this time; 0: default */
     int stop_fd;      /* tracker_loop_run returns when it is readable; -1: none */

@@ -140,8 +140,8 @@ static void send_due_documents(struct tracker_loop *loop, struct tracker_guest *
         const uint32_t generation = loop->documents->buffers[document].generation;
         ASSERT((stream->due_mask >> document & 1) != 0);
         if (document == DOCUMENT_TABLE_CHANGES && stream->due_generation[document] != generation) {
-            /* The changes are now those since a version that this guest may not have. The state
-             * machine repeats the message. */
+            /* The buffer now has the changes since another version, which this guest may not have.
+             * It is not sent, and the state machine repeats the message. */
             stream->due_mask &= ~(1U << document);
             stream->current_document = NO_DOCUMENT;
             continue;
@@ -189,7 +189,7 @@ static void send_message_document(struct tracker_loop *loop, struct tracker_gues
 
 void tracker_loop_send_action(struct tracker_loop *loop, const struct action *action) {
     const struct message *message = &action->message;
-    const int row = member_table_find_identity(loop->members, &action->to);
+    const int row = member_table_find_by_identity(loop->members, &action->to);
     struct tracker_guest *guest =
         row == MEMBER_NONE ? NULL : guest_find(loop->guests, loop->members->rows[row].keys.curve);
     const int document = find_document(message);
@@ -229,14 +229,14 @@ static void serve_document(struct tracker_loop *loop, struct tracker_guest *gues
 
 void tracker_loop_send_manifest(struct tracker_loop *loop, struct tracker_guest *guest,
                                 enum requester requester) {
-    if (serving_has_bytes(&loop->serving_buckets, requester, tracker_now_ms())) {
+    if (serving_may_send_bytes(&loop->serving_buckets, requester, tracker_now_ms())) {
         serve_document(loop, guest, DOCUMENT_MANIFEST, requester);
     }
 }
 
 void tracker_loop_send_status(struct tracker_loop *loop, struct tracker_guest *guest,
                               enum requester requester) {
-    if (!serving_has_bytes(&loop->serving_buckets, requester, tracker_now_ms())) {
+    if (!serving_may_send_bytes(&loop->serving_buckets, requester, tracker_now_ms())) {
         return;
     }
     const bool has_addresses = requester != REQUESTER_STRANGER;
@@ -255,7 +255,7 @@ void tracker_loop_send_checkpoint(struct tracker_loop *loop, struct tracker_gues
                                   enum requester requester) {
     const struct ledger_checkpoint *checkpoint = &loop->driver->durable.checkpoint;
     struct document_buffer *buffer = &loop->documents->buffers[DOCUMENT_CHECKPOINT];
-    if (!serving_has_bytes(&loop->serving_buckets, requester, tracker_now_ms())) {
+    if (!serving_may_send_bytes(&loop->serving_buckets, requester, tracker_now_ms())) {
         return;
     }
     const struct hash key = hash_of(checkpoint->bytes, checkpoint->byte_count);

@@ -19,8 +19,8 @@ enum document {
     DOCUMENT_TABLE_CHANGES, /* changes of the round table since a version */
     DOCUMENT_PROPOSAL,      /* a proposed commit */
     DOCUMENT_MANIFEST,      /* the swarm's manifest */
-    DOCUMENT_STATUS,        /* the status report as JSON */
-    DOCUMENT_PUBLIC_STATUS, /* the status report for strangers */
+    DOCUMENT_STATUS,        /* the swarm status as JSON */
+    DOCUMENT_PUBLIC_STATUS, /* the swarm status for strangers */
     DOCUMENT_CHECKPOINT,    /* the newest checkpoint of the ledger */
     DOCUMENT_COUNT          /* number of kinds of documents */
 };

@@ -16,9 +16,10 @@ static const char DAMAGED_REMEDY[] =
 
 enum {
     PROMISES_MAX = 4, /* the members, the table, the resignations and the speeds */
-    PLACE_FORMAT = 1,
+    PLACE_FORMAT = 1, /* version of the stored form of the store's place */
+    /* size of the longest such form */
     PLACE_BYTES_MAX = PACKER_MAP_BYTES_MAX + 3 * PACKER_FIELD_BYTES_MAX + HASH_BYTES,
-    MACHINE_ID_BYTES = 64,
+    MACHINE_ID_BYTES = 64, /* size of the longest id of a machine, with its NUL */
 };
 
 static void alloc_part(struct durable_part *part, size_t capacity, struct region *region) {
@@ -42,7 +43,7 @@ static enum status load_part(struct tracker_durable *durable, const char *name,
 static enum status load_members(struct tracker_durable *durable, struct tracker_record *record,
                                 struct fault *fault) {
     struct durable_part *part = &durable->members;
-    enum status status = load_part(durable, MEMBERS, part, RECORD_MEMBERS_MAX, fault);
+    enum status status = load_part(durable, MEMBERS, part, RECORD_MEMBERS_BYTES_MAX, fault);
     record->next_session = 1;
     if (status != OK || part->stored_count == 0) {
         return status;
@@ -70,7 +71,8 @@ static enum status load_table(struct tracker_durable *durable, struct tracker_re
 static enum status load_resignations(struct tracker_durable *durable, struct tracker_record *record,
                                      struct fault *fault) {
     struct durable_part *part = &durable->resignations;
-    enum status status = load_part(durable, RESIGNATIONS, part, RECORD_RESIGNATIONS_MAX, fault);
+    enum status status =
+        load_part(durable, RESIGNATIONS, part, RECORD_RESIGNATIONS_BYTES_MAX, fault);
     if (status != OK || part->stored_count == 0) {
         return status;
     }
@@ -81,7 +83,7 @@ static enum status load_resignations(struct tracker_durable *durable, struct tra
 static enum status load_speeds(struct tracker_durable *durable, struct tracker_record *record,
                                struct fault *fault) {
     struct durable_part *part = &durable->speeds;
-    enum status status = load_part(durable, SPEEDS, part, RECORD_SPEEDS_MAX, fault);
+    enum status status = load_part(durable, SPEEDS, part, RECORD_SPEEDS_BYTES_MAX, fault);
     if (status != OK || part->stored_count == 0) {
         return status;
     }
@@ -145,8 +147,10 @@ static void advance_chain(struct tracker_durable *durable, const struct entry *e
     ledger_advance(&durable->chain, entry);
 }
 
-/* The term of the next suspension of a member follows from its last one, however old. */
-static void note_suspension(struct tracker_durable *durable, const struct tracker_record *record) {
+/* Records the entry if it is a SUSPEND, because the term of the next suspension of that member
+ * follows from its last one, however old. */
+static void record_suspension(struct tracker_durable *durable,
+                              const struct tracker_record *record) {
     const struct entry *entry = &durable->entry;
     for (uint32_t row = 0; entry->kind == ENTRY_SUSPEND && row < record->member_count; row++) {
         if (memcmp(&record->members[row].id, &entry->suspension.id, sizeof(struct identity)) == 0) {
@@ -163,7 +167,7 @@ static enum status load_chain(struct tracker_durable *durable, struct tracker_re
     while (durable->chain.entry_count < store->entry_count) {
         TRY(ledger_store_read(store, durable->chain.entry_count, entry->slices,
                               durable->slice_count, entry, fault));
-        note_suspension(durable, record);
+        record_suspension(durable, record);
         advance_chain(durable, entry);
     }
     record->chain = ledger_chain_hash(&durable->chain);
@@ -212,7 +216,7 @@ static enum status write_genesis(struct tracker_durable *durable,
 
 /* The stored form: a MessagePack map {format, place, file}. */
 struct stored_place {
-    uint32_t place;
+    uint32_t place;   /* place of the store (struct tracker_start) */
     struct hash file; /* identity of the file in which the place was stored */
 };
 
@@ -230,7 +234,8 @@ static void pack_place(struct packer *packer, void *object) {
     pack_bytes(packer, "file", stored->file.bytes, HASH_BYTES);
 }
 
-/* A machine without an id, such as a container, differs by the file alone. */
+/* Returns a hash of the file's inode, its creation time and the id of this machine. Some machines,
+ * such as containers, have no id. */
 static struct hash identify_file(const char *path) {
     const struct file_origin origin = file_origin_of(path);
     char machine[MACHINE_ID_BYTES] = "";
@@ -254,11 +259,11 @@ static uint32_t draw_place(void) {
     return 1 + drawn % INT32_MAX;
 }
 
-/* Sets the place of the store. If the file is not the one in which a place was stored, a new place
- * is drawn and stored. So it is if the time of its creation is unknown: a copy on another file
- * system may have the same inode. A file system or machine that is cloned as a whole has copies
- * with the same identity. */
-static enum status find_place(struct tracker_durable *durable, struct fault *fault) {
+/* Sets the place of the store. If this file is not the one in which the stored place was written,
+ * draws and stores a new place. Also does so if the creation time of the file is unknown, because a
+ * copy on another file system may have the same inode. If a file system or machine is cloned as a
+ * whole, the copies have the same identity. */
+static enum status set_place(struct tracker_durable *durable, struct fault *fault) {
     struct ledger_store *store = &durable->store;
     struct stored_place stored = {0};
     uint8_t bytes[PLACE_BYTES_MAX];
@@ -288,7 +293,7 @@ static enum status load_state(struct tracker_durable *durable,
         TRY(check_swarm(durable, options, fault));
     }
     TRY(ledger_store_count_start(&durable->store, &durable->incarnation, fault));
-    TRY(find_place(durable, fault));
+    TRY(set_place(durable, fault));
     if (durable->store.entry_count == 0) {
         TRY(write_genesis(durable, options, fault));
     }
@@ -311,9 +316,9 @@ enum status tracker_durable_open(const struct durable_options *options, struct r
     TRY(ledger_store_open(options->path, region, &durable->store, fault));
     durable->entry.slices =
         region_alloc(region, options->slice_count, sizeof *durable->entry.slices);
-    alloc_part(&durable->members, RECORD_MEMBERS_MAX, region);
-    alloc_part(&durable->resignations, RECORD_RESIGNATIONS_MAX, region);
-    alloc_part(&durable->speeds, RECORD_SPEEDS_MAX, region);
+    alloc_part(&durable->members, RECORD_MEMBERS_BYTES_MAX, region);
+    alloc_part(&durable->resignations, RECORD_RESIGNATIONS_BYTES_MAX, region);
+    alloc_part(&durable->speeds, RECORD_SPEEDS_BYTES_MAX, region);
     alloc_part(&durable->table, record_table_bytes_max(options->slice_count), region);
     enum status status = load_state(durable, options, record, fault);
     if (status != OK) {

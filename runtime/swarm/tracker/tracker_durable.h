@@ -31,11 +31,16 @@
 
 enum {
     RECORD_FIELDS_MAX = 16, /* Number of fields of any map. */
+    /* size of a map without its lists */
     RECORD_FIXED_BYTES_MAX = PACKER_MAP_BYTES_MAX + RECORD_FIELDS_MAX * PACKER_FIELD_BYTES_MAX,
-    RECORD_MEMBERS_MAX = RECORD_FIXED_BYTES_MAX + SWARM_MEMBERS_MAX * (SWARM_IDENTITY_BYTES + 13),
-    RECORD_SPEEDS_MAX =
+    /* Size of the longest stored members. */
+    RECORD_MEMBERS_BYTES_MAX =
+        RECORD_FIXED_BYTES_MAX + SWARM_MEMBERS_MAX * (SWARM_IDENTITY_BYTES + 13),
+    /* Size of the longest stored speeds. */
+    RECORD_SPEEDS_BYTES_MAX =
         RECORD_FIXED_BYTES_MAX + SWARM_MEMBERS_MAX * (int)sizeof(struct record_speed),
-    RECORD_RESIGNATIONS_MAX =
+    /* Size of the longest stored resignations. */
+    RECORD_RESIGNATIONS_BYTES_MAX =
         RECORD_FIXED_BYTES_MAX + HASH_BYTES + SWARM_MEMBERS_MAX * SWARM_SIGNATURE_BYTES,
 };
 
@@ -76,10 +81,10 @@ struct durable_part {
 };
 
 struct tracker_durable {
-    struct ledger_store store; /* the SQLite file */
-    const struct key_pairs *keys;
-    uint32_t slice_count; /* number of slices of the parameters */
-    uint32_t incarnation; /* number of this start of the tracker */
+    struct ledger_store store;    /* the SQLite file */
+    const struct key_pairs *keys; /* keys of the tracker */
+    uint32_t slice_count;         /* number of slices of the parameters */
+    uint32_t incarnation;         /* number of this start of the tracker */
     /* Place of the store, 1 .. 2^31 - 1 (struct tracker_start). A copy of the store has another. */
     uint32_t place;
     struct entry entry;        /* the last appended entry, with hash and signature */
@@ -88,7 +93,7 @@ struct tracker_durable {
     struct ledger_checkpoint checkpoint;
     /* The encoded parts of the record. */
     struct durable_part members, table, resignations, speeds;
-    /* By row of the members: number of the entry with its last suspension; 0: none. */
+    /* [row of the members]: index of the entry with the last suspension of the member; 0: none. */
     uint64_t suspended_at[SWARM_MEMBERS_MAX];
 };
 

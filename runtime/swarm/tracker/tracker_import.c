@@ -85,7 +85,7 @@ static enum status copy_entries(const struct tracker_import *import, struct regi
 static enum status set_next_numbers(const struct highest_numbers *imported, struct region *region,
                                     struct ledger_store *store, struct fault *fault) {
     struct tracker_record *record = region_alloc(region, 1, sizeof *record);
-    uint8_t *bytes = region_alloc(region, RECORD_MEMBERS_MAX, 1);
+    uint8_t *bytes = region_alloc(region, RECORD_MEMBERS_BYTES_MAX, 1);
     record->next_session = skip_numbers(imported->session);
     size_t count = record_write_members(record, bytes);
     TRY(ledger_store_write_promise(store, TRACKER_MEMBERS, bytes, count, fault));

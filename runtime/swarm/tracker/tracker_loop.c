@@ -72,7 +72,7 @@ static struct messenger_options make_messenger_options(struct tracker_loop *loop
                                                 .evict_after_ms = STRANGER_SLOT_MS,
                                                 .class_of = classify_guest,
                                                 .context = loop}};
-    wire_allowed_kinds(WIRE_TRACKER, made.accepted_kinds);
+    wire_accepted_kinds(WIRE_TRACKER, made.accepted_kinds);
     return made;
 }
 
@@ -164,8 +164,8 @@ enum status tracker_loop_open(const struct tracker_loop_options *options, struct
                               fault));
     alloc_tables(opened, region);
     TRY(open_driver(opened, region, fault));
-    allow_list_watch_know(opened->watch, &opened->driver->durable.chain.roster_epoch);
-    enum status status = allow_list_watch_check(opened->watch, fault);
+    allow_list_watch_use_epoch(opened->watch, &opened->driver->durable.chain.roster_epoch);
+    enum status status = allow_list_watch_check_epoch(opened->watch, fault);
     if (status == OK) {
         status = address_book_restore(opened, fault);
     }
@@ -192,17 +192,18 @@ uint16_t tracker_loop_port(const struct tracker_loop *loop) {
 }
 
 /* Whether a deadline differs by more than a tenth from the one that was logged last. */
-static bool is_news(const struct swarm_timing *timing, const struct swarm_timing *logged) {
+static bool is_timing_worth_logging(const struct swarm_timing *timing,
+                                    const struct swarm_timing *logged) {
     const uint32_t now[] = {timing->heartbeat_ms, timing->silence_ms, timing->train_ms,
                             timing->exchange_ms, timing->round_ms};
     const uint32_t before[] = {logged->heartbeat_ms, logged->silence_ms, logged->train_ms,
                                logged->exchange_ms, logged->round_ms};
-    bool is_news = false;
+    bool is_timing_worth_logging = false;
     for (size_t i = 0; i < ARRAY_COUNT(now); i++) {
         const double difference = (double)now[i] - (double)before[i];
-        is_news |= fabs(difference) > 0.1 * (double)before[i];
+        is_timing_worth_logging |= fabs(difference) > 0.1 * (double)before[i];
     }
-    return is_news;
+    return is_timing_worth_logging;
 }
 
 /* If the deadlines have changed, sends them to all members with the address book, and logs how they
@@ -216,7 +217,7 @@ static void announce_timing(struct tracker_loop *loop) {
     tracker_read_view(loop->driver->tracker, &view);
     loop->timing = *timing;
     member_table_mark_changed(loop->members);
-    const bool is_logged = is_news(timing, &loop->logged_timing);
+    const bool is_logged = is_timing_worth_logging(timing, &loop->logged_timing);
     log_line(is_logged ? LOG_INFO : LOG_DEBUG, "deadlines: %s", view.derivation);
     loop->logged_timing = is_logged ? *timing : loop->logged_timing;
 }
@@ -279,7 +280,7 @@ static bool is_stop_requested(const struct tracker_loop *loop) {
 
 static int next_wait_ms(const struct tracker_loop *loop) {
     const int64_t left_ms = loop->tick_ms - tracker_now_ms();
-    const int max_ms = ledger_server_is_busy(loop) ? BUSY_WAIT_MAX_MS : WAIT_MAX_MS;
+    const int max_ms = ledger_server_has_query(loop) ? BUSY_WAIT_MAX_MS : WAIT_MAX_MS;
     return left_ms < 0 ? 0 : left_ms > max_ms ? max_ms : (int)left_ms;
 }
 
@@ -317,18 +318,18 @@ static void run_due_work(struct tracker_loop *loop) {
         admission_review_all(loop);
         pass_roster(loop);
     }
-    if (loop->options.order_path != NULL && rollback_watch_poll(&loop->order_watch, now_ms)) {
+    if (loop->options.order_path != NULL && file_watch_poll(&loop->order_watch, now_ms)) {
         read_rollback_order(loop);
     }
-    if (loop->options.continue_path != NULL && rollback_watch_poll(&loop->continue_watch, now_ms)) {
-        machine_driver_read_order(loop);
+    if (loop->options.continue_path != NULL && file_watch_poll(&loop->continue_watch, now_ms)) {
+        machine_driver_read_continue_order(loop);
     }
     delegation_watch_run(loop, now_ms);
     admission_disconnect_idle(loop, now_ms);
     admission_log_strangers(loop, now_ms);
-    reachability_run_due(loop, now_ms);
-    address_book_run_due(loop);
-    attendance_run_due(loop, now_ms);
+    reachability_advance_probes(loop, now_ms);
+    address_book_publish_changes(loop);
+    attendance_publish_changes(loop, now_ms);
     if (now_ms >= loop->tick_ms) {
         run_tick(loop, now_ms);
     }
@@ -336,7 +337,7 @@ static void run_due_work(struct tracker_loop *loop) {
 
 enum status tracker_loop_run(struct tracker_loop *loop, struct fault *fault) {
     while (!is_stop_requested(loop) && !loop->driver->is_fenced &&
-           !delegation_watch_has_ended(loop)) {
+           !delegation_watch_requires_exit(loop)) {
         messenger_wait(loop->messenger, loop->options.stop_fd, next_wait_ms(loop));
         exclude_pause(loop);
         handle_incoming(loop);
@@ -354,7 +355,7 @@ enum status tracker_loop_run(struct tracker_loop *loop, struct fault *fault) {
                          "another tracker of this swarm has taken over: %s",
                          loop->driver->fault.reason);
     }
-    return delegation_watch_has_ended(loop) ? delegation_watch_fault(loop, fault) : OK;
+    return delegation_watch_requires_exit(loop) ? delegation_watch_fault(loop, fault) : OK;
 }
 
 void tracker_loop_close(struct tracker_loop *loop) {

@@ -30,27 +30,27 @@ struct tracker_loop {
     struct delegation_server *delegation_server; /* NULL: there is no delegation */
     struct machine_driver *driver;               /* runs the state machine and its store */
     struct member_table *members;                /* admitted members */
-    struct guest_table *guests;                  /* connected peers that are not members yet */
+    struct guest_table *guests;                  /* all connected processes, members included */
     struct document_table *documents;            /* encoded large messages */
     struct ledger_server *ledger_server;         /* sends ledger entries on request */
     struct serving_buckets serving_buckets;      /* shared by all requesters of a kind */
     struct stranger_log stranger_log;            /* limits log lines about strangers */
     struct attendance_watch attendance;          /* members that the next round lacks */
     struct allow_list_watch *watch;              /* reads the allow-list again when it changes */
-    struct rollback_watch order_watch;           /* detects an order of the operator */
-    struct rollback_watch
-        continue_watch;     /* detects the operator's order to continue without leases */
-    uint64_t roster_serial; /* of the roster epoch that was passed to the state machine last */
+    struct file_watch order_watch;               /* detects the operator's order to roll back */
+    struct file_watch continue_watch; /* detects the operator's order to continue without leases */
+    /* serial of the roster epoch that was passed to the state machine last */
+    uint64_t roster_serial;
     struct delegation_watch delegation; /* detects a newer delegation */
     struct wire_shape shape;            /* sizes that bound every message */
     struct wire_arrays arrays;          /* buffers of the message being decoded */
-    uint8_t *scratch;                   /* [FRAME_PAYLOAD_MAX] */
-    struct swarm_timing timing;         /* deadlines announced last */
-    struct swarm_timing logged_timing;  /* deadlines logged last */
-    int64_t tick_ms;                    /* when the next tick is due */
-    int64_t received_ms;                /* when incoming frames were last drained */
-    int64_t started_ms;                 /* start of the tracker, monotonic clock */
-    double started_unix_s;              /* start of the tracker, Unix time in seconds */
+    uint8_t *scratch; /* [FRAME_PAYLOAD_MAX]: a payload or promise while it is encoded or decoded */
+    struct swarm_timing timing;        /* deadlines announced last */
+    struct swarm_timing logged_timing; /* deadlines logged last */
+    int64_t tick_ms;                   /* when the next tick is due */
+    int64_t received_ms;               /* when incoming frames were last drained */
+    int64_t started_ms;                /* start of the tracker, monotonic clock */
+    double started_unix_s;             /* start of the tracker, Unix time in seconds */
 };
 
 int64_t tracker_now_ms(void);

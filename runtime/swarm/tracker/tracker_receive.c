@@ -19,7 +19,7 @@ static void receive_message(struct tracker_loop *loop, struct tracker_guest *gue
     struct message message;
     const uint8_t *bulk = NULL;
     size_t bulk_bytes = 0;
-    const int row = member_table_find_curve(loop->members, guest->curve);
+    const int row = member_table_find_by_channel_key(loop->members, guest->curve);
     if (row == MEMBER_NONE) {
         return; /* the sender is not a member */
     }
@@ -30,8 +30,8 @@ static void receive_message(struct tracker_loop *loop, struct tracker_guest *gue
         return;
     }
     message.from = member_identity(member);
-    if (!wire_is_verified(&loop->shape, loop->options.keys->public_keys.sign,
-                          &loop->driver->newest_entry, &message, bulk, bulk_bytes)) {
+    if (!wire_verify_message(&loop->shape, loop->options.keys->public_keys.sign,
+                             &loop->driver->newest_entry, &message, bulk, bulk_bytes)) {
         add_strike(loop, guest);
         return;
     }
@@ -49,9 +49,9 @@ static void receive_message(struct tracker_loop *loop, struct tracker_guest *gue
 
 /* The keys of a query's sender that it has proven. */
 struct query_sender {
-    enum requester requester;
-    bool has_proof;          /* the query contains a valid proof */
-    struct public_keys keys; /* with a proof: those of the identity */
+    enum requester requester; /* kind of the sender */
+    bool has_proof;           /* the query contains a valid proof */
+    struct public_keys keys;  /* with a proof: those of the identity */
 };
 
 static bool is_known_identity(const struct tracker_loop *loop, const struct public_keys *keys) {
@@ -59,7 +59,7 @@ static bool is_known_identity(const struct tracker_loop *loop, const struct publ
     memcpy(id.bytes, keys->sign, KEY_BYTES);
     return public_keys_equal(keys, &loop->options.keys->public_keys) ||
            allow_list_find(&loop->watch->list, keys) != NULL ||
-           member_table_find_identity(loop->members, &id) != MEMBER_NONE;
+           member_table_find_by_identity(loop->members, &id) != MEMBER_NONE;
 }
 
 /* Identifies the sender of a query. A client connects with a temporary key, and therefore sends a
@@ -70,7 +70,7 @@ static struct query_sender identify_sender(const struct tracker_loop *loop,
     const struct public_keys *own = &loop->options.keys->public_keys;
     struct query_sender sender = {.requester = REQUESTER_STRANGER};
     struct wire_proof proof;
-    if (member_table_find_curve(loop->members, guest->curve) != MEMBER_NONE) {
+    if (member_table_find_by_channel_key(loop->members, guest->curve) != MEMBER_NONE) {
         sender.requester = REQUESTER_MEMBER;
     } else if (event->frame.length == 0) {
         sender.requester = allow_list_has_channel_key(&loop->watch->list, guest->curve)
@@ -88,10 +88,10 @@ static struct query_sender identify_sender(const struct tracker_loop *loop,
     return sender;
 }
 
-/* Whether the allow-list permits a query for status, ledger or checkpoint. Rejects the query if it
- * does not. */
-static bool may_query(struct tracker_loop *loop, struct tracker_guest *guest,
-                      const struct query_sender *sender) {
+/* Returns whether the allow-list permits a query for status, ledger or checkpoint. If it does not,
+ * sends the rejection. */
+static bool permit_or_reject_query(struct tracker_loop *loop, struct tracker_guest *guest,
+                                   const struct query_sender *sender) {
     if (sender->requester != REQUESTER_STRANGER || loop->watch->list.is_open) {
         guest_permit_queries(guest);
         return true;
@@ -139,7 +139,7 @@ static void handle_document_query(struct tracker_loop *loop, struct tracker_gues
         add_strike(loop, guest);
     } else if (event->frame.kind == WIRE_MANIFEST_REQUEST) {
         tracker_loop_send_manifest(loop, guest, sender.requester);
-    } else if (!may_query(loop, guest, &sender)) {
+    } else if (!permit_or_reject_query(loop, guest, &sender)) {
         return;
     } else if (event->frame.kind == WIRE_STATUS_REQUEST) {
         tracker_loop_send_status(loop, guest, sender.requester);
@@ -153,7 +153,8 @@ static void handle_document_query(struct tracker_loop *loop, struct tracker_gues
 static void handle_query(struct tracker_loop *loop, struct tracker_guest *guest,
                          const struct messenger_event *event) {
     const int64_t now_ms = tracker_now_ms();
-    const bool is_member = member_table_find_curve(loop->members, guest->curve) != MEMBER_NONE;
+    const bool is_member =
+        member_table_find_by_channel_key(loop->members, guest->curve) != MEMBER_NONE;
     switch (event->frame.kind) {
     case WIRE_INTRODUCE:
         if (serving_take_query(&guest->usage, now_ms)) {

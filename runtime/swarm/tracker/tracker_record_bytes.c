@@ -6,11 +6,11 @@
 #include <string.h>
 
 enum {
-    FORMAT_VERSION = 4,
-    SPEEDS_VERSION = 1,
-    DECLARATION_BYTES =
-        32 + HASH_BYTES + SWARM_SIGNATURE_BYTES, /* size per seat with a declaration */
-    SLICE_PLAN_BYTES = 1 + 2 + 8 + 8,            /* size per slice */
+    FORMAT_VERSION = 4, /* version of the stored form of all parts but the speeds */
+    SPEEDS_VERSION = 1, /* version of the stored form of the speeds */
+    /* stored size of the declaration of one seat */
+    DECLARATION_BYTES = 32 + HASH_BYTES + SWARM_SIGNATURE_BYTES,
+    SLICE_PLAN_BYTES = 1 + 2 + 8 + 8, /* stored size of the owner, epoch and masks of one slice */
 };
 
 /* A record and the number of slices of its table. */
@@ -53,7 +53,7 @@ static void pack_members(struct packer *packer, void *object) {
 
 static void pack_speeds(struct packer *packer, void *object) {
     struct tracker_record *record = ((const struct packed_record *)object)->record;
-    uint32_t count = record->member_count; /* when it is read, that of the members is known */
+    uint32_t count = record->member_count; /* known when the speeds are read */
     pack_expected(packer, "format", SPEEDS_VERSION, "has an unknown version");
     count = pack_element_count(packer, "member_count", &count, SWARM_MEMBERS_MAX);
     const struct packer_rows numbers = {
@@ -134,7 +134,8 @@ static struct packed_record cast_away_const(const struct tracker_record *record,
 
 size_t record_write_members(const struct tracker_record *record, uint8_t *bytes) {
     struct packed_record packed = cast_away_const(record, 0);
-    return packer_write((struct packed_object){pack_members, &packed}, bytes, RECORD_MEMBERS_MAX);
+    return packer_write((struct packed_object){pack_members, &packed}, bytes,
+                        RECORD_MEMBERS_BYTES_MAX);
 }
 
 size_t record_write_table(const struct tracker_record *record, uint32_t slice_count,
@@ -147,12 +148,13 @@ size_t record_write_table(const struct tracker_record *record, uint32_t slice_co
 size_t record_write_resignations(const struct tracker_record *record, uint8_t *bytes) {
     struct packed_record packed = cast_away_const(record, 0);
     return packer_write((struct packed_object){pack_resignations, &packed}, bytes,
-                        RECORD_RESIGNATIONS_MAX);
+                        RECORD_RESIGNATIONS_BYTES_MAX);
 }
 
 size_t record_write_speeds(const struct tracker_record *record, uint8_t *bytes) {
     struct packed_record packed = cast_away_const(record, 0);
-    return packer_write((struct packed_object){pack_speeds, &packed}, bytes, RECORD_SPEEDS_MAX);
+    return packer_write((struct packed_object){pack_speeds, &packed}, bytes,
+                        RECORD_SPEEDS_BYTES_MAX);
 }
 
 const char *record_read_speeds(const uint8_t *bytes, size_t count, struct tracker_record *record) {

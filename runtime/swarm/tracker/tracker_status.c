@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-enum { AWAITED_BYTES = SWARM_MEMBERS_MAX * (MEMBER_NAME_BYTES + 2) + 160 }; /* size of the text */
+/* Size of the longest text of write_awaited. */
+enum { AWAITED_BYTES = SWARM_MEMBERS_MAX * (MEMBER_NAME_BYTES + 2) + 160 };
 
 static double seconds_since(int64_t at_ms) {
     return (double)(tracker_now_ms() - at_ms) / 1000;

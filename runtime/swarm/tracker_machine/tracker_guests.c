@@ -10,7 +10,8 @@ void tracker_know_roster(struct tracker *tracker, const struct roster_epoch *ros
 bool tracker_is_guest(const struct tracker *tracker, uint32_t row) {
     const struct roster_epoch *epoch = &tracker->roster.epoch;
     ASSERT(row < SWARM_MEMBERS_MAX);
-    return epoch->is_open == 1 && !roster_epoch_has(epoch, tracker->record.members[row].id.bytes);
+    return epoch->is_open == 1 &&
+           !roster_epoch_has_key(epoch, tracker->record.members[row].id.bytes);
 }
 
 uint64_t tracker_live_voters(const struct tracker *tracker) {

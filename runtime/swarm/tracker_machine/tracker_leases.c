@@ -129,9 +129,9 @@ uint64_t tracker_allowed_rows(const struct tracker *tracker) {
     uint64_t rows = 0;
     for (uint32_t row = 0; row < record->member_count; row++) {
         const bool is_promised = seats_contain(tracker->leases.promised, row);
-        const bool is_allowed = order->count == 0
-                                    ? !is_promised
-                                    : continue_order_names(order, record->members[row].id.bytes);
+        const bool is_allowed =
+            order->count == 0 ? !is_promised
+                              : continue_order_has_member(order, record->members[row].id.bytes);
         rows |= (uint64_t)is_allowed << row;
     }
     return rows;

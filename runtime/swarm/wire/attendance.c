@@ -9,7 +9,7 @@ enum {
     LOG_INTERVAL_MIN_MS = 10 * 1000, /* shortest time between two log lines */
     /* longest time between two lines while members stay missing */
     LOG_INTERVAL_MAX_MS = 10 * 60 * 1000,
-    LOG_LINE_BYTES = 320,
+    LOG_LINE_BYTES = 320, /* size of the longest log line, with its NUL */
 };
 
 static void pack_attendance(struct packer *pack, void *object) {
@@ -66,7 +66,8 @@ void attendance_set_count(struct attendance *attendance, uint32_t present, uint3
     attendance->needed = needed;
 }
 
-/* More than half are needed: half is enough only with the first one, which may be missing. */
+/* More than half of the electors are needed. Exactly half is enough only with the first elector,
+ * which may be the one that is missing. */
 void attendance_set_electors(struct attendance *attendance, uint32_t present, uint32_t electors) {
     const uint32_t majority = electors / 2 + 1;
     attendance_set_count(attendance, present, majority > present ? majority : present + 1);
@@ -84,9 +85,9 @@ void attendance_describe_need(const struct attendance *attendance, struct text *
                                            : "are here");
 }
 
-/* Writes how the named member was lost. */
-static void describe_name(const struct attendance *attendance, int64_t elapsed_ms,
-                          struct text *text) {
+/* Writes how the last absent member was lost. */
+static void describe_last_absence(const struct attendance *attendance, int64_t elapsed_ms,
+                                  struct text *text) {
     if (attendance->absence == ABSENCE_REMOVED) {
         text_add(text, "; %s is not on the allow-list", attendance->name);
     } else {
@@ -107,7 +108,7 @@ void attendance_describe_absence(const struct attendance *attendance, int64_t el
                                                    [ABSENCE_LEFT] = "start it again",
                                                    [ABSENCE_REMOVED] = "add it again"};
     if (attendance->name[0] != '\0') {
-        describe_name(attendance, elapsed_ms, text);
+        describe_last_absence(attendance, elapsed_ms, text);
     }
     if (attendance->are_electors == 1) {
         text_add(text, "; %s, or see `skep track --continue`",
@@ -118,7 +119,7 @@ void attendance_describe_absence(const struct attendance *attendance, int64_t el
 
 /* ---- changes ---- */
 
-/* Ignores the times, which differ in each count. */
+/* Ignores the times, which differ each time that the members are counted. */
 static bool has_equal_counts_and_names(const struct attendance *a, const struct attendance *b) {
     return a->present == b->present && a->needed == b->needed && a->others == b->others &&
            a->absence == b->absence && a->are_electors == b->are_electors &&

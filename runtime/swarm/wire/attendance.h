@@ -12,10 +12,10 @@
 
 /* How a member was lost. */
 enum attendance_absence {
-    ABSENCE_DISCONNECTED, /* it disconnected or timed out */
-    ABSENCE_LEFT,         /* it left */
-    ABSENCE_REMOVED,      /* the operator removed it from the allow-list */
-    ABSENCES
+    ABSENCE_DISCONNECTED, /* the member disconnected or timed out */
+    ABSENCE_LEFT,         /* the member left */
+    ABSENCE_REMOVED,      /* the operator removed the member from the allow-list */
+    ABSENCES              /* number of ways in which a member is lost */
 };
 
 struct attendance {
@@ -50,8 +50,8 @@ MUST_CHECK const char *attendance_read(const uint8_t *payload, size_t count,
  * newest message.
  * attendance_set_count: set `present` and `needed`, after all absent members were added. If
  * enough members are present, clears the attendance.
- * attendance_set_electors: the same, after all absent electors were added, of which `present` are
- * not enough. */
+ * attendance_set_electors: the same for electors, after all absent ones were added. `present` is
+ * the number of connected electors, which is too few, and `electors` the number of all. */
 void attendance_init(struct attendance *attendance);
 void attendance_add_absence(struct attendance *attendance, const char *name,
                             enum attendance_absence absence, uint64_t absent_ms);

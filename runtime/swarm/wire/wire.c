@@ -138,7 +138,7 @@ bool wire_may_send(enum wire_side sender, enum wire_side receiver, uint8_t kind)
     return (kind_properties(kind) & DIRECTIONS[sender][receiver]) != 0;
 }
 
-void wire_allowed_kinds(enum wire_side side, uint64_t kinds[static 4]) {
+void wire_accepted_kinds(enum wire_side side, uint64_t kinds[static 4]) {
     memset(kinds, 0, 4 * sizeof kinds[0]);
     for (uint8_t kind = 0; kind < WIRE_KIND_END; kind++) {
         if (wire_may_send(WIRE_TRACKER, side, kind) || wire_may_send(WIRE_MEMBER, side, kind)) {
@@ -184,14 +184,15 @@ size_t wire_payload_bytes_max(const struct wire_shape *shape) {
 struct packed_message {
     const struct wire_shape *shape;
     struct message *message;
-    struct entry *entry;
-    struct round_table *table;
-    struct slice_report *reports;
-    struct slice_proof *proof;
-    uint64_t *holders;    /* [slice_count] masks of the seats that probably have a result */
-    uint32_t *awaited_ms; /* [SWARM_MEMBERS_MAX] of a REPORT, by seat */
-    const uint8_t *bulk;  /* [bulk_bytes] encoded slices or sketches */
-    size_t bulk_bytes;
+    struct entry *entry;          /* of an ENTRY or PROPOSE */
+    struct round_table *table;    /* of a TABLE */
+    struct slice_report *reports; /* [slice_count]: rows of a REPORT */
+    struct slice_proof *proof;    /* of a CONTRIBUTION */
+    uint64_t *holders;            /* [slice_count] masks of the seats that probably have a result */
+    /* [SWARM_MEMBERS_MAX]: time that a REPORT's sender waited for each seat */
+    uint32_t *awaited_ms;
+    const uint8_t *bulk; /* [bulk_bytes] encoded slices or sketches */
+    size_t bulk_bytes;   /* size of `bulk` */
 };
 
 /* Returns the fields that this message has. For a kind with HAS_PARTS, its field `parts` adds
@@ -250,11 +251,11 @@ static void pack_message(struct packer *pack, void *object) {
         break;
     case MESSAGE_CONTRIBUTION:
         wire_pack_proof(pack, packed->proof);
-        pack_bulk(pack, "bytes", &packed->bulk, &packed->bulk_bytes);
+        pack_bulk_header(pack, "bytes", &packed->bulk, &packed->bulk_bytes);
         break;
     case MESSAGE_RESULT:
     case MESSAGE_SKETCHES:
-        pack_bulk(pack, "bytes", &packed->bulk, &packed->bulk_bytes);
+        pack_bulk_header(pack, "bytes", &packed->bulk, &packed->bulk_bytes);
         break;
     default:
         break;
@@ -359,7 +360,7 @@ static const char *fields_error(const struct wire_shape *shape, const struct mes
     return NULL;
 }
 
-static void set_message_arrays(struct message *message, struct wire_arrays *arrays) {
+static void point_message_at_arrays(struct message *message, struct wire_arrays *arrays) {
     switch (message->kind) {
     case MESSAGE_PROPOSE:
         message->ballot.holders = arrays->holders;
@@ -411,7 +412,7 @@ const char *wire_read_message(const struct wire_shape *shape, const struct frame
     if ((KINDS[message->kind] & HAS_BULK) != 0 && packed.bulk_bytes == 0) {
         return "does not contain the bytes of its slice";
     }
-    set_message_arrays(message, arrays);
+    point_message_at_arrays(message, arrays);
     *bulk = packed.bulk;
     *bulk_bytes = packed.bulk_bytes;
     return fields_error(shape, message);

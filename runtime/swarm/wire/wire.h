@@ -62,10 +62,11 @@ enum wire_kind {
     /* Member to member: root; frame.offset is the index of the first leaf. */
     WIRE_LEAF_HASHES_REQUEST,
     /* Member to member: root, then the hashes of the leaves from index frame.offset. */
-    WIRE_LEAF_HASHES,  /* Hashes of leaves, the answer to a request for them. */
+    WIRE_LEAF_HASHES,
     WIRE_LEAF_REQUEST, /* Member to member: root; frame.offset is the index of the leaf. */
     WIRE_LEAF,         /* Member to member: bytes of the leaf with index frame.offset. */
-    /* Same as WIRE_STATUS_REQUEST; frame.offset is the index of the first entry. */
+    /* Sender and payload as of WIRE_STATUS_REQUEST; frame.offset is the index of the first
+     * entry. */
     WIRE_LEDGER_REQUEST,
     WIRE_LEDGER, /* From the tracker: consecutive entries (struct wire_ledger_page), chunked. */
     /* To the tracker, from a process that received a WIRE_STATUS: an address that the tracker is
@@ -74,7 +75,7 @@ enum wire_kind {
     WIRE_PING,     /* From any process: a number. */
     WIRE_PONG,     /* Reply to WIRE_PING: the same number. */
     WIRE_REPLACED, /* Tracker to process: a newer process with this identity is the member; exit. */
-    WIRE_CHECKPOINT_REQUEST, /* Same as WIRE_STATUS_REQUEST. */
+    WIRE_CHECKPOINT_REQUEST, /* sender and payload as of WIRE_STATUS_REQUEST */
     /* From the tracker: the newest checkpoint of its ledger, or nothing; chunked. */
     WIRE_CHECKPOINT,
     WIRE_ATTENDANCE, /* From the tracker: how many members are connected (attendance.h). */
@@ -88,13 +89,15 @@ enum {
     WIRE_STATUS_BYTES_MAX = 1 << 20,
     WIRE_LENGTH_BYTES = 4,        /* Size of the length that precedes a chunked payload. */
     WIRE_SERVICE_FIELDS_MAX = 16, /* Fields of an introduction, a proof or an address book. */
+    /* Largest size of these three payloads without the contents of their texts and bins. */
     WIRE_SERVICE_BYTES_MAX =
         2 * PACKER_MAP_BYTES_MAX + WIRE_SERVICE_FIELDS_MAX * PACKER_FIELD_BYTES_MAX,
-    /* Sizes of the longest introduction, proof and address book. */
+    /* Size of the longest introduction. */
     WIRE_INTRODUCTION_BYTES_MAX = WIRE_SERVICE_BYTES_MAX + 2 * KEY_BYTES + WIRE_MEMBER_NAME_BYTES +
                                   MESSAGE_ADDRESS_BYTES + HASH_BYTES + SIGNATURE_BYTES,
+    /* size of the longest proof */
     WIRE_PROOF_BYTES_MAX = WIRE_SERVICE_BYTES_MAX + 2 * KEY_BYTES + SIGNATURE_BYTES,
-    /* An address of an address book has a header of at most 3 bytes. */
+    /* Size of the longest address book, in which each address has a header of at most 3 bytes. */
     WIRE_ADDRESS_BOOK_BYTES_MAX =
         WIRE_SERVICE_BYTES_MAX + SWARM_MEMBERS_MAX * (2 * KEY_BYTES + 3 + MESSAGE_ADDRESS_BYTES),
 };
@@ -105,19 +108,19 @@ enum {
 
 /* wire_may_send: whether `sender` may send this kind to `receiver`. A client of the tracker, which
  * requests the manifest or the status, counts as a member here.
- * wire_allowed_kinds: the kinds that such a process accepts, for
+ * wire_accepted_kinds: the kinds that such a process accepts, for
  * messenger_options.accepted_kinds. */
 enum wire_side { WIRE_TRACKER, WIRE_MEMBER };
 bool wire_may_send(enum wire_side sender, enum wire_side receiver, uint8_t kind);
-void wire_allowed_kinds(enum wire_side side, uint64_t kinds[static 4]);
+void wire_accepted_kinds(enum wire_side side, uint64_t kinds[static 4]);
 
 struct wire_introduction {
     struct public_keys keys;           /* public keys of the process */
     char name[WIRE_MEMBER_NAME_BYTES]; /* name of the member; "" for none */
-    /* For other members to connect to. "tcp://:PORT": the tracker inserts the IP address that it
-     * sees; "": none. */
-    char address[MESSAGE_ADDRESS_BYTES]; /* advertised address */
-    uint32_t version;                    /* Protocol version. */
+    /* advertised address, to which other members connect. "tcp://:PORT": the tracker inserts the IP
+     * address that it sees; "": none. */
+    char address[MESSAGE_ADDRESS_BYTES];
+    uint32_t version;           /* Protocol version. */
     uint64_t start_id;          /* Random number that identifies this start of the process. */
     struct hash manifest;       /* Hash of the manifest that the process has. */
     struct signature signature; /* over all fields above: wire_sign_introduction */
@@ -146,7 +149,7 @@ enum probe_outcome {
 };
 
 struct wire_probe {
-    /* as in an introduction; in an answer, always with its host */
+    /* the address to test, as in an introduction; in the tracker's answer, always with its host */
     char address[MESSAGE_ADDRESS_BYTES];
     uint32_t outcome; /* enum probe_outcome */
 };
@@ -193,12 +196,13 @@ size_t wire_write_message(const struct wire_shape *shape, const struct message *
 
 /* The arrays to which a message of wire_read_message points, in the caller's memory. */
 struct wire_arrays {
-    struct entry entry;                     /* entry.slices [slice_count] */
-    struct round_table table;               /* table of a TABLE message */
-    struct slice_report *reports;           /* [slice_count] */
-    struct slice_proof proof;               /* of a CONTRIBUTION */
-    uint64_t *holders;                      /* [slice_count] */
-    uint32_t awaited_ms[SWARM_MEMBERS_MAX]; /* of a REPORT, by seat */
+    struct entry entry;       /* of an ENTRY or PROPOSE; entry.slices has slice_count elements */
+    struct round_table table; /* table of a TABLE message */
+    struct slice_report *reports; /* [slice_count]: rows of a REPORT */
+    struct slice_proof proof;     /* proof of a CONTRIBUTION */
+    uint64_t *holders; /* [slice_count]: masks of the seats that probably have the result */
+    /* [seat]: time that the sender of a REPORT waited for the seat's contributions */
+    uint32_t awaited_ms[SWARM_MEMBERS_MAX];
 };
 
 /* wire_arrays_size: the size of the memory for the arrays. wire_arrays_bind: carve the arrays
@@ -219,7 +223,7 @@ MUST_CHECK const char *wire_read_message(const struct wire_shape *shape, const s
                                          struct wire_arrays *arrays, struct message *message,
                                          const uint8_t **bulk, size_t *bulk_bytes);
 
-/* wire_is_verified: whether all required signatures and hashes of a message are valid.
+/* wire_verify_message: whether all required signatures and hashes of a message are valid.
  *     DECLARE, VOTE  signed by the sender (message->from); an accusation in a vote: the statement
  *                    that it calls false is signed by its owner
  *     SKETCHES       signed by the sender; sets message->hash to the hash of the bulk bytes
@@ -230,10 +234,10 @@ MUST_CHECK const char *wire_read_message(const struct wire_shape *shape, const s
  *     CONTRIBUTION   unsigned; sets message->hash to the hash of the bulk bytes
  * Other kinds carry no signature: true.
  * open  the newest OPEN entry; NULL when none is known: every TABLE is then rejected */
-MUST_CHECK bool wire_is_verified(const struct wire_shape *shape,
-                                 const uint8_t tracker_key[static KEY_BYTES],
-                                 const struct entry *open, struct message *message,
-                                 const uint8_t *bulk, size_t bulk_bytes);
+MUST_CHECK bool wire_verify_message(const struct wire_shape *shape,
+                                    const uint8_t tracker_key[static KEY_BYTES],
+                                    const struct entry *open, struct message *message,
+                                    const uint8_t *bulk, size_t bulk_bytes);
 
 /* wire_is_chunked: whether payloads of this kind begin with their length and may be sent in chunks:
  * ENTRY, TABLE, PROPOSE, MANIFEST, STATUS and LEDGER.
@@ -248,12 +252,11 @@ struct frame wire_chunk_header(const struct frame *whole, size_t count, size_t o
 
 /* Reassembly of the chunked payloads of one connection. */
 struct wire_chunks {
-    uint8_t *bytes;       /* [capacity], the caller's */
-    size_t capacity;      /* size of `bytes` */
-    struct frame frame;   /* Header of the whole payload. */
-    size_t payload_bytes; /* size of the whole payload */
-    /* 0: no payload is in progress */
-    size_t received_bytes; /* bytes of the payload received so far */
+    uint8_t *bytes;        /* [capacity]: the caller's buffer */
+    size_t capacity;       /* size of `bytes` */
+    struct frame frame;    /* Header of the whole payload. */
+    size_t payload_bytes;  /* size of the whole payload */
+    size_t received_bytes; /* bytes of the payload received so far; 0: no payload is in progress */
 };
 
 enum wire_progress {

@@ -14,6 +14,7 @@ enum {
     /* Largest encoded size of a row of a report: a new stretch of rows and a new run of equal
      * values in every column begin there. */
     REPORT_ROW_BYTES = (2 + 2) + (2 + 2) + (2 + 1) + 3 * (2 + 8),
+    /* 64-bit words of a mask with one bit for each slice */
     ROW_SET_WORDS = (SWARM_SLICES_MAX + 63) / 64,
     BODY_FIELDS_MAX = 24, /* Largest number of fields of a body other than an entry. */
 };
@@ -25,7 +26,7 @@ bool wire_has_unknown_seats(const struct wire_shape *shape, uint64_t seats) {
     return shape->members_max < 64 && seats >> shape->members_max != 0;
 }
 
-static void clear_read_entry(struct packer *pack, struct entry *entry) {
+static void clear_entry_if_reading(struct packer *pack, struct entry *entry) {
     if (packer_is_reading(pack)) {
         struct entry_slice *slices = entry->slices;
         memset(entry, 0, sizeof *entry);
@@ -50,7 +51,7 @@ static void check_entry(struct packer *pack, const struct wire_shape *shape,
 
 void wire_pack_entry(struct packer *pack, const struct wire_shape *shape, struct entry *entry,
                      struct hash *base) {
-    clear_read_entry(pack, entry);
+    clear_entry_if_reading(pack, entry);
     entry_pack_record(pack, entry, shape->slice_count);
     check_entry(pack, shape, entry);
     if (entry->kind == ENTRY_COMMIT) {
@@ -62,7 +63,7 @@ void wire_pack_proposal(struct packer *pack, const struct wire_shape *shape, str
                         uint64_t *holders) {
     static const struct hash ZERO;
     struct packer_rows rows = {holders, sizeof *holders, .count = shape->slice_count};
-    clear_read_entry(pack, entry);
+    clear_entry_if_reading(pack, entry);
     entry_pack_content(pack, entry);
     entry_pack_rows(pack, entry, shape->slice_count);
     check_entry(pack, shape, entry);
@@ -188,10 +189,10 @@ static void pack_awaited_times(struct packer *pack, const struct wire_shape *sha
 
 void wire_pack_proof(struct packer *pack, struct slice_proof *proof) {
     pack_f64(pack, "norm", &proof->norm);
-    uint32_t count = pack_bin_of_any_length(pack, "path", &proof->path_count, CONTRIBUTION_PATH_MAX,
-                                            sizeof proof->path[0]);
+    uint32_t count = pack_variable_bin_header(pack, "path", &proof->path_count,
+                                              CONTRIBUTION_PATH_MAX, sizeof proof->path[0]);
     for (uint32_t i = 0; i < count; i++) {
-        pack_part(pack, proof->path[i].bytes, HASH_BYTES);
+        pack_bin_part(pack, proof->path[i].bytes, HASH_BYTES);
     }
 }
 
@@ -245,10 +246,10 @@ static void pack_report_rows(struct packer *pack, const struct wire_shape *shape
         check_report_row(pack, shape, is_passed ? &reports[i] : &(struct slice_report){0});
         results += is_passed ? reports[i].has_result : 0;
     }
-    pack_bin(pack, "hashes", results * HASH_BYTES);
+    pack_bin_header(pack, "hashes", results * HASH_BYTES);
     for (uint32_t i = 0; i < count; i++) {
         if (is_row_selected(selected, i) && reports[i].has_result != 0) {
-            pack_part(pack, reports[i].hash.bytes, HASH_BYTES);
+            pack_bin_part(pack, reports[i].hash.bytes, HASH_BYTES);
         }
     }
 }

@@ -170,7 +170,7 @@ static void pack_address_book(struct packer *pack, void *object) {
     pack_bytes_column(pack, "curve_keys", rows, offsetof(struct wire_member, keys.curve),
                       KEY_BYTES);
     pack_bytes_column(pack, "sign_keys", rows, offsetof(struct wire_member, keys.sign), KEY_BYTES);
-    pack_array(pack, "addresses", count);
+    pack_array_header(pack, "addresses", count);
     for (uint32_t i = 0; i < count; i++) {
         pack_text(pack, NULL, book->members[i].address, sizeof book->members[i].address);
     }

@@ -61,11 +61,11 @@ const char *wire_read_leaf_request(const uint8_t *payload, size_t count, struct 
 
 /* A payload that consists of an optional root and a bin of bytes at its end. */
 struct packed_bytes {
-    const char *name;
-    bool has_root;
-    struct hash root;
-    const uint8_t *bytes;
-    size_t count;
+    const char *name;     /* name of the bin */
+    bool has_root;        /* the payload has `root` */
+    struct hash root;     /* root of the state */
+    const uint8_t *bytes; /* [count]: content of the bin */
+    size_t count;         /* size of the bin */
 };
 
 static void pack_named_bytes(struct packer *pack, void *object) {
@@ -73,7 +73,7 @@ static void pack_named_bytes(struct packer *pack, void *object) {
     if (packed->has_root) {
         pack_bytes(pack, "root", packed->root.bytes, HASH_BYTES);
     }
-    pack_bulk(pack, packed->name, &packed->bytes, &packed->count);
+    pack_bulk_header(pack, packed->name, &packed->bytes, &packed->count);
 }
 
 /* Writes the fields before the bytes, and moves the bytes to directly after them. */
@@ -84,7 +84,7 @@ static size_t write_named_bytes(struct packed_bytes *packed, size_t prefix, uint
     return fixed + packed->count;
 }
 
-static const char *document_name(uint8_t kind) {
+static const char *document_field_name(uint8_t kind) {
     switch (kind) {
     case WIRE_REJECTED:
         return "reason";
@@ -99,7 +99,7 @@ static const char *document_name(uint8_t kind) {
 }
 
 size_t wire_write_document(uint8_t kind, size_t count, uint8_t *payload) {
-    struct packed_bytes packed = {.name = document_name(kind), .count = count};
+    struct packed_bytes packed = {.name = document_field_name(kind), .count = count};
     const size_t prefix = wire_is_chunked(kind) ? WIRE_LENGTH_BYTES : 0;
     const size_t total = write_named_bytes(&packed, prefix, payload);
     if (prefix > 0) {
@@ -110,7 +110,7 @@ size_t wire_write_document(uint8_t kind, size_t count, uint8_t *payload) {
 
 const char *wire_read_document(uint8_t kind, const uint8_t *payload, size_t count,
                                const uint8_t **bytes, size_t *byte_count) {
-    struct packed_bytes packed = {.name = document_name(kind)};
+    struct packed_bytes packed = {.name = document_field_name(kind)};
     const char *error =
         packer_read((struct packed_object){pack_named_bytes, &packed}, payload, count);
     *bytes = packed.bytes;
@@ -142,7 +142,7 @@ static void pack_ledger_page(struct packer *pack, void *object) {
     pack_u64(pack, "first", &page->first);
     pack_u64(pack, "entry_count", &page->entry_count);
     pack_u32(pack, "count", &page->count);
-    pack_bulk(pack, "records", &page->records, &page->bytes);
+    pack_bulk_header(pack, "records", &page->records, &page->bytes);
 }
 
 static const char *ledger_page_error(const struct wire_ledger_page *page) {

@@ -86,8 +86,8 @@ struct wire_ledger_page {
     size_t bytes;           /* size of `records` */
 };
 
-/* wire_ledger_page_bytes_max: size of the longest page of the ledger of a swarm whose commits have
- * this number of slices. */
+/* wire_ledger_page_bytes_max: size of the longest payload with a ledger page, in a swarm whose
+ * commits have this number of slices. */
 size_t wire_ledger_page_bytes_max(uint32_t slice_count);
 
 /* wire_begin_ledger_page: a page without entries, of a ledger of `entry_count`.

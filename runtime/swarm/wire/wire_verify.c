@@ -10,8 +10,8 @@ static const char DECLARATION[] = "skep declaration";
 
 /* The signed fields of a declaration. */
 struct declaration {
-    struct hash swarm;
-    struct hash open; /* hash of the round's OPEN, which fixes the session of each seat */
+    struct hash swarm; /* hash of the manifest */
+    struct hash open;  /* hash of the round's OPEN, which fixes the session of each seat */
     uint32_t round;
     uint64_t tokens;  /* number of tokens trained on */
     uint64_t samples; /* number of samples trained on */
@@ -64,7 +64,7 @@ static bool is_statement_signed(const struct wire_shape *shape, const struct mes
     return statement_is_signed_by(kind, &statement, signer, &message->signature);
 }
 
-static struct hash declared_hash(const struct wire_shape *shape, const struct message *message) {
+static struct hash hash_of_declare(const struct wire_shape *shape, const struct message *message) {
     return declaration_hash(shape, (struct declaration){.open = message->hash,
                                                         .round = message->round,
                                                         .tokens = message->trained.tokens,
@@ -76,7 +76,7 @@ static struct hash declared_hash(const struct wire_shape *shape, const struct me
 void wire_sign(const struct wire_shape *shape, const struct key_pairs *keys,
                struct message *message) {
     if (message->kind == MESSAGE_DECLARE) {
-        const struct hash hash = declared_hash(shape, message);
+        const struct hash hash = hash_of_declare(shape, message);
         keys_sign(keys, DECLARATION, hash.bytes, HASH_BYTES, message->signature.bytes);
     } else if (message->kind == MESSAGE_RESULT) {
         const struct statement statement = statement_of(shape, message, STATEMENT_RESULT);
@@ -164,13 +164,13 @@ static bool is_vote_verified(const struct wire_shape *shape, const struct messag
     }
 }
 
-bool wire_is_verified(const struct wire_shape *shape, const uint8_t tracker_key[static KEY_BYTES],
-                      const struct entry *open, struct message *message, const uint8_t *bulk,
-                      size_t bulk_bytes) {
+bool wire_verify_message(const struct wire_shape *shape,
+                         const uint8_t tracker_key[static KEY_BYTES], const struct entry *open,
+                         struct message *message, const uint8_t *bulk, size_t bulk_bytes) {
     struct hash hash;
     switch (message->kind) {
     case MESSAGE_DECLARE:
-        hash = declared_hash(shape, message);
+        hash = hash_of_declare(shape, message);
         return is_signed_by(&message->from, DECLARATION, &hash, &message->signature);
     case MESSAGE_VOTE:
         return is_vote_verified(shape, message);

@@ -376,7 +376,7 @@ static void commit_again(const struct scene *scene, struct reference *reference,
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
         uint32_t number = site_of(scene, &entry->seats[seat].id);
         round.weights[seat] = entry->members[seat].weight;
-        round.clips[seat] = norms_clip(entry->members[seat].norm, entry->reference_norm);
+        round.clips[seat] = norms_clip_factor(entry->members[seat].norm, entry->reference_norm);
         for (int64_t i = 0; i < SHAPE.count; i++) {
             reference->inner[seat][i] = trained(number, entry->round, reference->params[i], i);
         }

@@ -47,7 +47,7 @@ void scripted_open(struct scripted_member *member, uint8_t number,
                      &member->arrays);
     struct messenger_options options = {
         .keys = &member->keys, .peers_max = 2, .queued_frames = QUEUED};
-    wire_allowed_kinds(WIRE_MEMBER, options.accepted_kinds);
+    wire_accepted_kinds(WIRE_MEMBER, options.accepted_kinds);
     assert_int_equal(messenger_open(&options, &member->region, &member->messenger, &fault), OK);
     assert_int_equal(messenger_peer(member->messenger, tracker->curve, address, &fault), OK);
 }
@@ -192,8 +192,8 @@ static void hear_message(struct scripted_member *member, const struct frame *fra
     if (wrong == NULL && message.kind == MESSAGE_TABLE && message.round != member->open.round) {
         return;
     }
-    if (wrong == NULL &&
-        !wire_is_verified(&member->shape, member->tracker.sign, open, &message, bulk, bulk_bytes)) {
+    if (wrong == NULL && !wire_verify_message(&member->shape, member->tracker.sign, open, &message,
+                                              bulk, bulk_bytes)) {
         wrong = "a message that is not signed as it must be";
     }
     if (wrong == NULL && message.incarnation < member->incarnation) {

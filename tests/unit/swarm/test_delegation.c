@@ -51,7 +51,7 @@ static struct known_delegation make_delegation(const struct key_pairs *signer, u
 static void *run_server(void *context) {
     (void)context;
     while (!atomic_load(&is_over)) {
-        delegation_server_run(server, clock_monotonic_ms());
+        delegation_server_serve(server, clock_monotonic_ms());
         (void)poll(NULL, 0, 1);
     }
     return NULL;
@@ -347,7 +347,7 @@ static void endless_and_silent_answers_end(void **state) {
     assert_int_equal(delegation_fetch_step(&none, 0), DOWNLOAD_FAILED);
     static const uint8_t ENDLESS[DELEGATION_FRAME_BYTES_MAX] = {'S', 'K', 'E', 'P', 1, 1};
     assert_non_null(
-        delegation_open(ENDLESS, sizeof ENDLESS, operator_keys.public_keys.sign, &known));
+        delegation_read_verified(ENDLESS, sizeof ENDLESS, operator_keys.public_keys.sign, &known));
 }
 
 /* Each day of the last week, and an hour before the end. */
@@ -359,7 +359,7 @@ static void warnings_come_daily_and_an_hour_before_the_expiry(void **state) {
     uint64_t warn_s = 0, times[16];
     uint32_t count = 0;
     for (uint64_t now_s = 80 * DAY_S; now_s < END_S + DAY_S; now_s++) {
-        if (delegation_warning(&delegation, now_s, &warn_s)) {
+        if (delegation_poll_warning(&delegation, now_s, &warn_s)) {
             assert_true(count < 16);
             times[count++] = now_s;
         }
@@ -370,9 +370,10 @@ static void warnings_come_daily_and_an_hour_before_the_expiry(void **state) {
     }
     assert_int_equal(times[7], END_S - HOUR_S);
     warn_s = 0;
-    assert_true(delegation_warning(&delegation, END_S - 1, &warn_s)); /* a delegation for seconds */
-    assert_false(delegation_warning(&delegation, END_S - 1, &warn_s));
-    assert_false(delegation_warning(&for_ever, END_S, &warn_s));
+    assert_true(
+        delegation_poll_warning(&delegation, END_S - 1, &warn_s)); /* a delegation for seconds */
+    assert_false(delegation_poll_warning(&delegation, END_S - 1, &warn_s));
+    assert_false(delegation_poll_warning(&for_ever, END_S, &warn_s));
     char text[24];
     assert_string_equal(delegation_time_left(&delegation, END_S - 2 * DAY_S, text), "2 days");
     assert_string_equal(delegation_time_left(&delegation, END_S - 2 * DAY_S + 1, text), "47 hours");

@@ -109,9 +109,9 @@ static void order_names_members_once_in_ascending_order(void **state) {
     (void)state;
     struct continue_order order = make_order(ORDER_MEMBERS_MAX);
     assert_null(continue_order_error(&order));
-    assert_true(continue_order_names(&order, order.members[ORDER_MEMBERS_MAX - 1]));
+    assert_true(continue_order_has_member(&order, order.members[ORDER_MEMBERS_MAX - 1]));
     order.count = 1;
-    assert_false(continue_order_names(&order, order.members[ORDER_MEMBERS_MAX - 1]));
+    assert_false(continue_order_has_member(&order, order.members[ORDER_MEMBERS_MAX - 1]));
     order.count = 0;
     assert_non_null(continue_order_error(&order));
     order.count = ORDER_MEMBERS_MAX + 1;
@@ -148,12 +148,12 @@ static void member_votes_by_the_rules(void **state) {
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
         const struct lease *asked = &cases[i].asked;
         const bool is_allowed =
-            lease_allows(&cases[i].held, &asked->state, &asked->start, &asked->vote);
+            lease_allows_vote(&cases[i].held, &asked->state, &asked->start, &asked->vote);
         if (is_allowed != cases[i].is_allowed) {
             fail_msg("%s: is_allowed is %d", cases[i].what, is_allowed);
         }
         if (is_allowed) {
-            const struct lease renewed = lease_renew(&cases[i].held, asked);
+            const struct lease renewed = lease_after_vote(&cases[i].held, asked);
             assert_int_equal(renewed.start.number, cases[i].number);
             assert_memory_equal(&renewed.vote, &asked->vote, sizeof renewed.vote);
             assert_memory_equal(&renewed.state, &asked->state, sizeof renewed.state);
@@ -188,8 +188,8 @@ static void no_sequence_lets_two_places_commit(void **state) {
             } else if (kind == ABORT) {
                 lease_release(&held, held.round, &start);
                 memset(may_commit[place], 0, sizeof may_commit[place]);
-            } else if (lease_allows(&held, &asked.state, &start, &asked.vote)) {
-                held = lease_renew(&held, &asked);
+            } else if (lease_allows_vote(&held, &asked.state, &start, &asked.vote)) {
+                held = lease_after_vote(&held, &asked);
                 memset(may_commit[place], 0, sizeof may_commit[place]);
                 may_commit[place][kind] = true;
             }
@@ -207,11 +207,11 @@ static void restarted_tracker_gets_the_vote_of_its_last_start(void **state) {
     const uint64_t copied = tracker_start_number(8, 2);
     const struct lease held = lease_of(1, 5, 2, first), asked = lease_of(1, 6, 4, later);
     const struct lease of_copy = lease_of(1, 6, 4, copied);
-    assert_true(lease_allows(&held, &asked.state, &asked.start, &asked.vote));
-    assert_false(lease_allows(&held, &of_copy.state, &of_copy.start, &of_copy.vote));
-    const struct lease renewed = lease_renew(&held, &asked);
+    assert_true(lease_allows_vote(&held, &asked.state, &asked.start, &asked.vote));
+    assert_false(lease_allows_vote(&held, &of_copy.state, &of_copy.start, &of_copy.vote));
+    const struct lease renewed = lease_after_vote(&held, &asked);
     assert_true(tracker_start_equal(&renewed.start, &asked.start));
-    assert_false(lease_allows(&renewed, &held.state, &held.start, &held.vote));
+    assert_false(lease_allows_vote(&renewed, &held.state, &held.start, &held.vote));
     struct lease released = held;
     lease_release(&released, 5, &of_copy.start);
     assert_true(tracker_start_equal(&released.start, &held.start));
@@ -242,10 +242,10 @@ static void member_resigns_only_if_it_has_not_voted(void **state) {
     const struct lease none = {.round = 0}, held = lease_of(1, 5, 2, 77);
     const struct lease resigned = resignation_of(1, 4);
     const struct hash entry = hash_with(1), later = hash_with(2);
-    assert_true(lease_may_resign(&none, &entry));
-    assert_false(lease_may_resign(&held, &entry));
-    assert_true(lease_may_resign(&held, &later));
-    assert_true(lease_may_resign(&resigned, &entry));
+    assert_true(lease_allows_resignation(&none, &entry));
+    assert_false(lease_allows_resignation(&held, &entry));
+    assert_true(lease_allows_resignation(&held, &later));
+    assert_true(lease_allows_resignation(&resigned, &entry));
 }
 
 /* ---- the file ---- */

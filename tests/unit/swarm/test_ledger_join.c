@@ -162,7 +162,7 @@ static void make_follower(void) {
 static void open_joiner(void) {
     struct messenger_options options = {.keys = &joiner.keys, .peers_max = 1, .queued_frames = 8};
     char address[64];
-    wire_allowed_kinds(WIRE_MEMBER, options.accepted_kinds);
+    wire_accepted_kinds(WIRE_MEMBER, options.accepted_kinds);
     make_follower();
     const size_t capacity = wire_ledger_page_bytes_max(given.slice_count);
     joiner.chunks =

@@ -63,7 +63,7 @@ static void start(struct answerer *answerer, bool silent) {
                                         .guests = {.slots = {4}}};
     *answerer = (struct answerer){.silent = silent};
     keys_generate(&answerer->keys);
-    wire_allowed_kinds(WIRE_TRACKER, options.accepted_kinds);
+    wire_accepted_kinds(WIRE_TRACKER, options.accepted_kinds);
     assert_int_equal(messenger_open(&options, &answerer->region, &answerer->messenger, &fault), OK);
     answerer->contact.keys = answerer->keys.public_keys;
     snprintf(answerer->contact.address, sizeof answerer->contact.address, "tcp://127.0.0.1:%u",

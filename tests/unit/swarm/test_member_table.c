@@ -53,16 +53,16 @@ static void a_key_has_one_row_which_can_go(void **state) {
     struct identity id;
     assert_ptr_equal(add(2, "tcp://10.0.0.9:7", 1), &known.rows[1]);
     assert_int_equal(known.count, 3);
-    assert_int_equal(member_table_find_curve(&known, known.rows[2].keys.curve), 2);
+    assert_int_equal(member_table_find_by_channel_key(&known, known.rows[2].keys.curve), 2);
     memcpy(id.bytes, known.rows[2].keys.sign, KEY_BYTES);
-    assert_int_equal(member_table_find_identity(&known, &id), 2);
+    assert_int_equal(member_table_find_by_identity(&known, &id), 2);
     const struct admitted_member last = known.rows[2];
     const struct admitted_member second = known.rows[1];
     member_table_remove(&known, 1);
     assert_int_equal(known.count, 2);
     assert_memory_equal(&known.rows[1], &last, sizeof last);
-    assert_int_equal(member_table_find_curve(&known, second.keys.curve), MEMBER_NONE);
-    assert_int_equal(member_table_find_identity(&known, &id), 1);
+    assert_int_equal(member_table_find_by_channel_key(&known, second.keys.curve), MEMBER_NONE);
+    assert_int_equal(member_table_find_by_identity(&known, &id), 1);
 }
 
 static void a_full_list_is_kept_and_read(void **state) {

@@ -33,8 +33,8 @@ static struct round make_round(uint32_t count, double last, const double *norms)
 }
 
 static void weigh(struct round *round) {
-    round->reference =
-        norms_weigh(round->members, round->count, round->voters, round->last, round->positions);
+    round->reference = norms_set_weights(round->members, round->count, round->voters, round->last,
+                                         round->positions);
     assert_null(
         norms_error(round->members, round->count, round->voters, round->last, round->reference));
 }
@@ -156,7 +156,7 @@ static void one_liar_moves_the_reference_at_most_to_an_honest_norm(void **state)
         weigh(&round);
         assert_true(round.reference >= least && round.reference <= most);
         assert_int_equal(excluded(&round) & ~1U, 0);
-        float clip = norms_clip(round.members[0].norm, round.reference);
+        float clip = norms_clip_factor(round.members[0].norm, round.reference);
         assert_true(round.members[0].weight == 0 ||
                     (double)clip * round.members[0].norm <= 2.001 * most);
     }
@@ -298,12 +298,12 @@ static void norms_that_cannot_be_are_not_valid(void **state) {
 
 static void a_clip_factor_limits_the_norm_to_twice_the_reference(void **state) {
     (void)state;
-    assert_true(norms_clip(0, 0) == 1);
-    assert_true(norms_clip(2, 1) == 1);
-    assert_true(norms_clip(8, 1) == 0.25F);
-    assert_true(norms_clip(3, 1) == (float)(2.0 / 3.0));
-    assert_true(norms_clip(DBL_MAX, DBL_MAX) == 1);
-    assert_true(norms_clip(1, 0) == 0);
+    assert_true(norms_clip_factor(0, 0) == 1);
+    assert_true(norms_clip_factor(2, 1) == 1);
+    assert_true(norms_clip_factor(8, 1) == 0.25F);
+    assert_true(norms_clip_factor(3, 1) == (float)(2.0 / 3.0));
+    assert_true(norms_clip_factor(DBL_MAX, DBL_MAX) == 1);
+    assert_true(norms_clip_factor(1, 0) == 0);
 }
 
 static void slices_and_results_are_no_larger_than_their_norms_allow(void **state) {

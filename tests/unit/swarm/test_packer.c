@@ -77,7 +77,7 @@ static void walk(struct packer *pack, void *object) {
     pack_text(pack, "empty", fields->empty, sizeof fields->empty);
     pack_bytes(pack, "bytes", fields->bytes, sizeof fields->bytes);
     pack_map(pack, "map", (struct packed_object){walk_nested, fields});
-    pack_array(pack, "list", 2);
+    pack_array_header(pack, "list", 2);
     pack_u32(pack, NULL, &fields->number);
     pack_u32(pack, NULL, &fields->nested);
     pack_u32_column(pack, "epochs", rows, offsetof(struct row, epoch), 2);
@@ -85,8 +85,8 @@ static void walk(struct packer *pack, void *object) {
     pack_bytes_column(pack, "keys", rows, offsetof(struct row, key), 2);
     rows.selected = NULL;
     pack_u64_runs(pack, "seats", rows, offsetof(struct row, seats));
-    if (pack_bin_of_any_length(pack, "totals", &totals, 3, 8) == 1) {
-        (void)pack_part_number(pack, 7, 8);
+    if (pack_variable_bin_header(pack, "totals", &totals, 3, 8) == 1) {
+        (void)pack_bin_number(pack, 7, 8);
     }
 }
 
@@ -342,7 +342,7 @@ static void misplaced_and_repeated_fields_are_rejected(void **state) {
 static void walk_long_list(struct packer *pack, void *object) {
     uint32_t count = *(uint32_t *)object;
     uint32_t element = 1;
-    pack_array(pack, "list", count);
+    pack_array_header(pack, "list", count);
     for (uint32_t i = 0; i < count; i++) {
         pack_u32(pack, NULL, &element);
     }
@@ -368,7 +368,7 @@ struct bulk {
 static void walk_bulk(struct packer *pack, void *object) {
     struct bulk *bulk = object;
     pack_u32(pack, "round", &bulk->round);
-    pack_bulk(pack, "bytes", &bulk->bytes, &bulk->count);
+    pack_bulk_header(pack, "bytes", &bulk->bytes, &bulk->count);
 }
 
 static void bulk_bytes_are_not_copied(void **state) {

@@ -145,7 +145,7 @@ static void a_test_without_an_outcome_times_out(void **state) {
 static void open_guest(struct guest *guest) {
     struct fault fault;
     struct messenger_options options = {.keys = &guest->keys, .peers_max = 1, .queued_frames = 8};
-    wire_allowed_kinds(WIRE_MEMBER, options.accepted_kinds);
+    wire_accepted_kinds(WIRE_MEMBER, options.accepted_kinds);
     keys_generate(&guest->keys);
     assert_int_equal(messenger_open(&options, &guest->region, &guest->messenger, &fault), OK);
     assert_int_equal(messenger_peer(guest->messenger, tracker.keys.public_keys.curve,

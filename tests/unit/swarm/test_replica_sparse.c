@@ -177,7 +177,7 @@ static void list(struct swarm *swarm, uint32_t s) {
         addends[count] = (struct addend){
             .bytes = replica_own_contribution(from, s),
             .weight = swarm->entry.members[m].weight,
-            .clip = norms_clip(swarm->entry.members[m].norm, swarm->entry.reference_norm),
+            .clip = norms_clip_factor(swarm->entry.members[m].norm, swarm->entry.reference_norm),
             .is_own = m == line->owner};
         shown[count] = m == line->owner ? NULL : &proofs[count];
         count++;
@@ -232,7 +232,7 @@ static void check_block(struct swarm *swarm, const struct replica *replica, int6
     const uint32_t s = (uint32_t)(begin / slices_of(swarm)->elements);
     double factors[MEMBERS] = {0};
     for (uint32_t m = 0; m < MEMBERS; m++) {
-        const double clip = (double)norms_clip(entry->members[m].norm, entry->reference_norm);
+        const double clip = norms_clip_factor(entry->members[m].norm, entry->reference_norm);
         const double peak = find_peak(swarm, m, block);
         const bool is_limited = peak * clip > swarm->value_limit;
         const bool is_listed = (entry->slices[s].contributors >> m & 1) != 0;

@@ -18,12 +18,12 @@ static void strangers_together_get_one_mbit_a_second(void **state) {
     uint64_t bytes = 0, listed_bytes = 0;
     for (int64_t ms = 0; ms < SECONDS * 1000; ms += 1000) {
         for (int i = 0; i < STRANGERS; i++) {
-            if (serving_has_bytes(&buckets, REQUESTER_STRANGER, ms)) {
+            if (serving_may_send_bytes(&buckets, REQUESTER_STRANGER, ms)) {
                 serving_charge_bytes(&buckets, REQUESTER_STRANGER, MANIFEST_BYTES, ms);
                 bytes += MANIFEST_BYTES;
             }
         }
-        if (serving_has_bytes(&buckets, REQUESTER_LISTED, ms)) {
+        if (serving_may_send_bytes(&buckets, REQUESTER_LISTED, ms)) {
             serving_charge_bytes(&buckets, REQUESTER_LISTED, MANIFEST_BYTES, ms);
             listed_bytes += MANIFEST_BYTES;
         }
@@ -36,8 +36,8 @@ static void a_long_answer_is_followed_by_a_pause(void **state) {
     (void)state;
     struct serving_buckets buckets = {.strangers = {.missing_tokens = 0}};
     serving_charge_bytes(&buckets, REQUESTER_STRANGER, 1 << 20, 0);
-    assert_false(serving_has_bytes(&buckets, REQUESTER_STRANGER, 6000));
-    assert_true(serving_has_bytes(&buckets, REQUESTER_STRANGER, 7000));
+    assert_false(serving_may_send_bytes(&buckets, REQUESTER_STRANGER, 6000));
+    assert_true(serving_may_send_bytes(&buckets, REQUESTER_STRANGER, 7000));
 }
 
 static void a_connection_asks_once_a_second(void **state) {
@@ -86,7 +86,7 @@ static void a_member_gets_the_ledger_twice_a_day(void **state) {
     struct member_usage usage = {.start_number = 0};
     uint64_t sent = 0;
     for (int64_t ms = 0; ms < 24 * 3600 * 1000; ms += 100) {
-        if (serving_has_entries(&usage, entries, ms)) {
+        if (serving_may_send_entries(&usage, entries, ms)) {
             serving_charge_entries(&usage, entries, 500, ms);
             sent += 500;
         }

@@ -179,7 +179,7 @@ static void open_stranger(struct stranger *stranger) {
     struct fault fault;
     struct messenger_options options = {
         .keys = &stranger->keys, .peers_max = 1, .queued_frames = 8};
-    wire_allowed_kinds(WIRE_MEMBER, options.accepted_kinds);
+    wire_accepted_kinds(WIRE_MEMBER, options.accepted_kinds);
     keys_generate(&stranger->keys);
     assert_int_equal(messenger_open(&options, &stranger->region, &stranger->messenger, &fault), OK);
     assert_int_equal(

@@ -77,7 +77,7 @@ static void the_store_has_the_ledger_and_counts_on(void **state) {
     static struct ledger_chain chain;
     memset(&chain, 0, sizeof chain);
     static struct tracker_record record;
-    static uint8_t members[RECORD_MEMBERS_MAX];
+    static uint8_t members[RECORD_MEMBERS_BYTES_MAX];
     size_t count = 0;
     uint32_t incarnation = 0;
     struct fault fault;

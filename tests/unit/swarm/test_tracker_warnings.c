@@ -76,18 +76,18 @@ static void the_log_has_a_line_for_64_keys_and_then_one_a_minute(void **state) {
     (void)state;
     for (uint8_t i = 0; i < 64; i++) {
         keys.curve[0] = i;
-        assert_true(stranger_log_take(&log, &keys, now_ms));
-        assert_false(stranger_log_take(&log, &keys, now_ms)); /* each key once */
+        assert_true(stranger_log_record(&log, &keys, now_ms));
+        assert_false(stranger_log_record(&log, &keys, now_ms)); /* each key once */
     }
     for (uint8_t i = 64; i < 100; i++) {
         keys.curve[0] = i;
-        assert_int_equal(stranger_log_take(&log, &keys, now_ms), i == 64);
+        assert_int_equal(stranger_log_record(&log, &keys, now_ms), i == 64);
     }
     assert_int_equal(log.skipped, 35);
-    assert_false(stranger_log_take(&log, &keys, now_ms + MINUTE_MS - 1));
-    assert_true(stranger_log_take(&log, &keys, now_ms + MINUTE_MS));
+    assert_false(stranger_log_record(&log, &keys, now_ms + MINUTE_MS - 1));
+    assert_true(stranger_log_record(&log, &keys, now_ms + MINUTE_MS));
     keys.curve[0] = 0;
-    assert_false(stranger_log_take(&log, &keys, now_ms + 9 * MINUTE_MS)); /* it had its line */
+    assert_false(stranger_log_record(&log, &keys, now_ms + 9 * MINUTE_MS)); /* it had its line */
 }
 
 int main(void) {

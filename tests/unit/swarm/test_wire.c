@@ -31,8 +31,8 @@ static void use(uint32_t members, uint32_t slices) {
 static const char *read_bytes(const uint8_t *from, size_t count) {
     uint64_t known[2][4];
     struct frame frame;
-    wire_allowed_kinds(WIRE_TRACKER, known[0]);
-    wire_allowed_kinds(WIRE_MEMBER, known[1]);
+    wire_accepted_kinds(WIRE_TRACKER, known[0]);
+    wire_accepted_kinds(WIRE_MEMBER, known[1]);
     for (size_t i = 0; i < 4; i++) {
         known[0][i] |= known[1][i];
     }
@@ -95,7 +95,7 @@ static void assert_same(void) {
     assert_true(bulk_bytes > 0 || bulk == NULL);
     assert_memory_equal(bulk_bytes > 0 ? bulk : fixture.bulk, fixture.bulk, bulk_bytes);
     if (message.kind == MESSAGE_CONTRIBUTION || message.kind == MESSAGE_SKETCHES) {
-        memset(&expected.hash, 0, sizeof expected.hash); /* wire_is_verified computes it */
+        memset(&expected.hash, 0, sizeof expected.hash); /* wire_verify_message computes it */
     }
     memset(&expected.from, 0, sizeof expected.from);
     expected.entry = message.entry;
@@ -287,9 +287,9 @@ static void kinds_go_one_way_only(void **state) {
                                              : both ? (kind == WIRE_PROBE_ADDRESS ? 2 : 3)
                                                     : 1);
         assert_false(wire_may_send(WIRE_TRACKER, WIRE_TRACKER, (uint8_t)kind));
-        wire_allowed_kinds(WIRE_TRACKER, known);
+        wire_accepted_kinds(WIRE_TRACKER, known);
         assert_int_equal(known[kind / 64] >> kind % 64 & 1, up);
-        wire_allowed_kinds(WIRE_MEMBER, known);
+        wire_accepted_kinds(WIRE_MEMBER, known);
         assert_int_equal(known[kind / 64] >> kind % 64 & 1, down || across);
     }
     assert_true(wire_may_send(WIRE_MEMBER, WIRE_TRACKER, MESSAGE_VOTE));

@@ -49,8 +49,8 @@ static void make(enum message_kind kind, enum wire_fill fill, uint64_t key) {
 }
 
 static bool verified(void) {
-    return wire_is_verified(&fixture.shape, fixture.swarm.tracker.public_keys.sign, &fixture.open,
-                            &message, bulk, bulk_bytes);
+    return wire_verify_message(&fixture.shape, fixture.swarm.tracker.public_keys.sign,
+                               &fixture.open, &message, bulk, bulk_bytes);
 }
 
 /* Not verified while any bit of the field is another one. */
@@ -216,8 +216,8 @@ static void a_commit_needs_a_quorum_and_others_the_tracker(void **state) {
     assert_true(verified());
     make(MESSAGE_ENTRY, WIRE_EMPTY, 1);
     assert_true(verified());
-    assert_false(wire_is_verified(&fixture.shape, fixture.swarm.members[0].public_keys.sign,
-                                  &fixture.open, &message, bulk, bulk_bytes));
+    assert_false(wire_verify_message(&fixture.shape, fixture.swarm.members[0].public_keys.sign,
+                                     &fixture.open, &message, bulk, bulk_bytes));
     entry->signature_count = 0;
     assert_false(verified());
 }
@@ -249,8 +249,8 @@ static void a_table_names_seats_of_its_open_only(void **state) {
     make(MESSAGE_TABLE, WIRE_FULL, 7);
     struct round_table *table = &arrays.table;
     struct slice_plan plan = table->slices[SLICES - 1];
-    assert_false(wire_is_verified(&fixture.shape, fixture.swarm.tracker.public_keys.sign, NULL,
-                                  &message, NULL, 0));
+    assert_false(wire_verify_message(&fixture.shape, fixture.swarm.tracker.public_keys.sign, NULL,
+                                     &message, NULL, 0));
     table->slices[SLICES - 1].owner = MEMBERS;
     assert_false(verified());
     table->slices[SLICES - 1] = plan;

@@ -225,8 +225,8 @@ static void hear_machine(struct tiny_tracker *tracker, const struct messenger_ev
             memcpy(message.from.bytes, keys->sign, KEY_BYTES);
         }
     }
-    if (wire_is_verified(&tracker->shape, tracker->keys.public_keys.sign, &tracker->open, &message,
-                         bulk, bulk_bytes)) {
+    if (wire_verify_message(&tracker->shape, tracker->keys.public_keys.sign, &tracker->open,
+                            &message, bulk, bulk_bytes)) {
         step(tracker, &(struct event){.kind = EVENT_MESSAGE, .message = &message});
     }
 }
@@ -333,7 +333,7 @@ void tiny_tracker_start(struct tiny_tracker *tracker, const struct hash *root) {
                                         .peers_max = TINY_MEMBERS_MAX,
                                         .queued_frames = 16,
                                         .guests = {.slots = {TINY_MEMBERS_MAX}}};
-    wire_allowed_kinds(WIRE_TRACKER, options.accepted_kinds);
+    wire_accepted_kinds(WIRE_TRACKER, options.accepted_kinds);
     if (messenger_open(&options, &tracker->region, &tracker->messenger, &fault) != OK) {
         fail_msg("%s: %s", fault.subject, fault.reason);
     }

@@ -42,7 +42,7 @@ void wire_fixture_init(struct wire_fixture *fixture, uint32_t members, uint32_t 
 bool wire_fixture_is(uint32_t kind);
 
 /* wire_fixture_make: message, bulk and what the message points to, from `key` alone;
- * wire_is_verified holds for it with `open`. */
+ * wire_verify_message holds for it with `open`. */
 void wire_fixture_make(struct wire_fixture *fixture, enum message_kind kind, enum wire_fill fill,
                        uint64_t key);
 

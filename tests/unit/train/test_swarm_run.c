@@ -67,7 +67,7 @@ static void a_member_has_the_mathematics_of_the_tracker_and_nothing_else(void **
     expect_ok(read_with(&manifest, NULL, &settings));
     for (int i = 0; i < setting_key_count(); i++) {
         char theirs[LINE_BYTES], mine[LINE_BYTES];
-        if (swarm_is_shared(setting_key_at(i))) {
+        if (swarm_shares_key(setting_key_at(i))) {
             write_value(&offer.settings, setting_key_at(i), theirs);
             write_value(&settings, setting_key_at(i), mine);
             assert_string_equal(mine, theirs);
@@ -112,7 +112,7 @@ static void every_shared_key_is_refused_on_the_command_line(void **state) {
         struct settings settings = {.steps = 77};
         char override[LINE_BYTES];
         snprintf(override, sizeof override, "%s=1", setting_key_at(i)->name);
-        if (!swarm_is_shared(setting_key_at(i))) {
+        if (!swarm_shares_key(setting_key_at(i))) {
             continue;
         }
         assert_int_equal(read_with(&manifest, override, &settings), STATUS_INPUT);
