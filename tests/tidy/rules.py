@@ -193,7 +193,7 @@ FORBIDDEN_WORDS = (
 ROOM_FILES_MAX = 36
 ROOM_LINES_MAX = 5000  # without blanks and comments
 STRUCT_FIELDS_MAX = 25
-MAP_LINES_MAX = 62  # of docs/ARCHITECTURE.md
+MAP_LINES_MAX = 60  # of docs/ARCHITECTURE.md
 
 # Rooms without a header that explains them and names those that other rooms may include.
 NO_DOOR = (
