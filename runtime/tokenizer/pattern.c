@@ -232,7 +232,10 @@ void pattern_finish(const struct pattern *pattern) {
     pcre2_code_free(pattern->code);
 }
 
-static bool make_match_data(struct matcher *matcher, struct tokenizer_encoder *encoder) {
+/* The interpreter takes memory at its first match, so one match is made at once. It may need more
+ * only for a pattern that repeats a group. */
+static bool make_match_data(struct matcher *matcher, const struct pattern *pattern,
+                            struct tokenizer_encoder *encoder) {
     if (matcher->match_data != NULL) {
         return true;
     }
@@ -242,19 +245,21 @@ static bool make_match_data(struct matcher *matcher, struct tokenizer_encoder *e
     pcre2_general_context *general =
         pcre2_general_context_create(allocate_in_region, release_nothing, encoder->region);
     matcher->match_data = pcre2_match_data_create(1, general);
+    (void)pcre2_match(pattern->code, (PCRE2_SPTR) "", 0, 0, PCRE2_NO_JIT, matcher->match_data,
+                      NULL);
     return true;
 }
 
 bool matcher_reserve(struct matcher *matcher, const struct split_step *step,
                      struct tokenizer_encoder *encoder, size_t bytes) {
     return step->kind != SPLIT_PATTERN ||
-           (make_match_data(matcher, encoder) &&
+           (make_match_data(matcher, step->regex, encoder) &&
             scratch_reserve(&matcher->symbols, encoder->region, bytes, 1, 0));
 }
 
 enum status matcher_open(struct matcher *matcher, const struct pattern *pattern,
                          struct tokenizer_encoder *encoder, const char *text, size_t bytes) {
-    if (!make_match_data(matcher, encoder) ||
+    if (!make_match_data(matcher, pattern, encoder) ||
         !scratch_reserve(&matcher->symbols, encoder->region, bytes, 1, 0)) {
         return encoder_full_fault(encoder);
     }
@@ -304,6 +309,11 @@ enum status matcher_find(struct matcher *matcher, size_t at, size_t *begin, size
         *begin = matcher->bytes;
         *end = matcher->bytes;
         return OK;
+    }
+    if (found == PCRE2_ERROR_NOMEMORY) {
+        return fault_set(fault, STATUS_FIT, "text", "shorten it",
+                         "byte %zu: the tokenizer's pattern needs more memory than was planned",
+                         at);
     }
     if (found < 0) {
         return fault_set(fault, STATUS_INPUT, "text", "divide the text into shorter documents",

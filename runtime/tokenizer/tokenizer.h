@@ -136,7 +136,9 @@ struct tokenizer_encoder *tokenizer_encoder_make(const struct tokenizer *tokeniz
 
 /* tokenizer_encoder_reserve: allocate the scratch memory for any text of at most `text_bytes`
  * bytes, so that encoding it allocates nothing.
- * memory  about 120 bytes for each byte of the text */
+ * memory  about 120 bytes for each byte of the text
+ * limits  where memory cannot be made executable, a pattern that repeats a group may need more;
+ *         tokenizer_encode then reports STATUS_FIT after process_seal */
 void tokenizer_encoder_reserve(struct tokenizer_encoder *encoder, size_t text_bytes);
 
 /* tokenizer_encode: the ids of a text.

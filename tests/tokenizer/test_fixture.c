@@ -1,6 +1,7 @@
 /* A fixture of make_fixtures.py: encoding and decoding give the digests of the reference's results.
  * Also what follows from them: documents that are divided give the same ids, decoded pieces are
- * whole characters, and nothing is allocated after the seal. */
+ * whole characters, and nothing is allocated after the seal. With the argument `interpreted` all of
+ * this runs without executable memory, so that PCRE2 interprets the patterns. */
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/hex.h"
@@ -8,6 +9,7 @@
 #include "base/text.h"
 #include "runtime/tokenizer/tokenizer.h"
 #include "runtime/tokenizer/unicode/utf8.h"
+#include "tests/tokenizer/executable_memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,6 +31,7 @@ enum {
     TEXTS_A_LINE = 64,
     SCALAR_TEXT_BYTES = SCALARS_A_TEXT * 48,
     DECODED_MAX = 1 << 22,
+    SKIPPED = 77, /* exit code */
 };
 
 struct fixture {
@@ -44,6 +47,7 @@ struct fixture {
 };
 
 static const char *folder;
+static bool is_interpreted;
 
 static const char *text_at(const struct fixture *fixture, size_t index) {
     struct json_node node = json_element(&fixture->texts, index);
@@ -328,6 +332,14 @@ static void reserved_encoder_allocates_nothing_after_the_seal(void **state) {
     region_finish(&region);
 }
 
+static void patterns_are_not_machine_code_without_executable_memory(void **state) {
+    (void)state;
+    if (!is_interpreted) {
+        skip();
+    }
+    assert_false(has_generated_code());
+}
+
 int main(int argc, char **argv) {
     static const struct CMUnitTest TESTS[] = {
         cmocka_unit_test(ids_equal_the_reference),
@@ -336,8 +348,13 @@ int main(int argc, char **argv) {
         cmocka_unit_test(scalar_values_equal_the_reference),
         cmocka_unit_test(divided_documents_have_the_same_ids),
         cmocka_unit_test(reserved_encoder_allocates_nothing_after_the_seal),
+        cmocka_unit_test(patterns_are_not_machine_code_without_executable_memory),
     };
-    assert_int_equal(argc, 2);
+    assert_true(argc == 2 || (argc == 3 && strcmp(argv[2], "interpreted") == 0));
     folder = argv[1];
+    is_interpreted = argc == 3;
+    if (is_interpreted && !refuse_executable_memory()) {
+        return SKIPPED;
+    }
     return cmocka_run_group_tests(TESTS, open_fixture, close_fixture);
 }
