@@ -113,8 +113,8 @@ static uint32_t count_rollback_targets(const struct stored_chain *stored) {
                : count;
 }
 
-static enum status set_round_fault(const struct stored_chain *stored, uint32_t round,
-                                   struct fault *fault) {
+static enum status set_unavailable_round_fault(const struct stored_chain *stored, uint32_t round,
+                                               struct fault *fault) {
     char remedy[sizeof fault->remedy];
     struct text text = text_over(remedy, sizeof remedy);
     const uint32_t count = count_rollback_targets(stored);
@@ -140,7 +140,7 @@ static enum status find_rollback_state(const struct stored_chain *stored, uint32
         at++;
     }
     if (at == count) {
-        return set_round_fault(stored, round, fault);
+        return set_unavailable_round_fault(stored, round, fault);
     }
     const struct past_state *newest = &history->states[history->count - 1];
     plan->target = stored->states[at];

@@ -188,7 +188,7 @@ void guest_reject_stranger(struct tracker_loop *loop, struct tracker_guest *gues
             name[0] != '\0' ? name : "a process without a name", guest->ip,
             guest->has_introduced ? "join" : "query", key, flag, name, path);
     }
-    guest_reject(loop, guest, WIRE_NOT_LISTED); /* without the operator's path */
+    guest_reject(loop, guest, WIRE_NOT_LISTED); /* does not show the operator's path */
 }
 
 /* Whether the host of an address is the IP address that a guest connects from. */
@@ -308,7 +308,7 @@ static void review_introduction(struct tracker_loop *loop, struct tracker_guest 
                !evict_guest(loop, &introduction->keys)) {
         guest_reject(loop, guest, "the swarm is full: it already has swarm.members_max members");
     } else if (row == MEMBER_NONE && is_guest_member(loop, &introduction->keys) &&
-               !serving_take_guest(&loop->serving_buckets, tracker_now_ms())) {
+               !serving_permit_guest(&loop->serving_buckets, tracker_now_ms())) {
         guest_reject(loop, guest,
                      "too many new guests have joined: the swarm admits 32 an hour; keep this "
                      "process running, or ask the operator to add its key to the allow-list");

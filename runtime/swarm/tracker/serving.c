@@ -2,15 +2,15 @@
 
 #include "runtime/swarm/wire/serving_limits.h"
 
-bool serving_take_query(struct guest_usage *usage, int64_t now_ms) {
+bool serving_permit_query(struct guest_usage *usage, int64_t now_ms) {
     return token_bucket_take(&usage->queries, SERVE_QUERIES, 1, now_ms);
 }
 
-bool serving_take_ping(struct guest_usage *usage, int64_t now_ms) {
+bool serving_permit_ping(struct guest_usage *usage, int64_t now_ms) {
     return token_bucket_take(&usage->pings, SERVE_PINGS, 1, now_ms);
 }
 
-bool serving_take_start(struct member_usage *usage, uint64_t start_number, int64_t now_ms) {
+bool serving_permit_start(struct member_usage *usage, uint64_t start_number, int64_t now_ms) {
     if (start_number == usage->start_number) {
         return true;
     }
@@ -19,7 +19,7 @@ bool serving_take_start(struct member_usage *usage, uint64_t start_number, int64
     return may_start;
 }
 
-bool serving_take_guest(struct serving_buckets *buckets, int64_t now_ms) {
+bool serving_permit_guest(struct serving_buckets *buckets, int64_t now_ms) {
     return token_bucket_take(&buckets->new_guests, SERVE_NEW_GUESTS, 1, now_ms);
 }
 

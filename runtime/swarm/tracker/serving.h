@@ -34,18 +34,19 @@ struct member_usage {
     uint64_t start_number;                      /* number of the last HELLO that was admitted */
 };
 
-/* serving_take_query, serving_take_ping: count one query, or one ping, of a connection. False: it
- * is dropped. */
-MUST_CHECK bool serving_take_query(struct guest_usage *usage, int64_t now_ms);
-MUST_CHECK bool serving_take_ping(struct guest_usage *usage, int64_t now_ms);
+/* serving_permit_query, serving_permit_ping: count one query, or one ping, of a connection.
+ * Return false if it must be dropped. */
+MUST_CHECK bool serving_permit_query(struct guest_usage *usage, int64_t now_ms);
+MUST_CHECK bool serving_permit_ping(struct guest_usage *usage, int64_t now_ms);
 
-/* serving_take_start: count a HELLO of a member. A repeated HELLO of the same start costs nothing.
- * False: it is dropped. */
-MUST_CHECK bool serving_take_start(struct member_usage *usage, uint64_t start_number,
-                                   int64_t now_ms);
+/* serving_permit_start: count a HELLO of a member. A repeated HELLO of the same start costs
+ * nothing. Returns false if it must be dropped. */
+MUST_CHECK bool serving_permit_start(struct member_usage *usage, uint64_t start_number,
+                                     int64_t now_ms);
 
-/* serving_take_guest: count a guest that has no row in the member table. False: it has to wait. */
-MUST_CHECK bool serving_take_guest(struct serving_buckets *buckets, int64_t now_ms);
+/* serving_permit_guest: count a guest that has no row in the member table. Returns false if
+ * it has to wait. */
+MUST_CHECK bool serving_permit_guest(struct serving_buckets *buckets, int64_t now_ms);
 
 /* serving_may_send_bytes: whether a requester may be sent another answer. serving_charge_bytes:
  * charge an answer of this length.

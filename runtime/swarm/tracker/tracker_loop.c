@@ -15,9 +15,10 @@ enum {
     INCOMING_MAX_MS = 1000, /* longest time to handle frames before deadlines are checked again */
     LINGER_MS = 500,        /* time to send queued frames before the sockets close */
     GUESTS_MAX = 128,       /* connections of guests that are not members */
-    STRANGERS_MAX = 96,     /* default for strangers_max */
+    STRANGERS_MAX = 96,     /* connections of strangers, unless options.strangers_max is set */
     STRANGER_SLOT_MS = 5 * 1000, /* after this time, another guest may evict a stranger */
-    GUEST_IDLE_MS = 20 * 1000,   /* default for idle_ms */
+    /* time after which an idle guest is disconnected, unless options.idle_ms is set */
+    GUEST_IDLE_MS = 20 * 1000,
 };
 
 int64_t tracker_now_ms(void) {

@@ -36,7 +36,7 @@ static void receive_message(struct tracker_loop *loop, struct tracker_guest *gue
         return;
     }
     if (message.kind == MESSAGE_HELLO &&
-        !serving_take_start(&member->usage, message.number, tracker_now_ms())) {
+        !serving_permit_start(&member->usage, message.number, tracker_now_ms())) {
         return;
     }
     member_record_received(member, tracker_now_ms());
@@ -123,7 +123,7 @@ static void handle_probe_request(struct tracker_loop *loop, struct tracker_guest
     const int64_t now_ms = tracker_now_ms();
     if (wire_read_probe(event->payload, event->frame.length, &probe) != NULL) {
         add_strike(loop, guest);
-    } else if (guest->may_query && serving_take_query(&guest->usage, now_ms)) {
+    } else if (guest->may_query && serving_permit_query(&guest->usage, now_ms)) {
         guest_record_activity(guest, now_ms);
         reachability_test_guest(loop, guest, probe.address, now_ms);
     }
@@ -157,20 +157,20 @@ static void handle_query(struct tracker_loop *loop, struct tracker_guest *guest,
         member_table_find_by_channel_key(loop->members, guest->curve) != MEMBER_NONE;
     switch (event->frame.kind) {
     case WIRE_INTRODUCE:
-        if (serving_take_query(&guest->usage, now_ms)) {
+        if (serving_permit_query(&guest->usage, now_ms)) {
             guest_on_introduction(loop, guest, event->payload, event->frame.length);
         }
         break;
     case WIRE_MANIFEST_REQUEST:
     case WIRE_STATUS_REQUEST:
     case WIRE_CHECKPOINT_REQUEST:
-        if (serving_take_query(&guest->usage, now_ms)) {
+        if (serving_permit_query(&guest->usage, now_ms)) {
             handle_document_query(loop, guest, event);
         }
         break;
     case WIRE_LEDGER_REQUEST:
         /* A member requests the next entries as soon as it has received some. */
-        if (is_member || serving_take_query(&guest->usage, now_ms)) {
+        if (is_member || serving_permit_query(&guest->usage, now_ms)) {
             handle_document_query(loop, guest, event);
         }
         break;
@@ -178,7 +178,7 @@ static void handle_query(struct tracker_loop *loop, struct tracker_guest *guest,
         handle_probe_request(loop, guest, event);
         break;
     case WIRE_PING:
-        if (is_member || serving_take_ping(&guest->usage, now_ms)) {
+        if (is_member || serving_permit_ping(&guest->usage, now_ms)) {
             send_pong(loop, guest, event);
         }
         break;

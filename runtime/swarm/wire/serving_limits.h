@@ -50,7 +50,8 @@ enum {
      * broke while the bytes were in transit. */
     SERVE_SLICES_TIMES_A_ROUND = 2,
     SERVE_SLICES_EXTRA = 16, /* slices added to that, for swarms with few slices */
-    SERVE_RESULT_ROUNDS = 8, /* the results of the current round and of seven missed rounds */
+    /* rounds whose results a peer may need: the current one and seven missed ones */
+    SERVE_RESULT_ROUNDS = 8,
     /* One peer needs the whole state about once a day, after it missed too many rounds. The
      * extra bytes let a member of a small swarm restart as often as it likes. */
     SERVE_STATES_BURST = 2,

@@ -45,8 +45,8 @@ static void a_connection_asks_once_a_second(void **state) {
     struct guest_usage usage = {.queries = {.missing_tokens = 0}};
     uint32_t queries = 0, pings = 0;
     for (int64_t ms = 0; ms < 60000; ms++) {
-        queries += serving_take_query(&usage, ms);
-        pings += serving_take_ping(&usage, ms);
+        queries += serving_permit_query(&usage, ms);
+        pings += serving_permit_ping(&usage, ms);
     }
     assert_in_range(queries, 4 + 59, 4 + 60);
     assert_in_range(pings, 64 + 20 * 60 - 1, 64 + 20 * 60);
@@ -58,10 +58,10 @@ static void new_guests_are_limited(void **state) {
     struct serving_buckets buckets = {.new_guests = {.missing_tokens = 0}};
     uint32_t at_once = 0, in_a_day = 0;
     for (int i = 0; i < 10000; i++) {
-        at_once += serving_take_guest(&buckets, 0);
+        at_once += serving_permit_guest(&buckets, 0);
     }
     for (int64_t ms = 0; ms < 86400000; ms += 500) {
-        in_a_day += serving_take_guest(&buckets, ms);
+        in_a_day += serving_permit_guest(&buckets, ms);
     }
     assert_int_equal(at_once, 64);
     assert_in_range(in_a_day, 32 * 24 - 1, 32 * 24 + 1);
@@ -72,10 +72,10 @@ static void a_start_is_counted_once_and_starts_are_limited(void **state) {
     struct member_usage usage = {.start_number = 0};
     uint32_t sessions = 0;
     for (int i = 0; i < 100; i++) { /* repeats until the tracker answers */
-        assert_true(serving_take_start(&usage, 7, 10 * i));
+        assert_true(serving_permit_start(&usage, 7, 10 * i));
     }
     for (uint64_t number = 100; number < 10100; number++) { /* 100 new ones a second */
-        sessions += serving_take_start(&usage, number, 1000 + 10 * (int64_t)(number - 100));
+        sessions += serving_permit_start(&usage, number, 1000 + 10 * (int64_t)(number - 100));
     }
     assert_in_range(sessions, 3 + 99, 4 + 100);
 }

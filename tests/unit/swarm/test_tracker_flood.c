@@ -156,7 +156,7 @@ static bool voters_have_committed(void) {
 static void a_flood_of_guests_keeps_no_voter_out(void **state) {
     (void)state;
     open_tracker();
-    while (serving_take_guest(&loop->serving_buckets, tracker_now_ms())) {
+    while (serving_permit_guest(&loop->serving_buckets, tracker_now_ms())) {
     }
     assert_int_equal(pthread_create(&thread, NULL, run, NULL), 0);
     is_running = true;
