@@ -6,9 +6,9 @@
 #include <strings.h>
 
 struct dtype_info {
-    const char *name;         /* "bf16" */
-    const char *long_name;    /* "bfloat16" */
-    const char *trainer_name; /* abbreviation used by PyTorch trainers */
+    const char *name;         /* short name, such as "bf16" */
+    const char *long_name;    /* name in model configurations, such as "bfloat16" */
+    const char *trainer_name; /* abbreviation that PyTorch trainers use, such as "fp32" */
     int64_t bytes;            /* size of one element */
 };
 

@@ -277,16 +277,16 @@ bool file_stamp_equal(const struct file_stamp *a, const struct file_stamp *b) {
            a->changed_ns == b->changed_ns;
 }
 
-struct file_origin file_origin_of(const char *path) {
+struct file_instance file_instance_of(const char *path) {
     struct statx info;
     if (statx(AT_FDCWD, path, 0, STATX_INO | STATX_BTIME, &info) != 0) {
-        return (struct file_origin){0};
+        return (struct file_instance){0};
     }
     const bool has_time = (info.stx_mask & STATX_BTIME) != 0;
-    return (struct file_origin){.inode = info.stx_ino,
-                                .created_ns = has_time ? info.stx_btime.tv_sec * NS_PER_SECOND +
-                                                             info.stx_btime.tv_nsec
-                                                       : 0};
+    return (struct file_instance){.inode = info.stx_ino,
+                                  .created_ns = has_time ? info.stx_btime.tv_sec * NS_PER_SECOND +
+                                                               info.stx_btime.tv_nsec
+                                                         : 0};
 }
 
 bool file_is_folder(const char *path) {

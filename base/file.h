@@ -75,13 +75,13 @@ struct file_stamp {
 };
 struct file_stamp file_stamp_of(const char *path);
 bool file_stamp_equal(const struct file_stamp *a, const struct file_stamp *b);
-/* file_origin: identifies a file as long as it exists. A copy has another origin.
- * file_origin_of: the origin of the file at `path`; zero if there is none. */
-struct file_origin {
+/* file_instance: identifies a file as long as it exists. A copy is another instance.
+ * file_instance_of: the instance of the file at `path`; zero if there is none. */
+struct file_instance {
     uint64_t inode;     /* number of the file, as stat returns it */
     int64_t created_ns; /* time of creation; 0 if the file system does not store it */
 };
-struct file_origin file_origin_of(const char *path);
+struct file_instance file_instance_of(const char *path);
 bool file_is_folder(const char *path);
 /* path_join: write folder + "/" + name to `out`, or only `name` when `name` is absolute.
  * limits  the result and its NUL fit in `capacity` bytes */

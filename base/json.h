@@ -105,8 +105,8 @@ struct json_node json_element(const struct json_node *array, size_t index);
  *     while (json_walk_next(&walk)) { walk.member.key, walk.member ... } */
 struct json_walk {
     const struct json_node *object;
-    void *position; /* jansson's iterator: the next member; NULL at the end */
-    struct json_node member;
+    void *position;          /* jansson's iterator: the next member; NULL at the end */
+    struct json_node member; /* the current member, after json_walk_next returned true */
 };
 
 struct json_walk json_walk_over(const struct json_node *object);

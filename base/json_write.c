@@ -7,10 +7,10 @@
 #include <string.h>
 
 enum {
-    PIECE_BYTES = 64,      /* maximum bytes of a string that one call escapes */
-    TOKEN_BYTES_MAX = 400, /* a number, or an escaped piece with 6 bytes for each input byte */
-    SEPARATOR_BYTES_MAX = 64,
-    INDENT_MAX = 48
+    PIECE_BYTES = 64,         /* maximum bytes of a string that one call escapes */
+    TOKEN_BYTES_MAX = 400,    /* a number, or an escaped piece with 6 bytes for each input byte */
+    SEPARATOR_BYTES_MAX = 64, /* size of what precedes an item: comma, line break and indent */
+    INDENT_MAX = 48,          /* spaces at the start of a line */
 };
 
 _Static_assert(6 * PIECE_BYTES < TOKEN_BYTES_MAX, "an escaped piece fits in a token");

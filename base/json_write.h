@@ -17,10 +17,13 @@
 
 #include "base/text.h"
 
-enum { JSON_WRITE_DEPTH_MAX = 32, JSON_DRAIN_BYTES_MIN = 512 };
+enum {
+    JSON_WRITE_DEPTH_MAX = 32,  /* maximum number of objects and arrays that are open at a time */
+    JSON_DRAIN_BYTES_MIN = 512, /* a text that is drained must be larger than this */
+};
 
 struct json_writer {
-    struct text *text;
+    struct text *text; /* receives the document */
     void (*drain)(void *context,
                   struct text *text); /* empties a full text; NULL: the text is truncated */
     void *context;

@@ -13,7 +13,7 @@ struct region_block {
     struct region_block *older; /* next older block of the region; NULL: none */
     size_t used;                /* number of bytes of the array `bytes` that are in use */
     size_t capacity;            /* size of `bytes` */
-    _Alignas(ALIGN_BYTES) unsigned char bytes[];
+    _Alignas(ALIGN_BYTES) unsigned char bytes[]; /* [capacity]: memory that the region hands out */
 };
 
 static int sealed;

@@ -12,7 +12,7 @@
  * are dropped, and `truncated` is set, so that a program never writes incomplete machine-readable
  * output. */
 struct text {
-    char *bytes;
+    char *bytes;     /* the caller's buffer */
     size_t capacity; /* includes the NUL */
     size_t length;   /* number of bytes before the NUL */
     bool truncated;  /* bytes that did not fit were dropped */

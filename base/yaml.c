@@ -24,7 +24,7 @@ struct yaml_reader {
     struct fault *fault;
     const char *source_name;
     const char *text; /* [length]: the whole text */
-    size_t length;
+    size_t length;    /* size of `text` in bytes */
     struct yaml_node *root;
     struct yaml_node *last_node; /* node that was added last */
     int node_count;

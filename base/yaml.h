@@ -20,7 +20,7 @@ enum yaml_kind { YAML_SCALAR, YAML_MAP, YAML_LIST };
 
 /* One key with its value, or one item of a list. */
 struct yaml_node {
-    const char *path; /* "a.b[2].c"; the root's is "" */
+    const char *path; /* dotted path from the root, such as "a.b[2].c"; "" for the root */
     const char *key;  /* the last part of `path`; "" for list items and the root */
     const char *text; /* a scalar's characters, without quotes; "" for maps and lists */
     enum yaml_kind kind;

@@ -13,7 +13,7 @@ struct head_loss_args {
     enum dtype dtype; /* type of hidden, weight and dhidden; logits and losses are f32 */
     /* true: compute gradients, and at most one of dhidden and dweight may be NULL; false: compute
      * losses only, and both must be NULL */
-    bool gradient;   /* true: compute gradients; false: only losses */
+    bool gradient;
     bool accumulate; /* true: add to dweight; false: overwrite it */
 };
 

@@ -8,7 +8,7 @@
 /* Number of elements in one item of memory-bound work. An item takes a few microseconds: long
  * enough to make the cost of dispatching it negligible, short enough for all threads to finish at
  * about the same time. */
-enum { ITEM_ELEMENTS = 16384 }; /* elements that one item processes */
+enum { ITEM_ELEMENTS = 16384 };
 
 /* items_count: the number of items of `per_item` elements that cover `length` elements. The last
  * item may be shorter. */

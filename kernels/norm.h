@@ -8,8 +8,8 @@
 struct norm_args {
     int64_t rows, dim; /* number of rows; elements of a row */
     float epsilon;     /* added under the root */
-    /* type of x, out, weight, bias, dout, dadd and dx: f32 or bf16 */
-    enum dtype dtype; /* type of all tensors but mean and inverse */
+    /* type of x, out, weight, bias, dout, dadd and dx: f32 or bf16; all other tensors are f32 */
+    enum dtype dtype;
 };
 
 /* rmsnorm_forward: scale each row by the inverse of its root mean square, then by the weight:

@@ -44,7 +44,7 @@ struct adamw_args {
     enum rounding rounding;   /* rounding of bf16 moments */
     /* number of this tensor's noise stream, so that tensors of one step get different random
      * bits */
-    uint32_t stream;  /* number of this tensor's noise stream */
+    uint32_t stream;
     int64_t position; /* index of element 0 in its whole tensor, for stochastic rounding */
 };
 

@@ -31,16 +31,14 @@ void outer_gradient_run(const struct compute *compute, int64_t count, const floa
                         const float *inner, float *gradient);
 
 struct outer_step_args {
-    int64_t count;  /* number of elements */
-    float rate;     /* swarm.outer_lr */
-    float momentum; /* swarm.outer_momentum; 0: plain SGD */
-    /* read */
-    const float *params;    /* [count]: p */
+    int64_t count;          /* number of elements */
+    float rate;             /* learning rate of the outer step, swarm.outer_lr */
+    float momentum;         /* swarm.outer_momentum; 0: plain SGD */
+    const float *params;    /* [count]: outer parameters p before the step */
     const float *moments;   /* [count]: momentum v; zeros before the first round */
     const float *gradients; /* [count]: mean gradient g, as decoded from the committed bytes */
-    /* written: p' and v' */
-    float *next_params;  /* [count] */
-    float *next_moments; /* [count] */
+    float *next_params;     /* [count] output: parameters p' after the step */
+    float *next_moments;    /* [count] output: momentum v' after the step */
 };
 
 /* outer_step_run: one outer step, by the formula above.

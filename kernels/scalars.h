@@ -26,9 +26,10 @@ struct step_scalars {
     float loss_scale;        /* 1 / valid tokens of the step, over all ranks */
     int32_t cache_length;    /* number of tokens already in the key-value cache */
     int32_t token_count;     /* number of valid tokens in this prefill chunk */
-    /* number of valid tokens in the step or batch: on this rank or, after a tally, on all ranks */
-    int64_t valid_tokens; /* number of tokens that count for the loss */
-    uint32_t noise;       /* seed for the stochastic rounding of this step */
+    /* number of tokens of the step or batch that count for the loss: on this rank or, after a
+     * tally, on all ranks */
+    int64_t valid_tokens;
+    uint32_t noise; /* seed for the stochastic rounding of this step */
     /* Kernels write these fields. */
     double loss_sum;      /* sum over valid tokens, not yet scaled; each microbatch adds to it */
     double gradient_norm; /* norm over all ranks, before clipping */

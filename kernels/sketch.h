@@ -28,8 +28,8 @@ enum {
 
 struct sketch {
     double buckets[SKETCH_BUCKETS];
-    /* Variance of each bucket by rounding: of the vector when it was encoded or, once the sketch
-     * was written, of the sketch. */
+    /* Variance of the rounding error of a bucket: the error of the vector's encoding or, in a
+     * sketch from sketch_read, that of the sketch's encoding. */
     double variance;
 };
 

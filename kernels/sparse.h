@@ -46,7 +46,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SPARSE_BLOCK = 4096, SPARSE_KEEP_MAX = 256 };
+enum { SPARSE_BLOCK = 4096, SPARSE_KEEP_MAX = 256 }; /* elements of a block; maximum sent of them */
 
 struct sparse_shape {
     int keep;       /* k, the number of elements that a block sends: 32, 64, 128 or 256 */
@@ -86,7 +86,7 @@ void sparse_decode(const struct compute *compute, struct sparse_shape shape, int
 
 struct sparse_add_args {
     struct sparse_shape shape;
-    int64_t count;
+    int64_t count;  /* number of elements */
     float factor;   /* of the decoded values */
     float weight;   /* added for each element that was sent */
     float *sums;    /* [count] += factor x decoded: the product is rounded, then the sum */

@@ -39,7 +39,7 @@ struct query_tile {
 
 struct forward_scratch {
     float *queries, *sums_of_values, *scores, *keys, *values;
-    float *maxima, *sums; /* maximum and sum of each query's scores so far */
+    float *maxima, *sums; /* of each query so far: largest score; sum of exp(score - largest) */
 };
 
 static int64_t stacked_head_count(const struct attention_args *args) {
@@ -99,7 +99,8 @@ static void init_query_tile(const struct forward_call *call, int64_t item,
     }
 }
 
-/* The padding rows of the last group are computed but not stored, so they must be initialized. */
+/* Loads the queries of a tile and clears its sums. Products compute whole groups of rows, so the
+ * rows after the last query are set to 0; their results are not stored. */
 static void load_queries(const struct forward_call *call, const struct query_tile *tile,
                          const struct forward_scratch *scratch) {
     const struct attention_args *args = call->args;
@@ -137,6 +138,7 @@ static void load_keys(const struct forward_call *call, const struct query_tile *
     }
 }
 
+/* Adds the keys of one tile to the softmax and the sums of values of one strip of queries. */
 static void process_strip(const struct forward_call *call, const struct forward_scratch *scratch,
                           int64_t row, int64_t rows,
                           const struct attention_strip_key_range *visible) {

@@ -17,8 +17,8 @@
 enum {
     TILE = ATTENTION_KEY_TILE,   /* rows of a query tile, and keys of a key tile */
     SCRATCH_TILES = 8,           /* number of [TILE, dim] buffers in struct backward_scratch */
-    HEAD_ITEM_PRODUCTS = 5,      /* products for each pair of tiles, in head items */
-    TILE_ITEM_PRODUCTS = 7,      /* products that a tile item computes for each pair of tiles */
+    HEAD_ITEM_PRODUCTS = 5,      /* matrix products that head items compute per pair of tiles */
+    TILE_ITEM_PRODUCTS = 7,      /* matrix products that tile items compute per pair of tiles */
     DQ_SUM_FLOATS_MAX = 1 << 18, /* limit of 1 MiB per thread for the dq sums of bf16 tensors */
 };
 
@@ -29,7 +29,7 @@ struct backward_call {
     const float *lse;                   /* log of each row's softmax sum */
     const int32_t *positions; /* positions of the tokens; NULL: each row is a single document */
     char *dq, *dk, *dv;       /* gradients of q, k and v */
-    float *delta;             /* delta of each query, [rows, heads, time], in the workspace */
+    float *delta;             /* [rows, heads, time]: dout . out of each query, in the workspace */
     float *scratch;           /* one struct backward_scratch for each thread */
     bool use_head_items;      /* true: head items; false: tile items */
 };
@@ -144,7 +144,8 @@ static void init_query_range(const struct backward_call *call, int64_t row, int6
     }
 }
 
-/* The padding rows of the last group take part in products, so they must be initialized. */
+/* Loads the queries of a range and the gradients of their outputs. Products compute whole groups of
+ * rows, so the rows after the last query are set to 0. */
 static void load_queries(const struct backward_call *call, const struct query_range *range,
                          const struct backward_scratch *scratch) {
     const struct attention_args *args = call->args;
@@ -271,8 +272,8 @@ static void process_key_strip(const struct backward_call *call,
     call->kernels->product(&product);
 }
 
-/* Process one pair of a query tile and a key tile. Rows between two strips that see a column are
- * included in its sums even if they do not see it; their terms are 0. */
+/* Processes one pair of a query tile and a key tile. The sums of a key include all query rows from
+ * the first strip that sees it to the last one; rows that do not see it add 0. */
 static void process_tile_pair(const struct backward_call *call, const struct query_range *queries,
                               const struct key_range *keys, const struct backward_scratch *scratch,
                               bool want_dq, bool want_dkv) {

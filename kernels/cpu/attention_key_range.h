@@ -52,7 +52,8 @@ static inline void attention_check_args(const struct attention_args *args) {
 /* attention_prefetch: prefetch a block. Its rows are a token apart, often more than a page, which
  * hardware prefetchers do not follow. */
 static inline void attention_prefetch(const struct attention_block *block, const char *from) {
-    enum { CACHE_LINE_BYTES = 64, PREFETCH_READ = 0, PREFETCH_INTO_L2 = 2 };
+    enum { CACHE_LINE_BYTES = 64 };
+    enum { PREFETCH_READ = 0, PREFETCH_INTO_L2 = 2 }; /* arguments of __builtin_prefetch */
     int64_t element = dtype_bytes(block->dtype);
     for (int64_t r = 0; r < block->rows; r++) {
         for (int64_t b = 0; b < block->dim * element; b += CACHE_LINE_BYTES) {

@@ -123,7 +123,7 @@ static void decode_item(void *context, int64_t item, int thread) {
                         item_length(call->args.count, ITEM_ELEMENTS, item), call->values + first);
 }
 
-static void add_item(void *context, int64_t item, int thread) {
+static void decode_add_item(void *context, int64_t item, int thread) {
     (void)thread;
     const struct decode_call *call = context;
     int64_t first = item * ITEM_ELEMENTS;
@@ -149,5 +149,5 @@ void codec_decode_add(const struct compute *compute, const struct codec_add_args
                                .loops = &compute->table->codec.loops[args->codec],
                                .bytes = bytes,
                                .values = sums};
-    pool_run(compute->pool, add_item, &call, items_count(args->count, ITEM_ELEMENTS));
+    pool_run(compute->pool, decode_add_item, &call, items_count(args->count, ITEM_ELEMENTS));
 }

@@ -26,7 +26,7 @@ struct kernel_table {
     struct sketch_kernels sketch;
 };
 
-/* kernel_table_init: fill *table with the best variants for `level`.
+/* kernel_table_init: fill *table with the fastest variants for `level`.
  * limits  cpu_supports_level(level) */
 void kernel_table_init(struct kernel_table *table, enum cpu_level level);
 

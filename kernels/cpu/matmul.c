@@ -24,14 +24,16 @@
 enum {
     A_BLOCK_BYTES = 4 << 20,   /* size of a block of packed A, which fills a part of the L3 cache */
     SUM_BLOCK_BYTES = 4 << 20, /* maximum size of a block of partial sums */
-    /* size of one lane; a strip of 64 lanes is 256 KiB, a quarter of an L2 cache */
+    /* maximum size of a packed row of A or column of B in a block; a strip of 64 such columns is
+     * 256 KiB, a quarter of an L2 cache */
     DEPTH_BYTES = 4096,
     /* depths are multiples of this, so that the panels of the last block are whole words */
     DEPTH_ALIGN = 32,
-    /* number of rows of a [depth, lanes] source that stay in the cache until they are read again */
-    CHUNK_DEPTH = 64, /* rows of a source that stay in the cache */
+    /* number of depths of a [depth, rows or columns] source that stay in the cache until they are
+     * read again */
+    CHUNK_DEPTH = 64,
     /* maximum number of panels of A that one packing item packs; they share cache lines of A */
-    PACK_TILES_MAX = 8,   /* maximum number of panels of A that one item packs */
+    PACK_TILES_MAX = 8,
     PART_TILES_MIN = 4,   /* minimum number of panels of A that one packed strip of B multiplies */
     WORKSPACE_ALIGN = 64, /* bytes */
     CACHE_LINE_BYTES = 64,
@@ -115,7 +117,7 @@ static int64_t tile_first_row(const struct matmul_call *call, int64_t tile) {
     return call->rows * tile / call->tiles;
 }
 
-/* The number of bytes that `lanes` lanes of the current block take when packed. */
+/* The number of bytes that `lanes` packed rows of A or columns of B take in the current block. */
 static int64_t packed_offset(const struct matmul_call *call, int64_t lanes) {
     return lanes * round_up(call->depth, call->kernel->group) * call->kernel->packed_bytes;
 }
@@ -192,7 +194,7 @@ struct strip_work {
     int64_t next_column; /* first column of the strip that this thread probably processes next */
     bool in_place;       /* B is read directly, without packing */
     const char *b;       /* first element of the strip of B */
-    int64_t b_stride;    /* bytes from one step of b to the next */
+    int64_t b_stride;    /* bytes in `b` from one depth to the next */
     float bias[MATMUL_STRIP];
 };
 

@@ -7,7 +7,7 @@
 
 /* Number of rows in a chunk. With so few rows, the sum of a chunk has an error near 1e-7 even when
  * it is computed in f32. It is stored as f32; the sums of all chunks are then added in fp64. */
-enum { PARTIAL_ROWS = 64 }; /* rows summed in one partial sum */
+enum { PARTIAL_ROWS = 64 };
 
 /* partials_count: the number of chunks of PARTIAL_ROWS rows; the last one may be shorter. */
 int64_t partials_count(int64_t rows);

@@ -9,12 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST_GROUP_BYTES = 4 * SKETCH_GROUP, CODE_MAX = INT16_MAX };
+enum { LONGEST_GROUP_BYTES = 4 * SKETCH_GROUP }; /* size of a group of fp32 values */
+enum { CODE_MAX = INT16_MAX };                   /* largest code of an encoded sketch */
 
 /* 1/8 makes a transform of 64 elements orthonormal. */
 static const double TRANSFORM_SCALE = 0.125;
 
-/* A uniform error of one step has a variance of 1/12 of its square. */
+/* A rounding error that is uniform over one step has a variance of step^2 / 12. */
 static const double STEP_VARIANCE = 1.0 / 12;
 static const double BF16_VARIANCE = 0x1p-14 / 12; /* a step is at most 2^-7 of a value */
 
@@ -27,7 +28,7 @@ static sketch_loop find_loop(const struct sketch_kernels *kernels, enum codec co
                                  : kernels->fp32;
 }
 
-/* Variance of all values of an int8 vector together. */
+/* The sum of the variances of the rounding errors of all elements of an int8 vector. */
 static double int8_variance(int64_t count, const uint8_t *bytes) {
     const uint64_t stride = codec_bytes(CODEC_INT8, CODEC_INT8_BLOCK);
     double squares = 0;
@@ -38,8 +39,8 @@ static double int8_variance(int64_t count, const uint8_t *bytes) {
     return squares * STEP_VARIANCE;
 }
 
-/* Estimates the energy of the vector, within a few tenths, from the sketch. This needs no second
- * pass over the vector. */
+/* Estimates the energy of the vector from its sketch, with a relative error of a few tenths. This
+ * needs no second pass over the vector. */
 static double sketch_energy(const struct sketch *sketch) {
     double energy = 0;
     for (int b = 0; b < SKETCH_BUCKETS; b++) {

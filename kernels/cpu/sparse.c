@@ -21,11 +21,11 @@ uint64_t sparse_bytes(struct sparse_shape shape, int64_t count) {
 struct add_call {
     struct sparse_layout layout;
     struct sparse_add_args args;
-    const uint8_t *bytes;
-    bool is_decode; /* store in sums, which are cleared before, instead of adding */
+    const uint8_t *bytes; /* the encoded vector */
+    bool is_decode;       /* store in sums, which are cleared before, instead of adding */
 };
 
-static void add_block(const struct add_call *call, int64_t first, int length) {
+static void decode_add_block(const struct add_call *call, int64_t first, int length) {
     const struct sparse_add_args *args = &call->args;
     const uint8_t *bytes = call->bytes + first / SPARSE_BLOCK * call->layout.bytes;
     struct sparse_elements elements;
@@ -50,20 +50,21 @@ static void add_block(const struct add_call *call, int64_t first, int length) {
     }
 }
 
-static void add_item(void *context, int64_t item, int thread) {
+static void decode_add_item(void *context, int64_t item, int thread) {
     (void)thread;
     const struct add_call *call = context;
     int64_t begin = item * ITEM_ELEMENTS;
     int64_t end = begin + item_length(call->args.count, ITEM_ELEMENTS, item);
     for (int64_t first = begin; first < end; first += SPARSE_BLOCK) {
-        add_block(call, first, (int)(end - first < SPARSE_BLOCK ? end - first : SPARSE_BLOCK));
+        decode_add_block(call, first,
+                         (int)(end - first < SPARSE_BLOCK ? end - first : SPARSE_BLOCK));
     }
 }
 
 static void run_add(const struct compute *compute, struct add_call *call) {
     ASSERT(call->args.count >= 0 && call->args.count <= COUNT_MAX);
     call->layout = sparse_layout_of(call->args.shape);
-    pool_run(compute->pool, add_item, call, items_count(call->args.count, ITEM_ELEMENTS));
+    pool_run(compute->pool, decode_add_item, call, items_count(call->args.count, ITEM_ELEMENTS));
 }
 
 void sparse_decode(const struct compute *compute, struct sparse_shape shape, int64_t count,
@@ -83,9 +84,9 @@ void sparse_add(const struct compute *compute, const struct sparse_add_args *arg
 }
 
 struct mean_call {
-    int64_t count;
-    const float *weights;
-    float *sums;
+    int64_t count;        /* number of elements */
+    const float *weights; /* [count]: total weight of the members that sent the element */
+    float *sums;          /* [count]: in: weighted sums; out: means */
 };
 
 static void mean_item(void *context, int64_t item, int thread) {
@@ -124,7 +125,7 @@ static double block_energy(const struct sparse_layout *layout, const uint8_t *by
     return energy;
 }
 
-/* The largest level occurs in every block that has elements. */
+/* Returns the largest level, because that occurs in every block that has elements. */
 float sparse_block_peak(struct sparse_shape shape, const uint8_t *block) {
     const struct sparse_layout layout = sparse_layout_of(shape);
     float magnitudes[SPARSE_LEVELS_MAX];

@@ -6,25 +6,27 @@
 #include "base/dtype.h"
 #include "kernels/sparse.h"
 
-enum { SPARSE_CODES_MAX = 16, SPARSE_LEVELS_MAX = SPARSE_CODES_MAX / 2 };
+enum { SPARSE_CODES_MAX = 16 };                    /* codes of a value: a sign and a level */
+enum { SPARSE_LEVELS_MAX = SPARSE_CODES_MAX / 2 }; /* magnitudes that a code can state */
 
 struct sparse_layout {
-    int keep, value_bits, remainder_bits;
+    int keep;                                   /* maximum number of elements that are sent */
+    int value_bits, remainder_bits;             /* bits of a code; bits of a remainder */
     int values_at, remainders_at, quotients_at; /* offsets of the fields in bytes */
-    int bytes;                                  /* of the block */
+    int bytes;                                  /* size of the encoded block */
 };
 
 struct sparse_layout sparse_layout_of(struct sparse_shape shape);
 
 /* The elements that a block sends. */
 struct sparse_elements {
-    int count;
-    uint16_t indices[SPARSE_KEEP_MAX]; /* ascending */
-    uint8_t codes[SPARSE_KEEP_MAX];
+    int count;                         /* number of elements */
+    uint16_t indices[SPARSE_KEEP_MAX]; /* [count]: positions in the block, ascending */
+    uint8_t codes[SPARSE_KEEP_MAX];    /* [count]: sign and level of each element */
 };
 
-/* sparse_unpack: read the elements of a block of `length` values. Returns false at an element that
- * is one too many or after the end of the block; *elements then has those before it. */
+/* sparse_unpack: read the elements of a block of `length` values. Returns false if it
+ * meets one element too many or an index beyond the block; *elements then has those before it. */
 bool sparse_unpack(const struct sparse_layout *layout, const uint8_t *bytes, int length,
                    struct sparse_elements *elements);
 
@@ -32,7 +34,7 @@ bool sparse_unpack(const struct sparse_layout *layout, const uint8_t *bytes, int
 void sparse_magnitudes(const struct sparse_layout *layout, const uint8_t *bytes,
                        float magnitudes[static SPARSE_LEVELS_MAX]);
 
-/* The levels of a block as bf16. */
+/* The two magnitudes, as bits of a bf16, from which all levels of a block follow. */
 struct sparse_levels {
     uint16_t low, high; /* low is 0 with 1 bit a value, and where all magnitudes are equal */
 };

@@ -5,7 +5,9 @@
 #include <stdio.h>
 
 static const char REMEDY[] = "drop the message; its sender is faulty or malicious";
-enum { SUBJECT_BYTES = 64, NORMAL_BF16 = 0x0080, INFINITY_BF16 = 0x7f80 };
+enum { SUBJECT_BYTES = 64 };
+/* bits of the smallest positive normal bf16; of infinity */
+enum { NORMAL_BF16 = 0x0080, INFINITY_BF16 = 0x7f80 };
 
 /* ---- unused bits ---- */
 

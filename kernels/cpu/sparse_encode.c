@@ -13,7 +13,7 @@ enum {
     /* More candidates than this are rare: a pass over columns leaves 270 of normally distributed
      * values with k = 64, and 1,200 with k = 256. */
     CANDIDATES_MAX = 2048,
-    LLOYD_STEPS = 4,
+    LLOYD_STEPS = 4, /* iterations of Lloyd's algorithm for two levels */
 };
 
 static const int64_t COUNT_MAX = (int64_t)1 << 44;
@@ -24,14 +24,14 @@ struct block {
     const struct sparse_kernels *kernels;
     const float *values; /* [length] */
     int length;          /* number of elements, at most SPARSE_BLOCK */
-    int keep;
+    int keep;            /* number of elements to send */
 };
 
 /* Selects the elements to send: those with a greater magnitude, and the first `equal_count` of
  * those with this magnitude. */
 struct magnitude_threshold {
-    uint32_t magnitude;
-    int equal_count;
+    uint32_t magnitude; /* bits of a float without its sign */
+    int equal_count;    /* number of elements of exactly this magnitude to send */
 };
 
 /* The bisection for the threshold, which lies between two magnitudes. */
@@ -42,9 +42,9 @@ struct threshold_range {
 };
 
 struct selection {
-    int count;
-    uint16_t indices[SPARSE_KEEP_MAX];    /* ascending */
-    uint32_t magnitudes[SPARSE_KEEP_MAX]; /* as bits */
+    int count;                            /* number of selected elements */
+    uint16_t indices[SPARSE_KEEP_MAX];    /* [count]: positions in the block, ascending */
+    uint32_t magnitudes[SPARSE_KEEP_MAX]; /* [count]: bits of the floats without their signs */
 };
 
 struct candidates {
@@ -53,7 +53,8 @@ struct candidates {
     uint32_t magnitudes[CANDIDATES_MAX];
 };
 
-/* Masks a block of fewer than SPARSE_BLOCK elements, which only the last one of a vector may be. */
+/* Sets the bit of each element whose magnitude is at least `threshold`, and returns their number,
+ * for a block of fewer than SPARSE_BLOCK elements, which only the last one of a vector may be. */
 static int mask_short_block(const struct block *block, uint32_t threshold,
                             uint64_t masks[SPARSE_MASK_COUNT]) {
     int marked = 0;
@@ -74,7 +75,7 @@ static int mask_block(const struct block *block, uint32_t threshold,
                : mask_short_block(block, threshold, masks);
 }
 
-static struct sparse_bounds bound_block(const struct block *block) {
+static struct sparse_bounds bound_block_magnitudes(const struct block *block) {
     if (block->length == SPARSE_BLOCK) {
         int columns = block->keep < SPARSE_COLUMNS ? SPARSE_COLUMNS : block->keep;
         return block->kernels->bound_magnitudes(block->values, columns);
@@ -161,7 +162,7 @@ static void select_from_candidates(const struct candidates *candidates,
 
 /* Selects the elements to send; returns false if a value is not finite. */
 static bool select_elements(const struct block *block, struct selection *selection) {
-    const struct sparse_bounds bounds = bound_block(block);
+    const struct sparse_bounds bounds = bound_block_magnitudes(block);
     uint64_t masks[SPARSE_MASK_COUNT];
     struct candidates candidates;
     struct threshold_range range = {.low = bounds.lower_bound};
@@ -217,7 +218,7 @@ static double mean_magnitude(const struct selection *selection) {
 
 /* The means of the magnitudes below a boundary and of the others. */
 struct means {
-    double low, high;
+    double low, high; /* mean of the smaller magnitudes; mean of the others */
     int low_count;
 };
 
@@ -254,7 +255,7 @@ static struct sparse_levels find_two_levels(const struct selection *selection, u
 }
 
 static struct sparse_levels find_eight_levels(const struct selection *selection, uint8_t *codes) {
-    enum { LAST = SPARSE_LEVELS_MAX - 1 };
+    enum { LAST = SPARSE_LEVELS_MAX - 1 }; /* index of the largest level */
     uint32_t least = selection->magnitudes[0], most = selection->magnitudes[0];
     for (int i = 1; i < selection->count; i++) {
         uint32_t size = selection->magnitudes[i];

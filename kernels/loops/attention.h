@@ -17,7 +17,7 @@
 
 enum {
     /* the widest vector, in floats; tiles are padded to it at every level */
-    ATTENTION_LANES = 16,    /* elements of the widest vector */
+    ATTENTION_LANES = 16,
     ATTENTION_STRIP = 16,    /* number of rows that are masked together: one vector of maxima */
     ATTENTION_ROW_GROUP = 4, /* products compute multiples of this number of rows */
     ATTENTION_KEY_TILE = 64, /* transposed, with head dim 64, a tile fills a third of a 48 KiB L1 */
@@ -33,14 +33,14 @@ struct attention_block {
 /* C[m, n] = A[m, k] * B[k, n] (+ C). Each sum runs over k in ascending order, in one
  * accumulator. */
 struct attention_product {
-    int64_t m, n, k; /* sizes of the product */
-    const float *a;  /* element (i, p) is a[i * a_row_stride + p * a_k_stride] */
-    int64_t a_row_stride, a_k_stride;
-    const float *b;   /* [k, n] */
-    int64_t b_stride; /* elements from one row of B to the next */
-    float *c;         /* [m, n] result */
-    int64_t c_stride; /* elements from one row of C to the next */
-    bool accumulate;  /* true: add to C; false: overwrite it */
+    int64_t m, n, k;                  /* sizes of the product */
+    const float *a;                   /* element (i, p) is a[i * a_row_stride + p * a_k_stride] */
+    int64_t a_row_stride, a_k_stride; /* in elements */
+    const float *b;                   /* [k, n] */
+    int64_t b_stride;                 /* elements from one row of B to the next */
+    float *c;                         /* [m, n] result */
+    int64_t c_stride;                 /* elements from one row of C to the next */
+    bool accumulate;                  /* true: add to C; false: overwrite it */
 };
 
 /* A strip of scores and the columns [first[r], last[r]) that its row r sees. */

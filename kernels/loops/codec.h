@@ -17,8 +17,8 @@
 /* A part of a vector to encode. It starts at the start of a block. */
 struct codec_part {
     const float *source;   /* [count] values to encode */
-    const float *feedback; /* or NULL */
-    float *residual;       /* or NULL */
+    const float *feedback; /* [count] encoding errors of earlier rounds, to be added; or NULL */
+    float *residual;       /* [count] output: encoding errors of this round; or NULL */
     int64_t count;         /* number of elements */
     uint8_t *bytes;        /* encoded output */
 };

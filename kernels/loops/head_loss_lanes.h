@@ -10,7 +10,7 @@
 
 /* Number of exponentials that are summed in f32 before they are added in fp64: 16 additions per
  * lane. */
-enum { SUM_BLOCK = 16 * LANES }; /* elements summed in f32 before the sum is added in fp64 */
+enum { SUM_BLOCK = 16 * LANES };
 
 /* Returns NAN when a logit is infinite. The maximum ignores NaN logits, which make the sum of the
  * exponentials NaN. */

@@ -14,13 +14,13 @@ enum {
 /* A panel is `width` lanes (rows of A, or columns of B) by `depth`, with layout [ceil(depth /
  * group)][width][group], in the order in which the tile's loop reads it. */
 struct matmul_pack {
-    const void *source;    /* lane 0 at depth 0 */
+    const void *source;    /* address of lane 0 at depth 0; a lane is a row of A or a column of B */
     int64_t stride;        /* elements from one stored row of the source to the next */
     bool lanes_contiguous; /* true: source is [depth, lanes]; false: it is [lanes, depth] */
-    int64_t lanes;         /* number of lanes to read; the others up to `width` are set to zero */
-    int64_t width;         /* width of the packed panel, in lanes: rows of A or columns of B */
-    int64_t depth;         /* number of depths to read; the last group is padded with zeros */
-    void *out;             /* the packed panel */
+    int64_t lanes; /* rows of A or columns of B to read; the others up to `width` are set to 0 */
+    int64_t width; /* width of the packed panel, in lanes: rows of A or columns of B */
+    int64_t depth; /* number of depths to read; the last group is padded with zeros */
+    void *out;     /* the packed panel */
 };
 
 /* out[i, j] = sum over steps of a[step, i] * b[step, j] (+ bias[j]) (+ sum[i, j]). Every element is
@@ -40,7 +40,7 @@ struct matmul_tile {
     /* An address in memory that is packed next. A variant may prefetch its cache line, and for
      * every further MATMUL_PREFETCH_STEPS steps the line `prefetch_stride` bytes after the previous
      * one. */
-    const void *prefetch;    /* address that is packed next, to prefetch */
+    const void *prefetch;
     int64_t prefetch_stride; /* bytes from one prefetched line to the next */
 };
 

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { BATCH_ELEMENTS = 2048 };
+enum { BATCH_ELEMENTS = 2048 }; /* elements of the short rows that are processed together */
 
 /* The sum alternates between two vectors, so that an addition need not wait for the previous
  * one. */

@@ -13,7 +13,7 @@ struct adamw_inputs {
     enum dtype dtype_moments, dtype_params;
     const float *gradients; /* f32 gradients, not yet clipped */
     float *master;          /* f32 master weights */
-    void *m, *v, *params;   /* params may be NULL */
+    void *m, *v, *params;   /* first moments; second moments; parameters, or NULL */
     float clip;             /* factor that clips the gradients */
     float keep;             /* factor of the master weights: 1 - lr * weight_decay */
     float m_blend;          /* weight of the new gradient in m: 1 - beta1 */

@@ -14,11 +14,11 @@ struct sketch_part {
     const uint8_t *bytes; /* the encoded groups */
     int64_t group_count;  /* whole groups of SKETCH_GROUP elements */
     int64_t first_group;  /* index of the first group in the vector, for its signs */
-    uint64_t key;
+    uint64_t key;         /* selects the random signs */
 };
 
-/* Each loop adds the groups of a part to `sums` [SKETCH_PARTIAL_SUMS]: bucket b is 1/8 of sums
- * 2 b + (2 b + 1). */
+/* Each loop adds the groups of a part to `sums` [SKETCH_PARTIAL_SUMS]: bucket b is 1/8 of
+ * sums[2 b] + sums[2 b + 1]. */
 struct sketch_kernels {
     void (*int8)(const struct sketch_part *part, double *sums);
     void (*bf16)(const struct sketch_part *part, double *sums);

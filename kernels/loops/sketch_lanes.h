@@ -15,8 +15,12 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #endif
 
-enum { SKETCH_LANES = 16, SKETCH_ROWS = SKETCH_GROUP / SKETCH_LANES };
-enum { SKETCH_WORDS = 4, SKETCH_WORDS_OF_GROUP = 2 * SKETCH_WORDS };
+enum {
+    SKETCH_LANES = 16,                         /* elements of a row */
+    SKETCH_ROWS = SKETCH_GROUP / SKETCH_LANES, /* rows of a group */
+    SKETCH_WORDS = 4,                          /* words of 64 random bits, for 256 signs */
+    SKETCH_WORDS_OF_GROUP = 2 * SKETCH_WORDS   /* for the signs before and after the transforms */
+};
 
 _Static_assert((int)CODEC_INT8_BLOCK == (int)SKETCH_GROUP, "a group has one scale");
 
@@ -34,7 +38,7 @@ typedef double sketch_doubles __attribute__((vector_size(128), aligned(8), may_a
 /* The random signs before and after the transforms of a group, 256 each. Bit k of word l is the
  * sign of lane l in row k. */
 struct sketch_signs {
-    sketch_bits before, after;
+    sketch_bits before, after; /* signs before the transforms; signs after them */
 };
 
 /* source  Steele, Lea, Flood 2014: SplitMix64, a counter-based generator */

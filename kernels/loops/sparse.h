@@ -13,7 +13,7 @@
 enum {
     SPARSE_MAGNITUDE_MASK = 0x7fffffff,
     SPARSE_INFINITY_BITS = 0x7f800000,
-    SPARSE_NORMAL_BITS = 0x00800000, /* of 2^-126, the smallest magnitude that is sent */
+    SPARSE_NORMAL_BITS = 0x00800000, /* bits of 2^-126, the smallest magnitude that is sent */
     SPARSE_COLUMNS = 64,             /* columns that bound_magnitudes processes together */
     SPARSE_MASK_COUNT = SPARSE_BLOCK / 64,
 };
@@ -21,7 +21,7 @@ enum {
 /* Bounds of the magnitudes in a block. */
 struct sparse_bounds {
     uint32_t lower_bound; /* at least `columns` elements have this magnitude or more */
-    uint32_t largest;     /* of all elements */
+    uint32_t largest;     /* largest magnitude of all elements */
 };
 
 struct sparse_kernels {

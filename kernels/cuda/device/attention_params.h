@@ -93,9 +93,10 @@ struct cuda_attention_shape {
     /* number of query heads; of key-value heads; elements of a head */
     int32_t heads, kv_heads, head_dim;
     int32_t window; /* maximum number of keys that a query sees; INT32_MAX: no bound */
-    /* 1: every row of every tensor is aligned to 16 bytes and head_dim % 8 == 0 */
-    int32_t vector; /* 1: rows can be copied in chunks of 16 bytes */
-    float scale;    /* factor of q . k before the softmax */
+    /* 1: rows can be copied in chunks of 16 bytes, because every row of every tensor is aligned to
+     * 16 bytes and head_dim % 8 == 0 */
+    int32_t vector;
+    float scale; /* factor of q . k before the softmax */
 };
 
 /* Grid: x is a row and a group of `stacked_heads` query heads, y the tile of queries counted from
@@ -109,12 +110,12 @@ struct cuda_attention_forward_params {
     const struct step_scalars *scalars;
     void *out;  /* attention output of each query */
     float *lse; /* log of each row's softmax sum; NULL: not computed */
-    /* outputs [key_parts, heads / stacked_heads, time * stacked_heads, head_dim] of the parts, not
-     * divided by the sums; used if key_parts > 1 */
-    float *part_outs; /* output of each part of the keys, not yet divided */
-    /* maximum and sum [key_parts, heads / stacked_heads, time * stacked_heads, 2] of each part,
-     * used if key_parts > 1 */
-    float *part_sums;      /* maximum and sum of each part of the keys */
+    /* [key_parts, heads / stacked_heads, time * stacked_heads, head_dim]: output of each part of
+     * the keys, not yet divided by the sums; used if key_parts > 1 */
+    float *part_outs;
+    /* [key_parts, heads / stacked_heads, time * stacked_heads, 2]: in each part of the keys, the
+     * largest score and the sum of exp(score - largest); used if key_parts > 1 */
+    float *part_sums;
     int32_t stacked_heads; /* query heads in one tile */
     int32_t key_parts;     /* number of parts into which the keys are divided */
 };

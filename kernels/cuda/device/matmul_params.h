@@ -7,12 +7,19 @@
 /* C[m, n] = op(A) op(B) (+ bias) (+ C), as in kernels/matmul.h. A block computes one tile of C. The
  * rows of tiles are divided into groups of MATMUL_GROUP_ROWS. Consecutive blocks process one group,
  * column by column, so that concurrent blocks read the same rows and columns. */
-enum { MATMUL_TILE_LARGE = 128, MATMUL_TILE_SMALL = 64, MATMUL_GROUP_ROWS = 8 };
+enum {
+    MATMUL_TILE_LARGE = 128, /* rows and columns of a large tile */
+    MATMUL_TILE_SMALL = 64,  /* rows and columns of a small tile */
+    MATMUL_GROUP_ROWS = 8    /* rows of tiles in a group */
+};
 
 /* The bf16 product: number of copy stages in flight, and the depth of each stage. */
 enum { MATMUL_STAGES = 3, MATMUL_DEPTH = 32 };
-/* The f32 product. */
-enum { MATMUL_F32_THREADS = 256, MATMUL_F32_PADDING = 4, MATMUL_F32_BLOCK = 1024 };
+enum {
+    MATMUL_F32_THREADS = 256, /* threads of a block */
+    MATMUL_F32_PADDING = 4,   /* floats that pad each row of a tile in shared memory */
+    MATMUL_F32_BLOCK = 1024   /* depths that are summed before the sum is added to C */
+};
 
 struct matmul_params {
     int64_t m, n, k;                  /* C is [m, n]; k: number of products in each sum */

@@ -10,7 +10,7 @@ enum {
     CUDA_NORM_WARPS = CUDA_NORM_THREADS / 32, /* warps of a block */
     /* maximum number of elements in a row that one warp processes: the sums of 8 warps fit in 48
      * KiB */
-    CUDA_NORM_SHORT_ROW_MAX = 768, /* elements of the longest short row */
+    CUDA_NORM_SHORT_ROW_MAX = 768,
     /* number of rows that one team processes in the backward pass; it sums their terms of
      * dweight */
     CUDA_NORM_ROWS_PER_TEAM = 16
@@ -32,11 +32,11 @@ struct cuda_norm_backward_params {
     const void *dadd;              /* added to dx; NULL: nothing is added */
     void *dx;                      /* NULL: dx is not computed */
     /* partial sums [chunks, dim], where a chunk is the rows of one block; NULL: not computed */
-    float *dweight, *dbias; /* partial sums [chunks, dim]; NULL: not computed */
+    float *dweight, *dbias;
     int64_t rows, dim;
     /* Number of columns of each team's sums in shared memory, a multiple of the columns that its
      * threads process at a time; 0: a team sums directly in its row of dweight and dbias. */
-    int shared_columns; /* columns of a team's sums in shared memory; 0: none */
+    int shared_columns;
 };
 
 #endif

@@ -47,7 +47,7 @@ struct adamw_params {
     const struct step_scalars *scalars;
     const float *gradients;
     float *master;          /* f32 master weights */
-    void *m, *v, *params;   /* params may be NULL */
+    void *m, *v, *params;   /* first moments; second moments; parameters, or NULL */
     int64_t count, decayed; /* number of elements; the first `decayed` of them have weight decay */
     float epsilon;          /* as in struct adamw_args */
     int64_t position;       /* index of element 0 in its whole tensor */

@@ -15,9 +15,9 @@ struct wire_sum_params {
     float *to;                /* [count] result */
     int64_t count;            /* number of elements */
     int size, index;          /* number of ranks; index of this rank */
-    /* 1: own, others, their distance and `to` are aligned to WIRE_SUM_ELEMENTS_PER_THREAD
-     * elements */
-    int aligned; /* 1: vector accesses are possible */
+    /* 1: vector accesses are possible, because own, others, others_stride and `to` are aligned to
+     * WIRE_SUM_ELEMENTS_PER_THREAD elements */
+    int aligned;
 };
 
 #endif

@@ -6,10 +6,11 @@
 enum {
     DECODE_ROWS_MAX = 64, /* maximum number of stacked rows for which small tiles are used */
     DECODE_TILE_ROWS = ATTENTION_ROW_TILE, /* rows of a small tile */
-    DECODE_BLOCKS = 1024, /* target number of blocks: 8 for each of 132 multiprocessors */
-    /* target number of blocks: 2 for each multiprocessor, as large tiles write large partial
-     * results */
-    FORWARD_BLOCKS = 256,    /* target number of blocks of a forward kernel */
+    /* target number of blocks of a decode kernel: 8 for each of 132 multiprocessors */
+    DECODE_BLOCKS = 1024,
+    /* target number of blocks of a forward kernel: 2 for each multiprocessor, as large tiles write
+     * large partial results */
+    FORWARD_BLOCKS = 256,
     FORWARD_TILE_ROWS = 128, /* rows of every large tile */
     PARTS_MAX = 64,          /* maximum number of parts of the keys */
     PART_KEYS_MIN = 64,      /* minimum number of keys of a part: one or two tiles */

@@ -34,11 +34,11 @@ struct cuda_failure {
 
 struct cuda_compute {
     const struct cuda_driver *driver;
-    const struct cuda_kernel_table *table;
-    struct cuda_products *products; /* matrix products, with the algorithm chosen for each */
-    struct cuda_failure *failure;   /* first CUDA error, if any */
-    CUstream stream;                /* stream on which kernels are enqueued */
-    int multiprocessors;            /* number of multiprocessors of the device */
+    const struct cuda_kernel_table *table; /* the loaded kernels */
+    struct cuda_products *products;        /* matrix products, with the algorithm chosen for each */
+    struct cuda_failure *failure;          /* first CUDA error, if any */
+    CUstream stream;                       /* stream on which kernels are enqueued */
+    int multiprocessors;                   /* number of multiprocessors of the device */
 };
 
 /* The launch shape of a kernel: a grid of blocks of threads. */

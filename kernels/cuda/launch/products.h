@@ -66,7 +66,7 @@ struct cuda_product {
     struct matmul_args args;
     unsigned alignment[4]; /* alignment of a, b, bias and c in bytes, at most 256 */
     bool uses_builtin; /* a built-in kernel computes it, as cuBLASLt has no algorithm or failed */
-    struct cuda_product_record record;
+    struct cuda_product_record record;          /* properties of the chosen algorithm */
     cublasLtMatmulAlgo_t algorithm;             /* algorithm chosen for the product */
     cublasLtMatmulDesc_t operation;             /* cuBLASLt's description of the product */
     cublasLtMatrixLayout_t left, right, result; /* layouts of the matrices */

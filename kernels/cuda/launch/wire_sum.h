@@ -1,6 +1,5 @@
-/* wire_sum on CUDA: adds the values that the ranks sent for one slot, in rank order and as
- * received. The result has the same bits as that of
- * transport/collectives/shm_sum.h. */
+/* wire_sum on CUDA: adds the values that the ranks sent for one slot of a collective, in rank order
+ * and as received. The result has the same bits as that of transport/collectives/shm_sum.h. */
 #ifndef SKEP_KERNELS_CUDA_LAUNCH_WIRE_SUM_H
 #define SKEP_KERNELS_CUDA_LAUNCH_WIRE_SUM_H
 

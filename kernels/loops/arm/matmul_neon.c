@@ -7,7 +7,8 @@
 #define MATMUL_TILES  SIX_TILES
 
 typedef float32x4_t tile_vector;
-enum { LANES = 4, TILE_ROWS = 6, TILE_VECTORS = 4 }; /* floats of a vector; size of a tile */
+/* floats of a vector; rows of a tile; vectors in a row of a tile */
+enum { LANES = 4, TILE_ROWS = 6, TILE_VECTORS = 4 };
 
 ALWAYS_INLINE tile_vector tile_zero(void) {
     return vdupq_n_f32(0.0f);

@@ -13,7 +13,7 @@
 /* The distance in rows of a [depth, lanes] source between the row that is packed and the row that
  * is prefetched: kernels/cpu/matmul.c packs this number of rows of the neighbouring panels before
  * it returns to the current panel. */
-enum { PREFETCH_ROWS = 64 }; /* rows of the source between packing and prefetching */
+enum { PREFETCH_ROWS = 64 };
 
 #define MATMUL_TILES FOURTEEN_TILES
 

@@ -4,7 +4,7 @@
 
 #include <immintrin.h>
 
-enum { LANES = 8, GROUP = SPARSE_COLUMNS / LANES };
+enum { LANES = 8, GROUP = SPARSE_COLUMNS / LANES }; /* floats of a vector; vectors of columns */
 
 static inline __m256i load_magnitudes(const float *values) {
     __m256i bits = _mm256_loadu_si256((const __m256i *)(const void *)values);

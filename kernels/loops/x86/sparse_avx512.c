@@ -3,7 +3,7 @@
 
 #include <immintrin.h>
 
-enum { LANES = 16, GROUP = SPARSE_COLUMNS / LANES };
+enum { LANES = 16, GROUP = SPARSE_COLUMNS / LANES }; /* floats of a vector; vectors of columns */
 
 static inline __m512i load_magnitudes(const float *values) {
     return _mm512_and_si512(_mm512_loadu_si512(values), _mm512_set1_epi32(SPARSE_MAGNITUDE_MASK));

@@ -237,7 +237,7 @@ static void pack_place(struct packer *packer, void *object) {
 /* Returns a hash of the file's inode, its creation time and the id of this machine. Some machines,
  * such as containers, have no id. */
 static struct hash identify_file(const char *path) {
-    const struct file_origin origin = file_origin_of(path);
+    const struct file_instance instance = file_instance_of(path);
     char machine[MACHINE_ID_BYTES] = "";
     size_t length = 0;
     struct fault ignored;
@@ -246,8 +246,8 @@ static struct hash identify_file(const char *path) {
         length = 0;
     }
     hash_begin(&hashing);
-    hash_add(&hashing, &origin.inode, sizeof origin.inode);
-    hash_add(&hashing, &origin.created_ns, sizeof origin.created_ns);
+    hash_add(&hashing, &instance.inode, sizeof instance.inode);
+    hash_add(&hashing, &instance.created_ns, sizeof instance.created_ns);
     hash_add(&hashing, machine, length);
     return hash_end(&hashing);
 }
@@ -276,7 +276,7 @@ static enum status set_place(struct tracker_durable *durable, struct fault *faul
             return set_damaged_promise_fault(durable, PLACE, error, fault);
         }
     }
-    const bool has_identity = file_origin_of(store->path).created_ns != 0;
+    const bool has_identity = file_instance_of(store->path).created_ns != 0;
     if (count == 0 || !has_identity || !hash_equal(&stored.file, &file)) {
         stored = (struct stored_place){.place = draw_place(), .file = file};
         count = packer_write((struct packed_object){pack_place, &stored}, bytes, sizeof bytes);
