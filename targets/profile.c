@@ -75,7 +75,7 @@ struct profile_reader {
     struct yaml_document document;
     struct region *region;
     struct fault *fault;
-    struct target target;
+    struct target target; /* the values read so far */
 };
 
 /* The path of a key, which is below another key in the file. */

@@ -6,7 +6,7 @@
 
 struct embedded_profile {
     const char *name; /* the file's name without .yaml */
-    const char *text;
+    const char *text; /* [length]: content of the file */
     size_t length;
 };
 

@@ -51,7 +51,7 @@ struct target_space {
 
 /* A target is immutable after it was opened, and valid as long as the region that holds it. */
 struct target {
-    const char *name;        /* "rtx3060-12g"; "this machine" when detected */
+    const char *name;        /* of the profile, such as "rtx3060-12g"; or "this machine" */
     const char *description; /* one line of text, for reports */
     const char *origin;      /* the file it was read from, "built in", "detected" or "measured" */
     enum target_kind kind;

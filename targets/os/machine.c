@@ -25,8 +25,8 @@ enum {
 struct cgroup_files {
     const char *controller;    /* name of the controller in /proc/self/cgroup; "" for version 2 */
     const char *mount_point;   /* folder of the cgroup file system, relative to the root */
-    const char *limit, *usage; /* names of memory files */
-    const char *active, *inactive; /* lines of memory.stat with reclaimable page cache */
+    const char *limit, *usage; /* names of the files with the memory limit; the memory in use */
+    const char *active, *inactive; /* names of lines of memory.stat with reclaimable cache */
     /* names of the files with the CPU limit; in version 2, one file has both values */
     const char *quota, *period;
 };

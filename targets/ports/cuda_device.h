@@ -79,7 +79,7 @@ MUST_CHECK enum status cuda_device_free_bytes(const struct cuda_device *device, 
  * ones, by the values of its launcher's variables (NULL: not set). errors STATUS_INPUT when there
  * are several and the local rank is not the index of one */
 struct cuda_launcher {
-    /* values of the launcher's variables */
+    /* values of environment variables that launchers set; NULL: not set */
     const char *local_rank, *openmpi_local_rank, *slurm_local_id;
 };
 MUST_CHECK enum status cuda_device_choose(const struct cuda_launcher *launcher, int count,

@@ -40,11 +40,11 @@ bool nvml_open(struct nvml *nvml);
 
 /* The health of a device. A number that NVML does not report is -1. */
 struct nvml_health {
-    int64_t memory_total_bytes, memory_used_bytes;
+    int64_t memory_total_bytes, memory_used_bytes; /* device memory */
     int temperature_c, power_w;
     int64_t ecc_errors;        /* uncorrected errors since driver load; -1: unknown or no ECC */
     bool is_throttled;         /* the clock is reduced for a reason other than idleness */
-    char throttle_reasons[96]; /* "power limit, heat" */
+    char throttle_reasons[96]; /* why it is throttled, such as "power limit, heat" */
 };
 
 /* nvml_read: read the health of the device at `bus` ("0000:17:00.0"). False when the library does

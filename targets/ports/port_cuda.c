@@ -115,7 +115,7 @@ static CUresult map_block(const struct cuda_device *device, struct port_block *b
 
 /* If the system forbids exportable memory, map memory that cannot be exported; if it forbids
  * mapping, use cuMemAlloc. */
-static CUresult allocate_device(const struct cuda_device *device, struct port_block *block) {
+static CUresult allocate_device_memory(const struct cuda_device *device, struct port_block *block) {
     const struct cuda_driver *driver = &device->driver;
     CUresult result = device->can_map ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
     for (int exported = 1; device->can_map && exported >= 0; exported--) {
@@ -141,7 +141,7 @@ static CUresult allocate_device(const struct cuda_device *device, struct port_bl
     return result;
 }
 
-static void free_device(const struct cuda_device *device, const struct port_block *block) {
+static void free_device_memory(const struct cuda_device *device, const struct port_block *block) {
     const struct cuda_driver *driver = &device->driver;
     CUdeviceptr address = (CUdeviceptr)(uintptr_t)block->address;
     (void)driver->cuCtxSynchronize();
@@ -154,15 +154,15 @@ static void free_device(const struct cuda_device *device, const struct port_bloc
     (void)driver->cuMemAddressFree(address, block->mapped_bytes);
 }
 
-static enum status reserve_device(struct port *port, struct port_block *block,
-                                  struct fault *fault) {
+static enum status reserve_device_memory(struct port *port, struct port_block *block,
+                                         struct fault *fault) {
     const struct cuda_device *device = port->cuda;
     uint64_t have;
     TRY(cuda_device_free_bytes(device, &have, fault));
     if (have < block->bytes) {
         return set_device_memory_fault(port, block->bytes, have, fault);
     }
-    CUresult result = allocate_device(device, block);
+    CUresult result = allocate_device_memory(device, block);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
         return set_device_memory_fault(port, block->bytes, have, fault);
     }
@@ -173,15 +173,15 @@ static enum status reserve_device(struct port *port, struct port_block *block,
         result = device->driver.cuStreamSynchronize(NULL);
     }
     if (result != CUDA_SUCCESS) {
-        free_device(device, block);
+        free_device_memory(device, block);
     }
     return cuda_device_check(device, result, "zero the arena", fault);
 }
 
 /* ---- pinned memory ---- */
 
-static enum status reserve_pinned(struct port *port, struct port_block *block,
-                                  struct fault *fault) {
+static enum status reserve_pinned_memory(struct port *port, struct port_block *block,
+                                         struct fault *fault) {
     struct machine machine;
     if (!port_host_has_free(block->bytes, &machine)) {
         return port_host_fault(port, SPACE_PINNED, block->bytes, &machine, fault);
@@ -202,9 +202,9 @@ enum status port_cuda_reserve(struct port *port, enum space space, struct port_b
     ASSERT(!block->shared || space == SPACE_DEVICE);
     switch (space) {
     case SPACE_DEVICE:
-        return reserve_device(port, block, fault);
+        return reserve_device_memory(port, block, fault);
     case SPACE_PINNED:
-        return reserve_pinned(port, block, fault);
+        return reserve_pinned_memory(port, block, fault);
     default:
         return port_cpu_reserve(port, space, block, fault);
     }
@@ -214,7 +214,7 @@ void port_cuda_release(struct port *port, enum space space) {
     const struct port_block *block = &port->blocks[space];
     switch (space) {
     case SPACE_DEVICE:
-        free_device(port->cuda, block);
+        free_device_memory(port->cuda, block);
         break;
     case SPACE_PINNED:
         (void)port->cuda->driver.cuMemFreeHost(block->address);

@@ -60,8 +60,8 @@ static double measure_flops(struct pool *pool, struct probe_loop loop, int items
 }
 
 struct bandwidth_task {
-    vector *a; /* destination; b and c are the sources */
-    const vector *b, *c;
+    vector *a;                 /* destination */
+    const vector *b, *c;       /* sources */
     int64_t vectors_per_piece; /* size of the piece that one item processes */
 };
 
@@ -181,7 +181,7 @@ int probe_compare(const struct target *target, const struct probe_result *result
     return lower;
 }
 
-static int isa_rank(const char *isa) {
+static int isa_position(const char *isa) {
     static const char *const X86[] = {"scalar", "avx2", "avx512", "avx512_bf16"};
     for (int i = 0; i < (int)ARRAY_COUNT(X86); i++) {
         if (strcmp(isa, X86[i]) == 0) {
@@ -196,8 +196,8 @@ bool probe_isa_is_lower(const struct target *target, const struct probe_result *
     if (strcmp(target->isa, result->machine.isa) == 0 || strcmp(target->isa, "scalar") == 0) {
         return false;
     }
-    int wanted = isa_rank(target->isa);
-    return wanted < 0 || isa_rank(result->machine.isa) < wanted;
+    int wanted = isa_position(target->isa);
+    return wanted < 0 || isa_position(result->machine.isa) < wanted;
 }
 
 const struct target *probe_target(const struct probe_result *result, const char *name,

@@ -14,7 +14,7 @@ struct probe_result {
     struct machine machine;
     int threads;             /* threads used for all figures except f32_flops_thread */
     double f32_flops_thread; /* operations per second of one thread, FMA from registers */
-    double f32_flops;        /* all threads */
+    double f32_flops;        /* operations per second of all threads */
     double bf16_flops;       /* operations per second of bf16 products with f32 sums, all threads */
     double memory_bandwidth; /* bytes read and written per second by a = b + s c */
     double copy_bandwidth;   /* bytes copied per second */
@@ -37,16 +37,16 @@ enum probe_verdict {
 };
 
 struct probe_comparison {
-    const char *name;                     /* "memory", "f32 peak" */
+    const char *name;                     /* of the compared figure, such as "f32 peak" */
     enum probe_unit unit;                 /* unit of both values */
     double profile_value, measured_value; /* both in `unit` */
     enum probe_verdict verdict;
 };
 
 enum {
-    PROBE_COMPARISONS_MAX = 7,
-    PROBE_GPU_COMPARISONS_MAX = 11
-}; /* maximum number of lines of a comparison */
+    PROBE_COMPARISONS_MAX = 7,     /* maximum number of lines of a comparison of a CPU */
+    PROBE_GPU_COMPARISONS_MAX = 11 /* maximum number of lines of a comparison of a GPU */
+};
 
 /* probe_compare_figure: one line of the comparison with its verdict. For a speed, nine tenths of
  * the profile's figure suffice. */

@@ -14,16 +14,16 @@ struct probe_nccl_result {
     int ranks, devices;   /* number of ranks and GPUs in the measurement; ranks 0: not measured */
     uint64_t bytes;       /* memory with the first group of ranks */
     uint64_t group_bytes; /* additional memory for each further group of the same ranks */
-    /* "NCCL 2.28.9 between 2 ranks on 2 GPUs"; or why it was not measured */
-    char library[PROBE_LIBRARY_BYTES]; /* name, version and measured ranks */
+    /* what was measured, such as "NCCL 2.28.9 between 2 ranks on 2 GPUs"; or why it was not */
+    char library[PROBE_LIBRARY_BYTES];
 };
 
 /* A rate or a number of bytes that was not measured is 0. */
 struct probe_gpu {
-    char name[PROBE_NAME_BYTES];
-    char driver[48]; /* "580.65.06 (CUDA 13.0)" */
+    char name[PROBE_NAME_BYTES]; /* name of the device */
+    char driver[48];             /* its version, such as "580.65.06 (CUDA 13.0)" */
     int compute_major, compute_minor, multiprocessor_count;
-    uint64_t memory_total_bytes;
+    uint64_t memory_total_bytes; /* total device memory */
     /* free memory when only the context of this process is on the device */
     uint64_t memory_free_bytes;
     uint64_t context_bytes;  /* device memory of the CUDA context of this process */
@@ -31,7 +31,7 @@ struct probe_gpu {
     uint64_t kernels_bytes;  /* memory of all loaded kernels of this program */
     uint64_t products_bytes; /* memory of the matrix product library, without workspace */
     char products[PROBE_LIBRARY_BYTES]; /* library of matrix products, or why there is none */
-    struct probe_nccl_result nccl;
+    struct probe_nccl_result nccl;      /* memory that NCCL uses */
     double f32_flops, bf16_flops; /* large matrix products, by a library or else by our kernels */
     double own_f32_flops, own_bf16_flops;  /* large matrix products by our own kernels */
     double memory_bandwidth;               /* bytes read and written per second by a copy */
