@@ -42,7 +42,7 @@ static void open_side(struct side *side, const char *listen, uint32_t bulk) {
 
 static void register_peer(struct side *side, const char *address) {
     struct fault fault;
-    if (messenger_peer(side->messenger, side->peer, address, &fault) != OK) {
+    if (messenger_register_peer(side->messenger, side->peer, address, &fault) != OK) {
         fault_print(&fault, STDERR_FILENO);
         _exit(1);
     }

@@ -47,7 +47,8 @@ const char *end_address(const struct end *end) {
 
 void end_names(struct end *end, const struct end *other, const char *address) {
     struct fault fault;
-    const enum status status = messenger_peer(end->messenger, end_curve(other), address, &fault);
+    const enum status status =
+        messenger_register_peer(end->messenger, end_curve(other), address, &fault);
     ASSERT(status == OK);
 }
 

@@ -432,10 +432,11 @@ static void addresses_that_are_none_are_refused(void **state) {
     struct fault fault;
     end_open(&a);
     for (size_t i = 0; i < ARRAY_COUNT(WRONG); i++) {
-        assert_int_equal(messenger_peer(a.messenger, end_curve(&b), WRONG[i], &fault),
+        assert_int_equal(messenger_register_peer(a.messenger, end_curve(&b), WRONG[i], &fault),
                          STATUS_INPUT);
     }
-    assert_int_equal(messenger_peer(a.messenger, end_curve(&b), "tcp://[::1]:1", &fault), OK);
+    assert_int_equal(messenger_register_peer(a.messenger, end_curve(&b), "tcp://[::1]:1", &fault),
+                     OK);
     b.options.listen = end_address(&a);
     assert_int_equal(messenger_open(&b.options, &b.region, &b.messenger, &fault), STATUS_FAILED);
     b.options.listen = "tcp://192.0.2.1:*"; /* nobody's */

@@ -71,7 +71,7 @@ static void beyond_the_last_place_nobody_is_let_in(void **state) {
     assert_true(ends_meet(&a, &b));
     end_names(&c, &b, end_address(&b));
     assert_true(hears(all, 3, &c, MESSENGER_FULL, 1));
-    assert_int_equal(messenger_peer(b.messenger, end_curve(&c), NULL, &fault), STATUS_FIT);
+    assert_int_equal(messenger_register_peer(b.messenger, end_curve(&c), NULL, &fault), STATUS_FIT);
     end_close(&a); /* its place is free again */
     assert_true(hears(all, 3, &c, MESSENGER_OPENED, 1));
     assert_int_equal(heard_count(&b, MESSENGER_OPENED, &c), 1);

@@ -196,7 +196,7 @@ static void add_target(struct thrower *thrower, const uint8_t *curve, const char
     struct target *target = &thrower->targets[thrower->target_count++];
     *target = (struct target){0};
     memcpy(target->curve, curve, KEY_BYTES);
-    if (messenger_peer(thrower->messenger, curve, address, &fault) != OK) {
+    if (messenger_register_peer(thrower->messenger, curve, address, &fault) != OK) {
         give_up(fault.subject, fault.reason);
     }
 }

@@ -43,8 +43,8 @@ struct collective_call {
     uint64_t from;    /* offset of source slot 0; unused by all-gather and broadcast */
     uint64_t to;      /* offset of destination slot 0; sums always write f32 */
     /* Slot size: in `from` for sums and all-to-all, else in `to`; for a broadcast, all of `to`. */
-    uint64_t slot_bytes; /* size of one slot */
-    int root;            /* broadcast: index in the group of the rank that sends */
+    uint64_t slot_bytes;
+    int root; /* broadcast: index in the group of the rank that sends */
 };
 
 /* Sums add elements in fp32 in group order, ((x0 + x1) + x2) + ..., with the value of each rank,
@@ -67,7 +67,7 @@ struct collective_group {
 
 /* The functions of an implementation; `self` is its state. */
 struct communicator_methods {
-    const char *name; /* "shm", "in-process", "nccl" */
+    const char *name; /* of the implementation: "shm", "in-process" or "nccl" */
     void (*run)(void *self, const struct collective_call *call);
     void (*abort)(void *self);
     void (*close)(void *self);
@@ -78,7 +78,7 @@ struct communicator {
     const struct communicator_methods *methods;
     void *self;
     int rank, world; /* rank of this process, and number of ranks */
-    struct collective_group groups[COLLECTIVE_GROUPS_MAX];
+    struct collective_group groups[COLLECTIVE_GROUPS_MAX]; /* [group_count] */
     int group_count;
     /* registered size of each space; 0: calls cannot use the space */
     uint64_t space_bytes[SPACE_COUNT];

@@ -24,10 +24,10 @@ MUST_CHECK enum status groups_exchange_on_site(void *site, const void *mine, siz
 /* How the ranks communicate while they open a communicator. */
 struct group_setup {
     groups_exchange *exchange; /* sends data of each rank to all ranks */
-    void *context;
-    int world;             /* number of ranks */
-    struct region *region; /* memory for the exchanged data */
-    const char *subject;   /* subject of faults, such as "shared memory" */
+    void *context;             /* context of `exchange` */
+    int world;                 /* number of ranks */
+    struct region *region;     /* memory for the exchanged data */
+    const char *subject;       /* subject of faults, such as "shared memory" */
 };
 
 /* groups_agree: exchange the outcomes of all ranks, and fail if any rank failed. Makes one

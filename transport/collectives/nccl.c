@@ -4,8 +4,8 @@
 #include "base/limits.h"
 #include "base/log.h"
 
-/* The message that each rank sends when it opens the communicator. A group's first rank sends its
- * id. */
+/* The message that each rank sends when it opens the communicator. The first rank of a group sends
+ * the id of the group. */
 struct nccl_hello {
     int32_t outcome;            /* enum status: the outcome of the sending rank so far */
     struct group_hashes groups; /* hashes of the ranks of each group */

@@ -34,7 +34,7 @@ struct nccl_sum {
     uint64_t stride_bytes; /* distance in bytes between the slots in `others` */
     float *to;             /* output: the sum; may be `own` if the slots are f32 */
     uint64_t elements;     /* number of elements of each slot */
-    CUstream stream;
+    CUstream stream;       /* stream on which the sum is enqueued */
 };
 
 /* Enqueue the kernel that adds the slots of *sum. */
@@ -49,11 +49,11 @@ struct nccl_args {
     const struct collective_group *groups; /* copied by nccl_open, with their ranks */
     int group_count;                       /* number of groups, equal on all ranks */
     groups_exchange *exchange;             /* exchanges data of the ranks in nccl_open */
-    void *context;
-    const struct cuda_device *device;    /* device of the calling thread */
-    nccl_add *add;                       /* adds the slots of a sum */
-    nccl_release_graphs *release_graphs; /* destroys captured graphs; NULL: there are none */
-    void *callback_context;              /* context of `add` and `release_graphs` */
+    void *context;                         /* context of `exchange` */
+    const struct cuda_device *device;      /* device of the calling thread */
+    nccl_add *add;                         /* adds the slots of a sum */
+    nccl_release_graphs *release_graphs;   /* destroys captured graphs; NULL: there are none */
+    void *callback_context;                /* context of `add` and `release_graphs` */
     /* Let NCCL sum f32 in the order of its rings. Never used for bf16, which NCCL rounds at
      * every hop. */
     bool sum_in_rings;

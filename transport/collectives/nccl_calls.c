@@ -211,7 +211,7 @@ static bool enqueue_barrier(const struct transfer *transfer) {
                       "pass a barrier");
 }
 
-static bool enqueue_kind(const struct transfer *transfer) {
+static bool enqueue_call(const struct transfer *transfer) {
     if (transfer->call->slot_bytes == 0 && transfer->call->kind != COLLECTIVE_BARRIER) {
         return true;
     }
@@ -246,7 +246,7 @@ void nccl_enqueue(struct communicator *communicator, const struct collective_cal
                                       .group = &communicator->groups[call->group],
                                       .comm = comm_index < 0 ? NULL : nccl->comms[comm_index].comm,
                                       .stream = stream};
-    (void)enqueue_kind(&transfer); /* a failure is stored, and returned by nccl_failure */
+    (void)enqueue_call(&transfer); /* a failure is stored, and returned by nccl_failure */
 }
 
 void nccl_run(void *self, const struct collective_call *call) {

@@ -17,9 +17,9 @@ struct nccl_shared_comm {
 struct nccl {
     struct communicator *communicator;
     struct nccl_library library;
-    struct nccl_args args;
-    struct group_setup setup;
-    struct nccl_shared_comm comms[COLLECTIVE_GROUPS_MAX];
+    struct nccl_args args;    /* as passed to nccl_open */
+    struct group_setup setup; /* how the ranks exchange data in nccl_open */
+    struct nccl_shared_comm comms[COLLECTIVE_GROUPS_MAX]; /* [comm_count] */
     int comm_count;
     /* [group] index in `comms`; -1: the group has one rank, or lacks this rank */
     int comm_index[COLLECTIVE_GROUPS_MAX];
@@ -27,9 +27,9 @@ struct nccl {
     CUstream stream;                    /* stream for calls of collective_run */
     int64_t operation_timeout_ms;       /* timeout of asynchronous NCCL operations */
     bool has_failed;                    /* `failure` contains the first error */
-    struct fault failure;
-    _Atomic bool is_aborted; /* communicator_abort was called */
-    _Atomic bool is_waiting; /* a thread is in nccl_wait and will abort running calls */
+    struct fault failure;               /* the first error, if has_failed */
+    _Atomic bool is_aborted;            /* communicator_abort was called */
+    _Atomic bool is_waiting;            /* a thread is in nccl_wait and will abort running calls */
 };
 
 /* nccl_run: make one call and wait for its end; `self` is a struct nccl. */

@@ -21,7 +21,7 @@ struct shm_args {
     const struct collective_group *groups; /* copied by shm_open_communicator, with their ranks */
     int group_count;                       /* number of groups, equal on all ranks */
     groups_exchange *exchange;             /* exchanges data while opening and registering */
-    void *context;
+    void *context;                         /* context of `exchange` */
 };
 
 /* shm_open_communicator: open a communicator together with all ranks. Two exchanges.

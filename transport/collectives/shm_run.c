@@ -13,17 +13,17 @@ struct transfer {
     unsigned char *own; /* this rank's memory of the space */
 };
 
-static unsigned char *member_memory(const struct transfer *transfer, int member) {
-    return transfer->shm->arenas[transfer->call->space][transfer->group->ranks[member]];
+static unsigned char *rank_memory(const struct transfer *transfer, int index) {
+    return transfer->shm->arenas[transfer->call->space][transfer->group->ranks[index]];
 }
 
 static uint32_t publish_phase(struct transfer *transfer) {
     return shm_board_publish(&transfer->shm->board, transfer->call->group);
 }
 
-static bool await_member(struct transfer *transfer, int member, uint32_t phase) {
+static bool await_rank(struct transfer *transfer, int index, uint32_t phase) {
     return shm_board_await(&transfer->shm->board, transfer->call->group,
-                           transfer->group->ranks[member], phase);
+                           transfer->group->ranks[index], phase);
 }
 
 static int peer_at_distance(const struct transfer *transfer, int step) {
@@ -32,7 +32,7 @@ static int peer_at_distance(const struct transfer *transfer, int step) {
 
 static bool await_all(struct transfer *transfer, uint32_t phase) {
     for (int step = 1; step < transfer->group->size; step++) {
-        if (!await_member(transfer, peer_at_distance(transfer, step), phase)) {
+        if (!await_rank(transfer, peer_at_distance(transfer, step), phase)) {
             return false;
         }
     }
@@ -44,9 +44,9 @@ static bool publish_and_await_all(struct transfer *transfer) {
 }
 
 /* Copy a slot from a peer's memory at `from` to this rank's memory at `to`. */
-static void copy_slot(struct transfer *transfer, int member, uint64_t from, uint64_t to) {
+static void copy_slot(struct transfer *transfer, int index, uint64_t from, uint64_t to) {
     const struct collective_call *call = transfer->call;
-    memcpy(transfer->own + to, member_memory(transfer, member) + from, call->slot_bytes);
+    memcpy(transfer->own + to, rank_memory(transfer, index) + from, call->slot_bytes);
     transfer->shm->communicator->received_bytes[call->kind] += call->slot_bytes;
 }
 
@@ -55,7 +55,7 @@ static bool gather_slots(struct transfer *transfer, uint32_t phase) {
     for (int step = 1; step < transfer->group->size; step++) {
         int peer = peer_at_distance(transfer, step);
         uint64_t slot = transfer->call->to + (uint64_t)peer * transfer->call->slot_bytes;
-        if (!await_member(transfer, peer, phase)) {
+        if (!await_rank(transfer, peer, phase)) {
             return false;
         }
         copy_slot(transfer, peer, slot, slot);
@@ -71,7 +71,7 @@ static bool run_all_to_all(struct transfer *transfer, uint32_t phase) {
            call->slot_bytes);
     for (int step = 1; step < transfer->group->size; step++) {
         int peer = peer_at_distance(transfer, step);
-        if (!await_member(transfer, peer, phase)) {
+        if (!await_rank(transfer, peer, phase)) {
             return false;
         }
         copy_slot(transfer, peer, from, call->to + (uint64_t)peer * call->slot_bytes);
@@ -84,7 +84,7 @@ static bool run_broadcast(struct transfer *transfer, uint32_t phase) {
     if (call->root == transfer->group->index) {
         return true;
     }
-    if (!await_member(transfer, call->root, phase)) {
+    if (!await_rank(transfer, call->root, phase)) {
         return false;
     }
     copy_slot(transfer, call->root, call->to, call->to);
@@ -101,10 +101,10 @@ static bool sum_own_slot(struct transfer *transfer, uint32_t phase) {
         return false;
     }
     uint64_t elements = call->slot_bytes / (uint64_t)dtype_bytes(call->wire);
-    for (int member = 0; member < group->size; member++) {
-        shm->sources[member] = member_memory(transfer, member) + call->from +
-                               (uint64_t)group->index * call->slot_bytes;
-        if (member != group->index) {
+    for (int index = 0; index < group->size; index++) {
+        shm->sources[index] =
+            rank_memory(transfer, index) + call->from + (uint64_t)group->index * call->slot_bytes;
+        if (index != group->index) {
             shm->communicator->received_bytes[call->kind] += call->slot_bytes;
         }
     }
@@ -118,7 +118,7 @@ static bool run_all_reduce(struct transfer *transfer, uint32_t phase) {
     return sum_own_slot(transfer, phase) && gather_slots(transfer, publish_phase(transfer));
 }
 
-static bool run_kind(struct transfer *transfer, uint32_t phase) {
+static bool run_call(struct transfer *transfer, uint32_t phase) {
     switch (transfer->call->kind) {
     case COLLECTIVE_ALL_GATHER:
         return gather_slots(transfer, phase);
@@ -145,7 +145,7 @@ void shm_run(void *self, const struct collective_call *call) {
                                 .own = shm->own[call->space]};
     if (call->kind == COLLECTIVE_BARRIER) {
         (void)publish_and_await_all(&transfer);
-    } else if (run_kind(&transfer, publish_phase(&transfer))) {
+    } else if (run_call(&transfer, publish_phase(&transfer))) {
         (void)publish_and_await_all(&transfer);
     }
 }

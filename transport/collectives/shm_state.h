@@ -8,9 +8,9 @@
 
 struct shm {
     struct communicator *communicator;
-    struct group_setup setup;
-    void *control; /* mapping that contains the signals of the board */
-    struct shm_board board;
+    struct group_setup setup;        /* how the ranks exchange data while opening and registering */
+    void *control;                   /* mapping that contains the signals of the board */
+    struct shm_board board;          /* progress of all ranks in their calls */
     unsigned char *own[SPACE_COUNT]; /* this rank's memory of each space */
     unsigned char *
         *arenas[SPACE_COUNT]; /* [world]: memory of each rank in each space, mapped here */

@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 enum {
-    PORT_MAX = 65535,    /* highest TCP port */
+    PORT_MAX = 65535,    /* highest TCP port number */
     PORT_DIGITS_MAX = 5, /* decimal digits of PORT_MAX */
     DISCARD_PORT = 9,    /* UDP port of the discard service */
-    PAIR_ATTEMPTS = 64,  /* attempts to find two free ports with consecutive numbers */
+    PAIR_ATTEMPTS = 64,  /* attempts to find two consecutive free port numbers */
 };
 
 static const char SCHEME[] = "tcp://";

@@ -1,6 +1,6 @@
-/* operator_key: the key that signs a swarm's orders to roll back. It is an identity separate from
- * the tracker's, so that the operator can keep it on another machine. The manifest contains its
- * public keys.
+/* operator_key: the operator's key, which signs a swarm's manifest, delegations, roster epochs and
+ * orders to roll back. It is an identity separate from the tracker's, so that the operator can keep
+ * it on another machine. The manifest contains its public keys.
  *
  * The file is an identity file (`skep keys --identity FILE` creates one), or one line with the
  * text of the public keys, which is enough to start a swarm but cannot sign. */

@@ -47,7 +47,8 @@ static struct counted_host *find_counted_host(struct accept_policy *policy,
 _Static_assert(ACCEPT_BLOCKED_MAX < ACCEPT_COUNTED_MAX,
                "a blocked host is never evicted from the table of counted hosts");
 
-bool accept_policy_count(struct accept_policy *policy, const struct source *host, int64_t now_ms) {
+bool accept_policy_count_connection(struct accept_policy *policy, const struct source *host,
+                                    int64_t now_ms) {
     accept_policy_unblock(policy, now_ms);
     struct counted_host *counted = find_counted_host(policy, host);
     if (counted->blocked_until_ms > 0) {

@@ -24,16 +24,16 @@
 #include "transport/messages/source.h"
 
 enum {
-    ACCEPT_OUTSIDERS_MAX = 128,
-    ACCEPT_EXPECTED_MAX = 128,
+    ACCEPT_OUTSIDERS_MAX = 128, /* pending connections of all hosts that are not expected */
+    ACCEPT_EXPECTED_MAX = 128,  /* pending connections of all expected hosts */
     ACCEPT_PENDING_MAX = ACCEPT_OUTSIDERS_MAX + ACCEPT_EXPECTED_MAX,
     ACCEPT_ENTRIES = ACCEPT_PENDING_MAX + 1, /* all pending connections, and a new one */
-    ACCEPT_NETWORK_MAX = 8,
+    ACCEPT_NETWORK_MAX = 8, /* pending connections of one network's hosts that are not expected */
     /* Hosts that have proven an expected key: twice the largest swarm. The oldest is replaced. */
     ACCEPT_HOSTS_MAX = 128,
     ACCEPT_COUNTED_MAX = 256, /* hosts whose connections are counted; the oldest is replaced */
     ACCEPT_BLOCKED_MAX = 32,  /* hosts that can be blocked at the same time */
-    ACCEPT_BLOCK_MS = 10000,
+    ACCEPT_BLOCK_MS = 10000,  /* how long a host is blocked */
 };
 
 /* 64 members that share one address may open three connections each at the same time, and reopen
@@ -44,8 +44,8 @@ static const uint32_t ACCEPT_NONE = UINT32_MAX;
 
 struct pending_entry {
     bool is_used;
-    bool is_expected; /* a process on the host has proven an expected key */
-    struct source host;
+    bool is_expected;       /* a process on the host has proven an expected key */
+    struct source host;     /* where the connection comes from */
     uint32_t connection;    /* the caller's number of the connection */
     uint64_t order;         /* number that increases with each connection, to find the oldest */
     uint32_t network_count; /* pending connections of this network in the same group */
@@ -54,28 +54,28 @@ struct pending_entry {
 
 struct counted_host {
     struct source host;
-    struct token_bucket bucket;
-    int64_t blocked_until_ms; /* 0: not blocked */
+    struct token_bucket bucket; /* limits the connections that the host may open per second */
+    int64_t blocked_until_ms;   /* 0: not blocked */
 };
 
 /* The state of the policy. Zero-initialise it before the first call. */
 struct accept_policy {
     struct pending_entry pending[ACCEPT_ENTRIES];
-    uint64_t next_sequence;
-    struct source expected_hosts[ACCEPT_HOSTS_MAX]; /* ring buffer */
-    uint64_t expected_count;                        /* number of hosts ever added */
-    struct counted_host counted[ACCEPT_COUNTED_MAX];
-    uint32_t counted_count;
-    uint32_t blocked_count;   /* number of hosts with blocked_until_ms > 0 */
+    uint64_t next_sequence;                          /* `order` of the next pending connection */
+    struct source expected_hosts[ACCEPT_HOSTS_MAX];  /* ring buffer */
+    uint64_t expected_count;                         /* number of hosts ever added */
+    struct counted_host counted[ACCEPT_COUNTED_MAX]; /* hosts whose connections are counted */
+    uint32_t counted_count;                          /* number of entries in `counted` */
+    uint32_t blocked_count;                          /* number of hosts with blocked_until_ms > 0 */
     uint32_t blocked_version; /* increases whenever a host is blocked or unblocked */
 };
 
-/* accept_policy_count: count a connection of a host. Returns false if the host is blocked, or is
- * now blocked for ACCEPT_BLOCK_MS because it has opened too many connections; the caller then
- * closes the connection.
+/* accept_policy_count_connection: count a connection of a host. Returns false if the host is
+ * blocked, or is now blocked for ACCEPT_BLOCK_MS because it has opened too many connections; the
+ * caller then closes the connection.
  * limits  now_ms never decreases */
-MUST_CHECK bool accept_policy_count(struct accept_policy *policy, const struct source *host,
-                                    int64_t now_ms);
+MUST_CHECK bool accept_policy_count_connection(struct accept_policy *policy,
+                                               const struct source *host, int64_t now_ms);
 
 /* accept_policy_unblock: unblock the hosts whose blocking time has ended.
  * accept_policy_list_blocked: write the hosts that are blocked, and return their number. */

@@ -5,7 +5,7 @@
 
 /* The byte offset of each field in the header. */
 enum {
-    MAGIC_OFFSET = 0, /* byte offsets of the fields in a frame header */
+    MAGIC_OFFSET = 0,
     VERSION_OFFSET = 4,
     KIND_OFFSET = 5,
     EPOCH_OFFSET = 6,

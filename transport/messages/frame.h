@@ -17,7 +17,7 @@
 
 enum {
     FRAME_HEADER_BYTES = 32,     /* size of a frame header */
-    FRAME_PAYLOAD_MAX = 1 << 20, /* bytes of one slice or one leaf */
+    FRAME_PAYLOAD_MAX = 1 << 20, /* maximum payload in bytes: one slice or one leaf */
     FRAME_BYTES_MAX = FRAME_HEADER_BYTES + FRAME_PAYLOAD_MAX,
     FRAME_VERSION = 1, /* version of the frame header */
 };

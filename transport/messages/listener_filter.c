@@ -27,7 +27,7 @@ static const uint32_t DROP = 0;
 
 struct filter_program {
     struct sock_filter code[INSTRUCTIONS_MAX];
-    uint32_t count;
+    uint32_t count; /* number of instructions in `code` */
 };
 
 static void add_instruction(struct filter_program *program, struct sock_filter instruction) {

@@ -13,7 +13,7 @@ enum {
     CONNECTION_BYTES = 128 * 1024, /* memory of a connection in ZeroMQ, with its monitor */
     CONTEXT_BYTES = 1 << 20,       /* context, reaper, poller */
     PENDING_BYTES = 96 * 1024,     /* memory of a connection before its hello */
-    UNDETECTED_BYTES = 128 << 20   /* bytes of one tick at 10 Gbit/s, checked only after it */
+    UNDETECTED_BYTES = 128 << 20   /* bytes that arrive in one tick at 10 Gbit/s, before a check */
 };
 
 uint32_t messenger_links_max(const struct messenger_options *options) {
@@ -41,8 +41,8 @@ static void check_options(const struct messenger_options *options) {
     ASSERT((options->accepted_kinds[MESSENGER_KIND / 64] >> MESSENGER_KIND % 64 & 1) == 0);
 }
 
-static struct messenger *make_tables(const struct messenger_options *options,
-                                     struct region *region) {
+static struct messenger *allocate_messenger(const struct messenger_options *options,
+                                            struct region *region) {
     struct messenger *messenger = region_alloc(region, 1, sizeof *messenger);
     messenger->options = *options;
     memcpy(messenger->accepted_kinds, options->accepted_kinds, sizeof messenger->accepted_kinds);
@@ -76,7 +76,7 @@ enum status messenger_open(const struct messenger_options *options, struct regio
         return fault_set(fault, STATUS_INPUT, options->listen, NULL,
                          "must have the form tcp://ADDRESS:PORT");
     }
-    struct messenger *made = make_tables(options, region);
+    struct messenger *made = allocate_messenger(options, region);
     made->zmq_context = zmq_ctx_new();
     if (made->zmq_context == NULL) {
         return fault_set_errno(fault, STATUS_FAILED, "ZeroMQ", "cannot create a context",
@@ -151,16 +151,16 @@ bool messenger_wait(struct messenger *messenger, int wake_fd, int timeout_ms) {
     for (int64_t now_ns = start_ns;; now_ns = clock_monotonic_ns()) {
         run_due_tick(messenger);
         if (has_work(messenger)) {
-            send_clear_wakeup(messenger);
+            blocked_sends_clear_wakeup(messenger);
             return true;
         }
         int64_t wake_ns = until_ns < messenger->next_tick_ns ? until_ns : messenger->next_tick_ns;
         const int64_t retry_ns = now_ns + MESSENGER_SEND_RETRY_MS * NS_PER_MS;
-        const bool is_blocked = send_is_blocked(messenger);
+        const bool is_blocked = blocked_sends_need_retry(messenger);
         wake_ns = is_blocked && retry_ns < wake_ns ? retry_ns : wake_ns;
         poll_sockets(messenger, wake_fd, ms_rounded_up(wake_ns - now_ns));
         if (is_blocked && wake_ns == retry_ns) {
-            send_retry(messenger);
+            blocked_sends_allow_retry(messenger);
             return true;
         }
         if (poll_is_woken(messenger)) {

@@ -36,14 +36,15 @@ enum {
     MESSAGE_PEERS_MAX = 1024,  /* maximum number of peers of a messenger */
     MESSAGE_BULK_MAX = 8,      /* bulk connections between two processes */
     MESSAGE_STRIKES_MAX = 3,   /* invalid frames before a peer is banned */
-    MESSAGE_GUEST_CLASSES = 3, /* see struct messenger_guests */
+    MESSAGE_GUEST_CLASSES = 3, /* number of classes of guests; see struct messenger_guests */
 };
 
-/* Admission of guests: peers whose key was not passed to messenger_peer. The caller assigns each
- * key a class. A guest of class k is admitted while fewer than slots[k] guests of the classes up to
- * k are connected. The difference slots[k] - slots[k - 1] is therefore reserved for class k. */
+/* Admission of guests: peers whose key was not passed to messenger_register_peer. The caller
+ * assigns each key a class. A guest of class k is admitted while fewer than slots[k] guests of the
+ * classes up to k are connected. The difference slots[k] - slots[k - 1] is therefore reserved for
+ * class k. */
 struct messenger_guests {
-    /* [class]: see above; at most peers_max; 0: reject guests of this class */
+    /* [class]: maximum number of connected guests of the classes 0 .. class, at most peers_max */
     uint32_t slots[MESSAGE_GUEST_CLASSES];
     /* If all slots are taken, a new guest evicts a class 0 guest. It is chosen from the network (an
      * IPv4 /24 or IPv6 /64) that has the most class 0 guests, there from the host that has the
@@ -62,12 +63,13 @@ enum channel { CHANNEL_CONTROL, CHANNEL_BULK };
 struct messenger; /* allocated in the caller's region */
 
 struct messenger_options {
-    const struct key_pairs *keys; /* not copied */
+    const struct key_pairs *keys; /* keys of this process; not copied */
     const char *listen; /* address to listen on, "tcp://ADDRESS:PORT"; PORT * for any; NULL: none */
     uint32_t peers_max; /* maximum number of peers, including guests: 1 .. MESSAGE_PEERS_MAX */
-    /* 0 .. MESSAGE_BULK_MAX to each peer; 0: send bulk frames on the control connection */
-    uint32_t bulk_connections;      /* bulk connections to each peer; 0 .. MESSAGE_BULK_MAX */
-    uint32_t probes_max;            /* connect_probes at the same time */
+    /* bulk connections to each peer: 0 .. MESSAGE_BULK_MAX; 0: send bulk frames on the control
+     * connection */
+    uint32_t bulk_connections;
+    uint32_t probes_max;            /* maximum number of connect_probes at the same time */
     uint32_t queued_frames;         /* high-water mark of a connection in each direction: 2 .. 64 */
     struct messenger_guests guests; /* all zero: reject every guest */
     /* bits of the frame kinds to accept, as for frame_read; never kind 255 */
@@ -91,16 +93,17 @@ MUST_CHECK enum status messenger_open(const struct messenger_options *options,
 /* messenger_port: the TCP port number that the messenger listens on, or 0 if it does not listen. */
 uint16_t messenger_port(const struct messenger *messenger);
 
-/* messenger_peer: admit this key, and connect to it at `address`, unless `address` is NULL or the
- * connections to it are already up. A changed address replaces the old connections. Failed attempts
- * are retried with growing delays of at most 2 s.
+/* messenger_register_peer: admit this key, and connect to it at `address`, unless `address` is NULL
+ * or the connections to it are already up. A changed address replaces the old connections. Failed
+ * attempts are retried with growing delays of at most 2 s.
  * errors  STATUS_INPUT: `address` is invalid; STATUS_FIT: more than peers_max peers */
-MUST_CHECK enum status messenger_peer(struct messenger *messenger,
-                                      const uint8_t curve[static KEY_BYTES], const char *address,
-                                      struct fault *fault);
+MUST_CHECK enum status messenger_register_peer(struct messenger *messenger,
+                                               const uint8_t curve[static KEY_BYTES],
+                                               const char *address, struct fault *fault);
 
 /* messenger_ban: disconnect a peer, discard its queued frames, and reject its key until
- * messenger_peer is called with it again. Does nothing for an unknown key except to reject it. */
+ * messenger_register_peer is called with it again. Does nothing for an unknown key except to reject
+ * it. */
 void messenger_ban(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
 
 /* messenger_disconnect: close all connections with a peer and discard its queued frames. An event
@@ -111,10 +114,11 @@ void messenger_disconnect(struct messenger *messenger, const uint8_t curve[stati
 void messenger_reclassify(struct messenger *messenger);
 
 enum send_result {
-    SEND_OK,          /* queued; it arrives unless the connection breaks */
-    SEND_WOULD_BLOCK, /* the queue is full, or a bulk connection has more than 50 ms of unsent
-                       * bytes; messenger_wait returns once there is room */
-    SEND_NO_PEER,     /* the peer is not connected */
+    SEND_OK, /* queued; it arrives unless the connection breaks */
+    /* the queue is full, or a bulk connection has more than 50 ms of unsent bytes; messenger_wait
+     * returns once there is room */
+    SEND_WOULD_BLOCK,
+    SEND_NO_PEER, /* the peer is not connected */
 };
 
 /* messenger_send: send a frame with a payload of frame->length bytes. The messenger fills in magic
@@ -161,10 +165,10 @@ enum messenger_event_kind {
 
 struct messenger_event {
     enum messenger_event_kind kind;
-    uint8_t curve[KEY_BYTES];            /* the peer's key, authenticated by CURVE */
-    bool is_guest;                       /* the peer's key was not passed to messenger_peer */
-    struct frame frame;                  /* MESSENGER_FRAME */
-    const uint8_t *payload;              /* frame.length bytes, valid until the next call */
+    uint8_t curve[KEY_BYTES]; /* the peer's key, authenticated by CURVE */
+    bool is_guest;            /* the peer's key was not passed to messenger_register_peer */
+    struct frame frame;       /* MESSENGER_FRAME: the decoded header */
+    const uint8_t *payload;   /* frame.length bytes, valid until the next call */
     char address[MESSAGE_ADDRESS_BYTES]; /* MESSENGER_OPENED: the peer's IP address, or "" */
 };
 

@@ -16,7 +16,7 @@
 
 /* After this many reads from the listener, all frames of a broken connection have certainly been
  * read. */
-enum { DRAIN_READS = 4096 }; /* reads before a broken connection is dropped */
+enum { DRAIN_READS = 4096 };
 
 void accept_init(struct messenger *messenger, struct region *region) {
     struct accept_table *table = &messenger->accept;
@@ -142,7 +142,8 @@ static void add_connection(struct messenger *messenger, int fd) {
         return; /* it has ended */
     }
     const int64_t now_ns = clock_monotonic_ns();
-    const bool is_blocked = !accept_policy_count(table->policy, &host, now_ns / NS_PER_MS);
+    const bool is_blocked =
+        !accept_policy_count_connection(table->policy, &host, now_ns / NS_PER_MS);
     struct accepted *accepted = is_blocked ? NULL : accepted_by_fd(messenger, -1);
     if (accepted == NULL) {
         shut_down_socket(fd);
@@ -261,7 +262,7 @@ void accept_hello(struct messenger *messenger, zmq_msg_t *message, uint32_t rout
     if (accepted == NULL) {
         return;
     }
-    struct peer *peer = zap_user(message, curve) ? admit_peer(messenger, curve) : NULL;
+    struct peer *peer = zap_read_key(message, curve) ? admit_peer(messenger, curve) : NULL;
     if (peer == NULL) {
         shut_down_socket(accepted->fd);
         return;
@@ -277,7 +278,7 @@ void accept_hello(struct messenger *messenger, zmq_msg_t *message, uint32_t rout
     } else if (link_index <= peer->bulk_count && peer->links[0].state == LINK_ACCEPTED) {
         adopt_as_link(messenger, accepted, peer, link_index);
         backlog_enable_pacing(messenger, &peer->links[link_index]);
-        send_on_bulk_link_up(messenger, peer);
+        blocked_sends_on_bulk_link_up(messenger, peer);
         send_welcome_to_peer(messenger, accepted);
     } else {
         shut_down_socket(accepted->fd);

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 
 enum {
-    BACKLOG_MS = 50, /* limit of unsent bytes, as their sending time; covers thread delays */
+    BACKLOG_MS = 50, /* limit of unsent bytes: what is sent in this time; covers thread delays */
     /* lower bound of the limit of unsent bytes, also used for unknown rates */
     BACKLOG_MIN_BYTES = 32 * 1024,
     BACKLOG_IDLE_MS = 1000,      /* idle time after which the backlog counts as 0 */

@@ -1,5 +1,5 @@
-/* messages_ban: stores which keys are rejected: until messenger_peer registers them again, or
- * for a limited time after protocol violations. */
+/* messages_ban: stores which keys are rejected: until messenger_register_peer registers them again,
+ * or for a limited time after protocol violations. */
 #include "transport/messages/messages_state.h"
 
 #include <string.h>

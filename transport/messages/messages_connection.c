@@ -53,9 +53,9 @@ void peer_on_close(struct messenger *messenger, struct peer *peer) {
         link_end(messenger, &peer->links[i], 0);
     }
     link_schedule_redial(messenger, peer, &peer->links[0]);
-    peer->epoch++;
+    peer->disconnect_count++;
     peer->state = state_after_close(peer->state);
-    send_on_close(peer);
+    blocked_sends_on_close(peer);
     messenger->has_events = true;
 }
 

@@ -118,6 +118,6 @@ void dial_on_welcome(struct messenger *messenger, struct peer *peer, struct link
         dial_bulk_links(messenger, peer);
     } else {
         backlog_enable_pacing(messenger, link);
-        send_on_bulk_link_up(messenger, peer);
+        blocked_sends_on_bulk_link_up(messenger, peer);
     }
 }

@@ -26,8 +26,9 @@ static void close_dialed_links(struct messenger *messenger, struct peer *peer) {
     }
 }
 
-enum status messenger_peer(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
-                           const char *address, struct fault *fault) {
+enum status messenger_register_peer(struct messenger *messenger,
+                                    const uint8_t curve[static KEY_BYTES], const char *address,
+                                    struct fault *fault) {
     struct peer *peer = NULL;
     read_release_frame(messenger);
     if (address != NULL && !is_socket_address(address, false)) {

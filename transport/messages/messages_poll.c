@@ -67,11 +67,11 @@ static void set_poll_events(struct messenger *messenger, int wake_fd) {
 static void report_writable(struct messenger *messenger) {
     for (uint32_t i = 0; i < messenger->poll.link_count; i++) {
         if ((poll_item_of_link(messenger, i)->revents & ZMQ_POLLOUT) != 0) {
-            send_on_writable(messenger, messenger->poll.links[i].link);
+            blocked_sends_on_writable(messenger, messenger->poll.links[i].link);
         }
     }
     if (messenger->poll.items[ITEM_LISTENER_WRITABLE].revents != 0) {
-        send_on_listener_writable(messenger);
+        blocked_sends_on_listener_writable(messenger);
     }
 }
 

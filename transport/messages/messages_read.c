@@ -69,10 +69,10 @@ static bool receive_routed_message(void *listener, uint32_t *routing, zmq_msg_t 
 }
 
 /* The connection on which a message was received. */
-struct origin { /* where a frame was received from */
+struct origin {
     struct peer *peer;
-    struct link *link; /* the link if this process dialed it, else NULL */
-    struct received *received;
+    struct link *link;         /* the link if this process dialed it, else NULL */
+    struct received *received; /* totals of what was read from the connection */
 };
 
 static void count_invalid_frame(struct messenger *messenger, struct peer *peer,
@@ -151,7 +151,7 @@ static void store_in_ring(struct reader *reader, struct peer *peer, const struct
     zmq_msg_move(&ahead->message, message);
     ahead->frame = *frame;
     ahead->peer = peer;
-    ahead->epoch = peer->epoch;
+    ahead->disconnect_count = peer->disconnect_count;
 }
 
 /* Handle the first frame of an accepted connection. Any other frame than a hello is ignored, and
@@ -170,7 +170,7 @@ static void handle_first_frame(struct messenger *messenger, zmq_msg_t *message, 
 static bool is_from_accepted_peer(struct messenger *messenger, const struct accepted *accepted,
                                   zmq_msg_t *message) {
     uint8_t curve[KEY_BYTES];
-    return accepted->peer != NULL && zap_user(message, curve) &&
+    return accepted->peer != NULL && zap_read_key(message, curve) &&
            memcmp(curve, peer_curve(messenger, accepted->peer), KEY_BYTES) == 0;
 }
 
@@ -281,7 +281,7 @@ static bool read_ring(struct messenger *messenger, struct messenger_event *event
         struct read_ahead *ahead = &reader->ring[reader->first_index];
         reader->first_index = (reader->first_index + 1) % reader->capacity;
         reader->count--;
-        found = ahead->epoch == ahead->peer->epoch;
+        found = ahead->disconnect_count == ahead->peer->disconnect_count;
         if (found) {
             set_frame_event(messenger, ahead->peer, &ahead->frame, &ahead->message, event);
         }

@@ -77,36 +77,36 @@ bool send_welcome(struct messenger *messenger, uint32_t routing, uint32_t bulk_w
     return send_routed(messenger, routing, &welcome, NULL) == SEND_OK;
 }
 
-void send_on_writable(struct messenger *messenger, struct link *link) {
+void blocked_sends_on_writable(struct messenger *messenger, struct link *link) {
     link->is_full = false;
     messenger->blocked_sends.is_wakeup_due = true;
 }
 
-void send_on_listener_writable(struct messenger *messenger) {
+void blocked_sends_on_listener_writable(struct messenger *messenger) {
     messenger->blocked_sends.is_listener_full = false;
     messenger->blocked_sends.is_wakeup_due = true;
 }
 
-void send_on_bulk_link_up(struct messenger *messenger, struct peer *peer) {
+void blocked_sends_on_bulk_link_up(struct messenger *messenger, struct peer *peer) {
     messenger->blocked_sends.is_wakeup_due =
         messenger->blocked_sends.is_wakeup_due || peer->is_bulk_awaited;
     peer->is_bulk_awaited = false;
 }
 
-void send_on_close(struct peer *peer) {
+void blocked_sends_on_close(struct peer *peer) {
     peer->is_bulk_awaited = false;
 }
 
-bool send_is_blocked(const struct messenger *messenger) {
+bool blocked_sends_need_retry(const struct messenger *messenger) {
     return messenger->blocked_sends.is_listener_full || messenger->blocked_sends.is_backlogged;
 }
 
-void send_retry(struct messenger *messenger) {
+void blocked_sends_allow_retry(struct messenger *messenger) {
     messenger->blocked_sends.is_listener_full = false;
     messenger->blocked_sends.is_backlogged = false;
 }
 
-void send_clear_wakeup(struct messenger *messenger) {
+void blocked_sends_clear_wakeup(struct messenger *messenger) {
     messenger->blocked_sends.is_wakeup_due = false;
 }
 

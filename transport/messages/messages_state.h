@@ -53,7 +53,7 @@ enum {
     MESSENGER_BAN_MS = 60000, /* duration of a ban for invalid frames */
     MESSENGER_TICK_MS = 100,  /* interval of checks that no socket event triggers */
     /* a tick that is later than this shows that the process was stopped */
-    MESSENGER_LATE_MS = 1000,    /* a tick this late means that the process was suspended */
+    MESSENGER_LATE_MS = 1000,
     MESSENGER_SEND_RETRY_MS = 5, /* delay until sending to a full queue is retried */
 };
 
@@ -80,7 +80,7 @@ struct backlog {
 };
 
 /* One connection of a peer. Link 0 is the control link, the others are for bulk. */
-struct link { /* one connection with a peer: control or bulk */
+struct link {
     enum link_state state;
     int fd;                   /* descriptor of a dialed link; -1: none */
     int accepted_index;       /* ACCEPTED: index in the accept table; else -1 */
@@ -88,7 +88,7 @@ struct link { /* one connection with a peer: control or bulk */
     void *monitor;            /* monitor of `socket`, else NULL */
     uint32_t redial_ms;       /* delay before the next dial */
     int64_t due_ns;           /* NONE: when to dial; DIALING, HANDSHAKEN: when to time out */
-    bool is_full;             /* whether the link's queue was full; see messages_send */
+    bool is_full;             /* the link's queue was full at the last send; see messages_send */
     struct received received; /* read from the connection so far */
     struct backlog backlog;   /* unsent bytes of a bulk link */
     uint64_t acked_bytes, received_tcp_bytes; /* bytes that messages_tcp_stats has counted so far */
@@ -115,13 +115,13 @@ struct peer {
     /* connection state; only messages_connection.c changes it and the fields below */
     enum peer_state state;
     uint8_t failures_pending, failures_reported; /* bit sets of dial_failure */
-    uint32_t epoch;      /* number of disconnections; marks frames of earlier connections */
-    int64_t opened_ns;   /* when the peer connected */
-    uint32_t bulk_count; /* bulk links of the current connection */
+    uint32_t disconnect_count; /* disconnections so far; marks frames of earlier connections */
+    int64_t opened_ns;         /* when the peer connected */
+    uint32_t bulk_count;       /* bulk links of the current connection */
     char seen_ip[MESSAGE_ADDRESS_BYTES]; /* IP address that the peer connects from */
     struct source host;                  /* host of a peer that dialed this process */
 
-    bool is_registered;                  /* registered by messenger_peer; false: a guest */
+    bool is_registered;                  /* registered by messenger_register_peer; false: a guest */
     char address[MESSAGE_ADDRESS_BYTES]; /* address to dial; "": none */
 
     struct link *links;   /* [1 + options.bulk_connections] */
@@ -134,7 +134,7 @@ struct peer {
 };
 
 /* A connection that the listener accepted. */
-struct accepted {       /* a connection that a peer has dialed */
+struct accepted {
     int fd;             /* descriptor of the connection; -1: the entry is free */
     struct source host; /* where the connection comes from */
     bool has_hello;     /* the hello has arrived */
@@ -153,9 +153,9 @@ static const uint32_t ACCEPTED_STANDBY = UINT32_MAX;
 
 struct accept_table {
     struct accepted *entries; /* [count] */
-    uint32_t count;
-    uint32_t draining_count; /* number of entries with is_draining */
-    uint32_t reads_left;     /* reads of the listener before draining entries are dropped */
+    uint32_t count;           /* number of entries, free ones included */
+    uint32_t draining_count;  /* number of entries with is_draining */
+    uint32_t reads_left;      /* reads of the listener before draining entries are dropped */
     struct accept_policy *policy;
     uint32_t filter_version; /* policy->blocked_version when the listener's filter was last set */
 };
@@ -175,7 +175,7 @@ struct read_ahead {
     zmq_msg_t message;  /* the frame as received */
     struct frame frame; /* decoded header of `message` */
     struct peer *peer;
-    uint32_t epoch; /* peer->epoch when the frame was read */
+    uint32_t disconnect_count; /* peer->disconnect_count when the frame was read */
 };
 
 struct reader {
@@ -284,7 +284,7 @@ MUST_CHECK enum status zap_open(struct messenger *messenger, struct fault *fault
 void zap_answer(struct messenger *messenger); /* answers all pending ZAP requests */
 /* Read the key of a message's sender from the user id that zap_answer assigned. Returns false if
  * there is none. */
-bool zap_user(zmq_msg_t *message, uint8_t curve[static KEY_BYTES]);
+bool zap_read_key(zmq_msg_t *message, uint8_t curve[static KEY_BYTES]);
 
 /* messages_table */
 void table_init(struct messenger *messenger, struct region *region);
@@ -383,15 +383,16 @@ void read_release_frame(struct messenger *messenger); /* releases the frame of t
 /* messages_send */
 bool send_hello(struct messenger *messenger, void *socket, uint32_t link_index);
 bool send_welcome(struct messenger *messenger, uint32_t routing, uint32_t bulk_wanted);
-void send_on_writable(struct messenger *messenger, struct link *link);
-void send_on_listener_writable(struct messenger *messenger);
+void blocked_sends_on_writable(struct messenger *messenger, struct link *link);
+void blocked_sends_on_listener_writable(struct messenger *messenger);
 /* Wake the caller if it waits for a bulk link of this peer. */
-void send_on_bulk_link_up(struct messenger *messenger, struct peer *peer);
-void send_on_close(struct peer *peer);
+void blocked_sends_on_bulk_link_up(struct messenger *messenger, struct peer *peer);
+void blocked_sends_on_close(struct peer *peer);
 /* Whether a send is blocked for a reason that no socket reports. */
-bool send_is_blocked(const struct messenger *messenger);
-void send_retry(struct messenger *messenger); /* lets the caller retry all blocked sends */
-void send_clear_wakeup(struct messenger *messenger);
+bool blocked_sends_need_retry(const struct messenger *messenger);
+/* Let the caller retry all blocked sends. */
+void blocked_sends_allow_retry(struct messenger *messenger);
+void blocked_sends_clear_wakeup(struct messenger *messenger);
 
 /* messages_backlog */
 bool backlog_is_full(const struct messenger *messenger, struct link *link);

@@ -86,8 +86,9 @@ struct peer *peer_add(struct messenger *messenger, const uint8_t curve[static KE
         return peer;
     }
     memcpy(messenger->curves[peer - messenger->peers], curve, KEY_BYTES);
-    /* Keep the epoch, because frames of the former peer may still be in the read-ahead ring. */
-    *peer = (struct peer){.links = peer->links, .epoch = peer->epoch};
+    /* Keep the count of disconnections, because frames of the former peer may still be in the
+     * read-ahead ring. */
+    *peer = (struct peer){.links = peer->links, .disconnect_count = peer->disconnect_count};
     for (uint32_t i = 0; i <= messenger->options.bulk_connections; i++) {
         link_init(&peer->links[i]);
     }
@@ -115,7 +116,7 @@ void messenger_reclassify(struct messenger *messenger) {
 /* Numbers of class 0 guests (strangers) that are connected from one network, and from one host
  * in it. */
 struct stranger_counts {
-    uint32_t network, host;
+    uint32_t network, host; /* strangers from the network; strangers from the host */
 };
 
 static bool is_connected_stranger(const struct peer *peer) {

@@ -14,14 +14,14 @@ static const char ZAP_ENDPOINT[] = "inproc://zeromq.zap.01";
 
 /* The message parts of a request, in order. */
 enum {
-    ZAP_VERSION,
-    ZAP_REQUEST,
-    ZAP_DOMAIN,
-    ZAP_ADDRESS,
-    ZAP_ROUTING_ID,
-    ZAP_MECHANISM,
-    ZAP_KEY,       /* message part: the peer's CURVE public key */
-    ZAP_PART_COUNT /* number of message parts */
+    ZAP_VERSION,    /* message part: version of ZAP */
+    ZAP_REQUEST,    /* message part: id of the request, repeated in the answer */
+    ZAP_DOMAIN,     /* message part: ZAP domain of the listener */
+    ZAP_ADDRESS,    /* message part: IP address of the peer */
+    ZAP_ROUTING_ID, /* message part: routing id that the peer chose */
+    ZAP_MECHANISM,  /* message part: "CURVE" */
+    ZAP_KEY,        /* message part: the peer's CURVE public key */
+    ZAP_PART_COUNT  /* number of message parts */
 };
 enum { ZAP_PART_MAX = 64 }; /* maximum size of a message part */
 
@@ -118,7 +118,7 @@ void zap_answer(struct messenger *messenger) {
     }
 }
 
-bool zap_user(zmq_msg_t *message, uint8_t curve[static KEY_BYTES]) {
+bool zap_read_key(zmq_msg_t *message, uint8_t curve[static KEY_BYTES]) {
     const char *user = zmq_msg_gets(message, "User-Id");
     return user != NULL && strlen(user) == HASH_HEX_BYTES - 1 && hex_read(user, KEY_BYTES, curve);
 }

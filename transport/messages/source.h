@@ -14,7 +14,7 @@
 
 /* A host: an IPv6 address whose last 64 bits are 0, or an IPv4 address as ::ffff:a.b.c.d. */
 struct source {
-    uint8_t bytes[16];
+    uint8_t bytes[16]; /* in network byte order */
 };
 
 /* source_of_socket: the host of the peer of a TCP connection. Returns false if the connection

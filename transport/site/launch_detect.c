@@ -17,7 +17,7 @@ struct launcher {
 
 struct environment {
     launch_variable *lookup; /* returns the value of a variable */
-    void *context;
+    void *context;           /* context of `lookup` */
 };
 
 enum { PORT_MAX = 65535 };
@@ -177,10 +177,10 @@ static enum status detect_torchrun(const struct environment *environment,
     return OK;
 }
 
-/* Detect a child of launch_children. It has torchrun's variables, a job id and, for rank 0, a
- * socket. */
-static enum status detect_parent(const struct environment *environment, struct launch_info *launch,
-                                 struct fault *fault) {
+/* Detects a rank that launch_children started. It has torchrun's variables, a job id and, for
+ * rank 0, a socket. */
+static enum status detect_child_rank(const struct environment *environment,
+                                     struct launch_info *launch, struct fault *fault) {
     static const int64_t JOBS[] = {0, INT64_MAX};
     static const int64_t SOCKETS[] = {3, 1 << 20};
     enum status status = detect_torchrun(environment, launch, fault);
@@ -414,7 +414,7 @@ enum status launch_detect_from(int ranks, launch_variable *variable, void *conte
     struct launch_info found = {.world = 1, .local_world = 1, .source = "alone"};
     enum status status = OK;
     if (is_child_rank(&environment, ranks)) {
-        status = detect_parent(&environment, &found, fault);
+        status = detect_child_rank(&environment, &found, fault);
     } else if (ranks > 0) {
         found.rank = ranks > 1 ? LAUNCH_PARENT : 0;
         found.world = ranks;

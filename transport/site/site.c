@@ -10,7 +10,7 @@
 
 const char SITE_RESTART[] = "restart the run; it resumes from its last snapshot";
 
-void site_close(int *fd) {
+void site_close_fd(int *fd) {
     if (*fd >= 0) {
         close(*fd);
         *fd = -1;
@@ -53,7 +53,7 @@ static void site_init(struct site *site, const struct launch_info *launch, struc
 
 static void close_exchanges(struct site *site) {
     for (int i = 0; i < site->peer_count; i++) {
-        site_close(&site->peers[i].exchange_fd);
+        site_close_fd(&site->peers[i].exchange_fd);
     }
 }
 

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 enum {
-    SITE_BLOB_BYTES_MAX = 1 << 16, /* data of one rank in one exchange */
+    SITE_BLOB_BYTES_MAX = 1 << 16, /* maximum bytes that one rank sends in one exchange */
     SITE_HEARTBEAT_MS = 500,       /* interval between heartbeats */
     SITE_SILENCE_MS = 3000,        /* a rank that sends no heartbeat for this long is lost */
     SITE_JOIN_S = 60,              /* timeout for all ranks to connect */

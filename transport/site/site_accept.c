@@ -22,10 +22,10 @@ enum {
 
 /* A connection whose hello is incomplete. */
 struct pending_connection {
-    int fd;
-    int64_t accepted_ns;   /* when the connection was accepted */
-    size_t received_bytes; /* bytes of `hello` received so far */
-    struct site_hello hello;
+    int fd;                  /* socket of the connection */
+    int64_t accepted_ns;     /* when the connection was accepted */
+    size_t received_bytes;   /* bytes of `hello` received so far */
+    struct site_hello hello; /* what has arrived of the hello */
 };
 
 struct acceptor {
@@ -85,7 +85,7 @@ static void drop_pending(struct acceptor *acceptor, int index, const char *why) 
     struct pending_connection *pending = &acceptor->pending[index];
     if (why != NULL) {
         log_dropped(acceptor, pending->fd, why);
-        site_close(&pending->fd);
+        site_close_fd(&pending->fd);
     }
     acceptor->pending_count--;
     memmove(pending, pending + 1,
@@ -121,7 +121,8 @@ static void reject_rank(struct acceptor *acceptor, int index, const char *reason
     drop_pending(acceptor, index, reason);
 }
 
-/* Whether the hello does not come from a rank of this run. Adds the reason. */
+/* Whether the hello comes from a process that is not a rank of this run. If so, appends why to
+ * *reason. */
 static bool is_mismatched(const struct site *site, const struct site_hello *hello,
                           struct text *reason) {
     const struct launch_info *launch = &site->launch;
@@ -153,7 +154,7 @@ static bool is_mismatched(const struct site *site, const struct site_hello *hell
 }
 
 /* Whether a different process is connected as this rank, or the first connection of this process is
- * missing. Adds the reason. */
+ * missing. If so, appends why to *reason. */
 static bool is_rank_taken(const struct acceptor *acceptor, const struct site_hello *hello,
                           struct text *reason) {
     const struct site *site = acceptor->site;
@@ -182,14 +183,14 @@ static void admit_rank(struct acceptor *acceptor, int index) {
     struct site_peer *peer = &acceptor->site->peers[slot];
     if (pending->hello.link == SITE_LINK_EXCHANGE) {
         struct site_join_answer answer = make_answer(acceptor->site, SITE_JOIN_ACCEPTED);
-        site_close(&peer->exchange_fd);
-        site_close(&peer->health_fd);
+        site_close_fd(&peer->exchange_fd);
+        site_close_fd(&peer->health_fd);
         peer->exchange_fd = pending->fd;
         peer->process = pending->hello.process;
         acceptor->nonces[slot] = pending->hello.nonce;
         (void)site_send(pending->fd, &answer, sizeof answer, MSG_DONTWAIT);
     } else {
-        site_close(&peer->health_fd);
+        site_close_fd(&peer->health_fd);
         peer->health_fd = pending->fd;
     }
     drop_pending(acceptor, index, NULL);
@@ -226,8 +227,8 @@ static void check_disconnected(struct site_peer *peer, const struct pollfd polls
         log_line(LOG_WARNING,
                  "rank 0: rank %d (process %lld on %s) disconnected before all ranks had connected",
                  peer->rank, (long long)peer->process.pid, peer->process.host_name);
-        site_close(&peer->exchange_fd);
-        site_close(&peer->health_fd);
+        site_close_fd(&peer->exchange_fd);
+        site_close_fd(&peer->health_fd);
     }
 }
 
@@ -357,8 +358,8 @@ enum status site_accept_ranks(struct site *site, struct region *region, struct f
         status = abandon_join(acceptor, join_timeout_ms, fault);
     }
     for (int i = acceptor->pending_count - 1; i >= 0; i--) {
-        site_close(&acceptor->pending[i].fd);
+        site_close_fd(&acceptor->pending[i].fd);
     }
-    site_close(&acceptor->listener);
+    site_close_fd(&acceptor->listener);
     return status;
 }

@@ -94,8 +94,8 @@ static enum status attempt_join(struct join_attempt *attempt, struct site_peer *
     if (status == OK) {
         rank_0->process = answer.process;
     } else {
-        site_close(&rank_0->exchange_fd);
-        site_close(&rank_0->health_fd);
+        site_close_fd(&rank_0->exchange_fd);
+        site_close_fd(&rank_0->health_fd);
     }
     return status;
 }

@@ -19,6 +19,7 @@ struct site_peer {
     _Atomic bool has_left;    /* the rank left in order */
     int64_t last_received_ns; /* value of awake_ns when data was last received from the rank */
     size_t inbox_bytes;       /* number of bytes in `inbox` */
+    /* [inbox_bytes]: the received part of the next message */
     uint8_t inbox[sizeof(struct site_health) + sizeof(struct site_verdict)];
 };
 
@@ -26,18 +27,18 @@ struct site_peer {
 enum rank_departure { DEPARTURE_NONE, DEPARTURE_LEAVE, DEPARTURE_FAIL };
 
 struct site_watch {
-    pthread_t thread;
+    pthread_t thread; /* the heartbeat thread */
     /* whether the heartbeat thread runs; used only by the thread that owns the site */
     bool is_running;
     int wake_fd; /* eventfd with which the owner wakes the thread to end it */
     struct pollfd *polls;
     site_lost *on_lost;
-    void *context;
+    void *context;              /* context of `on_lost` */
     _Atomic int departure;      /* an enum rank_departure, set by the owner */
     struct fault failure_sent;  /* written before `departure` is set to DEPARTURE_FAIL */
     int64_t last_tick_ns;       /* monotonic clock at the last update of awake_ns */
     int64_t awake_ns;           /* time during which this process was running */
-    int64_t next_heartbeat_ns;  /* when to send the next heartbeat, on the real clock */
+    int64_t next_heartbeat_ns;  /* when to send the next heartbeat, on the monotonic clock */
     pthread_mutex_t mutex;      /* guards the fields below */
     pthread_cond_t verdict_set; /* signalled when `has_verdict` becomes true */
     bool has_verdict;           /* a rank was lost and `on_lost` has returned */
@@ -47,7 +48,7 @@ struct site_watch {
 struct site {
     struct launch_info launch;
     struct site_process process; /* of this rank */
-    struct site_peer *peers;     /* by rank */
+    struct site_peer *peers;     /* [peer_count], in the order of their ranks */
     int peer_count;              /* rank 0: all other ranks; other ranks: 1 */
     uint64_t exchange_count;     /* exchanges made so far */
     bool is_broken;              /* every further exchange fails with `failure` */
@@ -79,6 +80,6 @@ enum status site_await_verdict(struct site *site, const struct site_peer *peer,
  * message)". */
 enum status site_set_lost_fault(const struct site_peer *peer, struct fault *fault);
 
-void site_close(int *fd);
+void site_close_fd(int *fd);
 
 #endif

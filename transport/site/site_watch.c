@@ -148,12 +148,12 @@ static void receive_from(const struct site *site, struct site_peer *peer, struct
         open = got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
     }
     if (atomic_load(&peer->has_left)) {
-        site_close(&peer->health_fd); /* the peer waits for this close */
+        site_close_fd(&peer->health_fd); /* the peer waits for this close */
     } else if (!open && !loss->is_found) {
         struct fault fault;
         (void)site_set_lost_fault(peer, &fault);
         record_loss(loss, peer->rank, &fault);
-        site_close(&peer->health_fd);
+        site_close_fd(&peer->health_fd);
     }
 }
 
@@ -212,7 +212,7 @@ static void await_close(struct site *site, int lost_rank) {
             }
             ssize_t got = recv(peer->health_fd, peer->inbox, sizeof peer->inbox, MSG_DONTWAIT);
             if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
-                site_close(&peer->health_fd);
+                site_close_fd(&peer->health_fd);
             }
         }
     }
@@ -220,7 +220,7 @@ static void await_close(struct site *site, int lost_rank) {
 
 static void close_heartbeats(struct site *site) {
     for (int i = 0; i < site->peer_count; i++) {
-        site_close(&site->peers[i].health_fd);
+        site_close_fd(&site->peers[i].health_fd);
     }
 }
 
@@ -328,7 +328,7 @@ enum status site_watch(struct site *site, site_lost *lost, void *context, struct
         failure = thread_start(&watch->thread, WATCH_STACK_BYTES, watch_main, site);
     }
     if (failure != 0) {
-        site_close(&watch->wake_fd);
+        site_close_fd(&watch->wake_fd);
         return fault_set_errno(fault, STATUS_FAILED, "site", "cannot start the heartbeat thread",
                                failure);
     }
@@ -352,7 +352,7 @@ void site_stop_watch(struct site *site, enum rank_departure departure) {
             await_close(site, site->launch.rank);
         }
     }
-    site_close(&watch->wake_fd);
+    site_close_fd(&watch->wake_fd);
     close_heartbeats(site);
 }
 

@@ -30,8 +30,8 @@ struct site_process {
 
 /* The first message on a connection, from a rank to rank 0. */
 struct site_hello {
-    uint32_t magic, version;
-    uint64_t job_id;
+    uint32_t magic, version;   /* SITE_MAGIC; SITE_VERSION of the sender */
+    uint64_t job_id;           /* id of the run; rank 0 rejects other ids */
     uint64_t nonce;            /* equal for the two connections of a process */
     int32_t link, rank, world; /* enum site_link; rank of the sender; number of ranks */
     int32_t reserved;          /* 0 */
@@ -56,7 +56,12 @@ struct site_join_answer {
 };
 _Static_assert(sizeof(struct site_join_answer) == 16 + 72 + 640, "no padding");
 
-enum site_problem { SITE_NO_PROBLEM, SITE_PEER_LEFT, SITE_PEER_LOST, SITE_MISMATCHED };
+enum site_problem {
+    SITE_NO_PROBLEM,
+    SITE_PEER_LEFT,  /* the rank left in order */
+    SITE_PEER_LOST,  /* the rank was lost */
+    SITE_MISMATCHED, /* the rank makes a different exchange */
+};
 
 /* The header of one rank's data in an exchange, and of rank 0's answer with the data of all. */
 struct site_exchange_header {
@@ -68,7 +73,11 @@ struct site_exchange_header {
 };
 _Static_assert(sizeof(struct site_exchange_header) == 24, "no padding");
 
-enum site_health_kind { SITE_HEARTBEAT = 1, SITE_LEFT, SITE_VERDICT };
+enum site_health_kind {
+    SITE_HEARTBEAT = 1, /* the sender is alive */
+    SITE_LEFT,          /* the sender leaves in order */
+    SITE_VERDICT,       /* a rank was lost or failed */
+};
 
 /* A message on a heartbeat connection. SITE_VERDICT is followed by a struct site_verdict. */
 struct site_health {

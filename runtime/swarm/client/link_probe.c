@@ -69,7 +69,8 @@ bool link_probe(const struct tracker_contact *tracker, double *round_trip_s) {
     keys_generate(&keys);
     wire_accepted_kinds(WIRE_MEMBER, options.accepted_kinds);
     if (messenger_open(&options, &scratch, &probe.messenger, &fault) == OK) {
-        if (messenger_peer(probe.messenger, tracker->keys.curve, tracker->address, &fault) == OK) {
+        if (messenger_register_peer(probe.messenger, tracker->keys.curve, tracker->address,
+                                    &fault) == OK) {
             run_probe(&probe);
         }
         messenger_close(probe.messenger, 0);

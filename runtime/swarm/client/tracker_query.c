@@ -61,7 +61,7 @@ enum status tracker_client_open(const struct key_pairs *identity,
                                           .capacity = answer_bytes_max()};
     TRY(messenger_open(&options, region, &opened->messenger, fault));
     enum status status =
-        messenger_peer(opened->messenger, tracker->keys.curve, tracker->address, fault);
+        messenger_register_peer(opened->messenger, tracker->keys.curve, tracker->address, fault);
     if (status != OK) {
         messenger_close(opened->messenger, 0);
         return status;

@@ -116,7 +116,8 @@ void delegation_server_set(struct delegation_server *server, const struct known_
 static void send_frame_to(struct delegation_server *server, int fd, int64_t now_ms) {
     struct source host;
     const unsigned timeout_ms = DELIVERY_MS;
-    if (source_of_socket(fd, &host) && accept_policy_count(&server->policy, &host, now_ms)) {
+    if (source_of_socket(fd, &host) &&
+        accept_policy_count_connection(&server->policy, &host, now_ms)) {
         (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
         (void)send(fd, server->frame, server->count, MSG_DONTWAIT | MSG_NOSIGNAL);
     }

@@ -104,7 +104,7 @@ static bool is_due_to_dial(const struct peers *peers, const struct member_peer_l
 static void permit_peer(struct peers *peers, const struct member_peer_link *link,
                         const char *address) {
     struct fault fault;
-    if (messenger_peer(peers->messenger, link->entry.keys.curve, address, &fault) != OK) {
+    if (messenger_register_peer(peers->messenger, link->entry.keys.curve, address, &fault) != OK) {
         log_line(LOG_WARNING, "swarm: ignoring a member in the address book: %s: %s", fault.subject,
                  fault.reason);
     }

@@ -33,7 +33,8 @@ void tracker_link_init(struct tracker_link *link, const struct member_loop_optio
 enum status tracker_link_open(struct tracker_link *link, struct messenger *messenger,
                               struct fault *fault) {
     link->messenger = messenger;
-    return messenger_peer(messenger, link->keys.curve, link->options->tracker_address, fault);
+    return messenger_register_peer(messenger, link->keys.curve, link->options->tracker_address,
+                                   fault);
 }
 
 static void close_connection(struct tracker_link *link) {
@@ -55,8 +56,8 @@ static void use_newer_delegation(struct tracker_link *link, const struct known_d
     link->known = *newer;
     link->keys = newer->delegation.tracker;
     if ((is_other || link->has_expired) &&
-        messenger_peer(link->messenger, link->keys.curve, link->options->tracker_address, &fault) !=
-            OK) {
+        messenger_register_peer(link->messenger, link->keys.curve, link->options->tracker_address,
+                                &fault) != OK) {
         log_line(LOG_WARNING, "%s: %s", fault.subject, fault.reason);
     }
     link->has_expired = false;

@@ -25,7 +25,7 @@ struct tracker_link {
 /* tracker_link_init: use the keys of options->tracker. Resolves the tracker's host name, so call it
  * before the arena is sealed.
  * tracker_link_open: connect to the tracker through this messenger.
- * errors  those of messenger_peer */
+ * errors  those of messenger_register_peer */
 void tracker_link_init(struct tracker_link *link, const struct member_loop_options *options,
                        struct admission *admission);
 MUST_CHECK enum status tracker_link_open(struct tracker_link *link, struct messenger *messenger,

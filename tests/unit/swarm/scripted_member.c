@@ -49,7 +49,8 @@ void scripted_open(struct scripted_member *member, uint8_t number,
         .keys = &member->keys, .peers_max = 2, .queued_frames = QUEUED};
     wire_accepted_kinds(WIRE_MEMBER, options.accepted_kinds);
     assert_int_equal(messenger_open(&options, &member->region, &member->messenger, &fault), OK);
-    assert_int_equal(messenger_peer(member->messenger, tracker->curve, address, &fault), OK);
+    assert_int_equal(messenger_register_peer(member->messenger, tracker->curve, address, &fault),
+                     OK);
 }
 
 void scripted_close(struct scripted_member *member) {

@@ -169,8 +169,8 @@ static void open_joiner(void) {
         (struct wire_chunks){.bytes = region_alloc(&region, capacity, 1), .capacity = capacity};
     snprintf(address, sizeof address, "tcp://127.0.0.1:%u", tracker_loop_port(loop));
     assert_int_equal(messenger_open(&options, &region, &joiner.messenger, &fault), OK);
-    assert_int_equal(messenger_peer(joiner.messenger, fixture.tracker.public_keys.curve,
-                                    region_copy_text(&region, address), &fault),
+    assert_int_equal(messenger_register_peer(joiner.messenger, fixture.tracker.public_keys.curve,
+                                             region_copy_text(&region, address), &fault),
                      OK);
 }
 

@@ -148,8 +148,8 @@ static void open_guest(struct guest *guest) {
     wire_accepted_kinds(WIRE_MEMBER, options.accepted_kinds);
     keys_generate(&guest->keys);
     assert_int_equal(messenger_open(&options, &guest->region, &guest->messenger, &fault), OK);
-    assert_int_equal(messenger_peer(guest->messenger, tracker.keys.public_keys.curve,
-                                    tracker.contact.address, &fault),
+    assert_int_equal(messenger_register_peer(guest->messenger, tracker.keys.public_keys.curve,
+                                             tracker.contact.address, &fault),
                      OK);
 }
 

@@ -182,8 +182,9 @@ static void open_stranger(struct stranger *stranger) {
     wire_accepted_kinds(WIRE_MEMBER, options.accepted_kinds);
     keys_generate(&stranger->keys);
     assert_int_equal(messenger_open(&options, &stranger->region, &stranger->messenger, &fault), OK);
-    assert_int_equal(
-        messenger_peer(stranger->messenger, tracker_keys.public_keys.curve, address, &fault), OK);
+    assert_int_equal(messenger_register_peer(stranger->messenger, tracker_keys.public_keys.curve,
+                                             address, &fault),
+                     OK);
 }
 
 static void look(struct stranger *stranger) {

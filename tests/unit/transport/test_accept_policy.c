@@ -174,9 +174,9 @@ static void a_host_is_blocked_above_its_rate_and_unblocked_later(void **state) {
     uint32_t accepted = 0;
     for (int64_t ms = 0; ms < 1000; ms++) { /* 10,000 a second */
         for (int i = 0; i < 10; i++) {
-            accepted += accept_policy_count(&policy, &flooder, ms);
+            accepted += accept_policy_count_connection(&policy, &flooder, ms);
         }
-        assert_true(ms % 50 != 0 || accept_policy_count(&policy, &honest, ms));
+        assert_true(ms % 50 != 0 || accept_policy_count_connection(&policy, &honest, ms));
     }
     assert_in_range(accepted, 256, 260);
     assert_int_equal(accept_policy_list_blocked(&policy, blocked), 1);
@@ -187,7 +187,7 @@ static void a_host_is_blocked_above_its_rate_and_unblocked_later(void **state) {
     accept_policy_unblock(&policy, 2 * ACCEPT_BLOCK_MS);
     assert_int_not_equal(policy.blocked_version, version);
     assert_int_equal(accept_policy_list_blocked(&policy, blocked), 0);
-    assert_true(accept_policy_count(&policy, &flooder, 2 * ACCEPT_BLOCK_MS));
+    assert_true(accept_policy_count_connection(&policy, &flooder, 2 * ACCEPT_BLOCK_MS));
 }
 
 static void many_hosts_are_counted_without_forgetting_the_blocked(void **state) {
@@ -197,17 +197,17 @@ static void many_hosts_are_counted_without_forgetting_the_blocked(void **state) 
         const struct source flooder = host_of(k, 9);
         uint32_t accepted = 0;
         for (int i = 0; i < 300; i++) {
-            accepted += accept_policy_count(&policy, &flooder, 1);
+            accepted += accept_policy_count_connection(&policy, &flooder, 1);
         }
         assert_int_equal(accepted, 256);
     }
     for (uint32_t k = 0; k < 1000; k++) {
         const struct source from = host_of(k, 1);
-        assert_true(accept_policy_count(&policy, &from, 2));
+        assert_true(accept_policy_count_connection(&policy, &from, 2));
     }
     assert_int_equal(accept_policy_list_blocked(&policy, blocked), ACCEPT_BLOCKED_MAX);
     const struct source first = host_of(0, 9);
-    assert_false(accept_policy_count(&policy, &first, 3));
+    assert_false(accept_policy_count_connection(&policy, &first, 3));
 }
 
 int main(void) {

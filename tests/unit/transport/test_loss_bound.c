@@ -113,9 +113,9 @@ static void watch_until_lost(int rank) {
     }
     assert_int_equal(site_watch(&site, note_lost, NULL, &fault), OK);
     pthread_join(site.watch.thread, NULL);
-    site_close(&site.watch.wake_fd);
+    site_close_fd(&site.watch.wake_fd);
     for (int i = 0; i < scene.end_count; i++) {
-        site_close(&scene.ends[i].fd);
+        site_close_fd(&scene.ends[i].fd);
     }
 }
 
