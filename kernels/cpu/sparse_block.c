@@ -13,8 +13,8 @@ bool sparse_shape_is_valid(struct sparse_shape shape) {
     return has_keep && (shape.value_bits == 1 || shape.value_bits == 2 || shape.value_bits == 4);
 }
 
-/* The quotients are longest if a block sends k elements: each has a 1 bit, and together they have
- * at most one 0 bit for every 2^b of the other elements. */
+/* The quotients take the most bits if a block sends k elements: k bits of 1, and at most one bit of
+ * 0 for every 2^b of the elements that it does not send. */
 struct sparse_layout sparse_layout_of(struct sparse_shape shape) {
     ASSERT(sparse_shape_is_valid(shape));
     struct sparse_layout layout = {.keep = shape.keep, .value_bits = shape.value_bits};
