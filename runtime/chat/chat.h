@@ -60,6 +60,15 @@ struct chat_options {
     const struct tokenizer *guard;
 };
 
+/* chat_options_find: the options for the model in `folder`: its template, or that of `name`
+ * (chat_template_find), and the texts of its tokens. The date is CHAT_DATE, with thinking, and the
+ * tokenizer is the guard.
+ * memory  texts in `region`
+ * errors  those of chat_template_find and chat_template_check */
+MUST_CHECK enum status chat_options_find(const char *folder, const char *name,
+                                         const struct tokenizer *tokenizer, struct region *region,
+                                         struct chat_options *options, struct fault *fault);
+
 /* A part of a rendered text; it ends where the next one begins. */
 struct chat_segment {
     size_t begin;    /* offset of its first byte */
@@ -75,6 +84,8 @@ struct chat_text {
     int length, capacity;                /* bytes in use, and allocated */
     struct chat_segment *segments;       /* [segment_count], of the whole text, in order */
     int segment_count, segment_capacity; /* segments in use, and allocated */
+    struct chat_message *messages;       /* of the conversation that is rendered */
+    int message_capacity;                /* messages allocated */
 };
 
 /* chat_render: render a conversation.
@@ -86,5 +97,29 @@ struct chat_text {
 MUST_CHECK enum status chat_render(const struct chat_options *options,
                                    const struct json_node *conversation, struct chat_text *text,
                                    struct fault *fault);
+
+/* A message that is only text. */
+struct chat_turn {
+    const char *role; /* "system", "user" or "assistant" */
+    const char *content;
+};
+
+/* chat_render_turns: render a conversation of text. It allocates nothing if chat_text_reserve has
+ * reserved enough.
+ * turns   [count], at least 1: optionally the system's, then the user's and the assistant's in turn
+ * limits  options->guard is NULL: the caller has checked the contents
+ * errors  none for such turns */
+MUST_CHECK enum status chat_render_turns(const struct chat_options *options,
+                                         const struct chat_turn *turns, int count,
+                                         struct chat_text *text, struct fault *fault);
+
+/* chat_text_bytes_max: the most bytes of a text of `turns` turns with contents of `content_bytes`
+ * in sum. chat_text_reserve: allocate the memory of such a text. */
+size_t chat_text_bytes_max(const struct chat_options *options, int turns, size_t content_bytes);
+void chat_text_reserve(struct chat_text *text, const struct chat_options *options, int turns,
+                       size_t content_bytes);
+
+/* chat_end_token: the id of the token that ends an answer; TOKENIZER_NO_ID: there is none. */
+int32_t chat_end_token(const struct chat_options *options, const struct tokenizer *tokenizer);
 
 #endif

@@ -23,17 +23,20 @@ static const struct chat_template TEMPLATES[] = {
      .hash = "827b1b44d7e035c3f79e595cfd2472e7f08a2764ccbb98d1d4e95d96f882ae0b",
      .render = render_chatml,
      .choice = "chatml",
-     .control = CHATML},
+     .control = CHATML,
+     .end = "<|im_end|>"},
     {.name = "ChatML of docs/DATA.md",
      .hash = "a4906e14ecda740b433ab7a0d4b780f4b2f341b539d9e8858867a10b66e507a2",
      .render = render_chatml,
-     .control = CHATML},
+     .control = CHATML,
+     .end = "<|im_end|>"},
     {.name = "Llama 3.2",
      .hash = "51e68c9f989467577fb67f8e1d45e58110c1ca737735c3662bd62c2d93112828",
      .render = render_llama31,
      .choice = "llama3",
      .has_tools = true,
-     .control = LLAMA},
+     .control = LLAMA,
+     .end = "<|eot_id|>"},
     {.name = "Mistral 7B Instruct v0.3",
      .hash = "f0ba0be2f352fcd913b00715009f03ebfb9e91168c65f6554035745ed1865308",
      .render = render_mistral,
@@ -45,40 +48,48 @@ static const struct chat_template TEMPLATES[] = {
      .render = render_qwen3,
      .choice = "qwen3",
      .has_tools = true,
-     .control = CHATML},
+     .control = CHATML,
+     .end = "<|im_end|>"},
     {.name = "Qwen 3 of April 2025",
      .hash = "9f5090d79b6197a19b77603444b9cf5282ab6ca2ca628f365f76bd94ce22418d",
      .render = render_qwen3,
      .has_tools = true,
-     .control = CHATML},
+     .control = CHATML,
+     .end = "<|im_end|>"},
     {.name = "Llama 3",
      .hash = "05facb19f527d33e1ba2066abb9656dc46ff7f61a33d5419bbd0f773d3519478",
      .render = render_llama3,
-     .control = LLAMA},
+     .control = LLAMA,
+     .end = "<|eot_id|>"},
     {.name = "Llama 3.1 and 3.3",
      .hash = "57a8c20780bfb41e320b31e7d20285cb33a0a23b65ddf18c92e65feadb207e71",
      .render = render_llama31,
      .has_tools = true,
-     .control = LLAMA},
+     .control = LLAMA,
+     .end = "<|eot_id|>"},
     {.name = "Qwen 2",
      .hash = "7cb398e81113b4aee262bd9621f9186062cf6d071f87ac2c0f735f064e2a3e50",
      .render = render_chatml,
      .default_system = "You are a helpful assistant.",
-     .control = CHATML},
+     .control = CHATML,
+     .end = "<|im_end|>"},
     {.name = "Qwen 2.5",
      .hash = "ef0829bf42c538a9bbd234c9664d95d9504fb8e6939b293dea2c595107b35170",
      .render = render_qwen2,
      .default_system = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.",
      .has_tools = true,
-     .control = CHATML},
+     .control = CHATML,
+     .end = "<|im_end|>"},
     {.name = "SmolLM 2",
      .hash = "786dc803909c78d9d03264ecb6d82c6bcbbe28070b7e342b474af75e0d1c93db",
      .render = render_chatml,
      .default_system = "You are a helpful AI assistant named SmolLM, trained by Hugging Face",
-     .control = CHATML},
+     .control = CHATML,
+     .end = "<|im_end|>"},
 };
 
-static const char CHOICES[] = "choose one with --template chatml, llama3, mistral or qwen3";
+static const char CHOICES[] =
+    "choose one with --template or data.chat: chatml, llama3, mistral or qwen3";
 
 const char *chat_template_name(const struct chat_template *chat) {
     return chat->name;
@@ -209,4 +220,32 @@ enum status chat_template_check(const struct chat_template *chat, const struct t
         }
     }
     return OK;
+}
+
+/* The text of a token, or "" for none. */
+static const char *copy_token(const struct tokenizer *tokenizer, int32_t id,
+                              struct region *region) {
+    const struct token_text text = tokenizer_token_text(tokenizer, id);
+    return id == TOKENIZER_NO_ID ? "" : region_format(region, "%.*s", (int)text.count, text.bytes);
+}
+
+enum status chat_options_find(const char *folder, const char *name,
+                              const struct tokenizer *tokenizer, struct region *region,
+                              struct chat_options *options, struct fault *fault) {
+    const struct tokenizer_info *info = tokenizer_info(tokenizer);
+    struct chat_options found = {.date = CHAT_DATE,
+                                 .bos = copy_token(tokenizer, info->bos_id, region),
+                                 .eos = copy_token(tokenizer, info->eos_id, region),
+                                 .is_thinking = true,
+                                 .guard = tokenizer};
+    TRY(chat_template_find(folder, name, &found.chat, fault));
+    TRY(chat_template_check(found.chat, tokenizer, fault));
+    *options = found;
+    return OK;
+}
+
+int32_t chat_end_token(const struct chat_options *options, const struct tokenizer *tokenizer) {
+    const char *end = options->chat->end;
+    return end == NULL ? tokenizer_info(tokenizer)->eos_id
+                       : tokenizer_token_id(tokenizer, end, strlen(end));
 }

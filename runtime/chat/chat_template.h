@@ -12,6 +12,7 @@ struct chat_template {
     const char *choice; /* value of --template for it; NULL: only its hash finds it */
     enum status (*render)(struct renderer *renderer); /* renders a conversation */
     const char *const *control; /* texts of the tokens that it uses, and a NULL */
+    const char *end;            /* token that ends an answer; NULL: the tokenizer's end of text */
     const char *default_system; /* system message of a conversation without one; NULL: none */
     bool has_tools;             /* it renders `tools`, `tool_calls` and messages of tools */
 };

@@ -45,7 +45,7 @@ enum status add_data(struct renderer *renderer, const struct json_node *node, co
     return OK;
 }
 
-enum status add_content(struct renderer *renderer, const struct message *message) {
+enum status add_content(struct renderer *renderer, const struct chat_message *message) {
     return add_data(renderer, &message->node, message->content, strlen(message->content));
 }
 
@@ -78,7 +78,7 @@ static size_t last_space_bytes(const char *text, const char *end) {
     return 0;
 }
 
-enum status add_trimmed(struct renderer *renderer, const struct message *message) {
+enum status add_trimmed(struct renderer *renderer, const struct chat_message *message) {
     const char *begin = message->content;
     const char *end = begin + strlen(begin);
     for (size_t bytes = 1; bytes > 0;) {
@@ -115,11 +115,13 @@ void end_answer(struct renderer *renderer) {
 
 /* ---- the conversation ---- */
 
-bool has_role(const struct message *message, const char *role) {
+static const char NO_TOOLS[] = "choose another template with --template, or remove it";
+
+bool has_role(const struct chat_message *message, const char *role) {
     return strcmp(message->role, role) == 0;
 }
 
-static enum status check_role(struct renderer *renderer, const struct message *message) {
+static enum status check_role(struct renderer *renderer, const struct chat_message *message) {
     const bool has_tools = renderer->options->chat->has_tools;
     const bool is_known = has_role(message, "system") || has_role(message, "user") ||
                           has_role(message, "assistant") ||
@@ -131,22 +133,23 @@ static enum status check_role(struct renderer *renderer, const struct message *m
     }
     if (message->call_count > 0 && !has_role(message, "assistant")) {
         return json_fault(
-            &message->calls, renderer->fault, NULL,
+            &message->calls, renderer->fault, "move it to a message of the assistant",
             "belongs to a message of the role \"%.40s\"; only an assistant calls tools",
             message->role);
     }
     return message->call_count == 0 || has_tools
                ? OK
-               : json_fault(&message->calls, renderer->fault, NULL,
+               : json_fault(&message->calls, renderer->fault, NO_TOOLS,
                             "cannot be rendered: the template %s does not support tools",
                             renderer->options->chat->name);
 }
 
-static enum status read_message(struct renderer *renderer, int index, struct message *message) {
+static enum status read_message(struct renderer *renderer, int index,
+                                struct chat_message *message) {
     struct json_node role;
     bool has_content = false, has_calls = false;
-    message->node = json_element(&renderer->list, (size_t)index);
-    message->content = "";
+    *message =
+        (struct chat_message){.node = json_element(&renderer->list, (size_t)index), .content = ""};
     TRY(json_as_object(&message->node, renderer->fault));
     TRY(json_require(&message->node, "role", &role, renderer->fault));
     TRY(json_as_text(&role, &message->role, renderer->fault));
@@ -168,12 +171,19 @@ static enum status read_tools(struct renderer *renderer) {
     renderer->tool_count = has_tools ? (int)json_child_count(&renderer->tools) : 0;
     return renderer->tool_count == 0 || renderer->options->chat->has_tools
                ? OK
-               : json_fault(&renderer->tools, renderer->fault, NULL,
+               : json_fault(&renderer->tools, renderer->fault, NO_TOOLS,
                             "cannot be rendered: the template %s does not support tools",
                             renderer->options->chat->name);
 }
 
-static enum status read_messages(struct renderer *renderer, struct region *region) {
+static void reserve_messages(struct chat_text *text, int count) {
+    while (text->message_capacity < count) {
+        text->messages = region_grow(text->region, text->messages, 0, &text->message_capacity,
+                                     sizeof *text->messages);
+    }
+}
+
+static enum status read_messages(struct renderer *renderer) {
     TRY(json_require(renderer->conversation, "messages", &renderer->list, renderer->fault));
     TRY(json_as_array(&renderer->list, renderer->fault));
     const size_t count = json_child_count(&renderer->list);
@@ -183,14 +193,15 @@ static enum status read_messages(struct renderer *renderer, struct region *regio
                           (int)CHAT_MESSAGES_MAX);
     }
     renderer->count = (int)count;
-    renderer->messages = region_alloc(region, count, sizeof *renderer->messages);
+    reserve_messages(renderer->text, renderer->count);
+    renderer->messages = renderer->text->messages;
     for (int i = 0; i < renderer->count; i++) {
         TRY(read_message(renderer, i, &renderer->messages[i]));
     }
     return read_tools(renderer);
 }
 
-enum status find_tool_call(struct renderer *renderer, const struct message *message, int index,
+enum status find_tool_call(struct renderer *renderer, const struct chat_message *message, int index,
                            struct tool_call *call) {
     struct json_node name;
     bool is_wrapped = false;
@@ -207,14 +218,53 @@ enum status find_tool_call(struct renderer *renderer, const struct message *mess
 
 enum status chat_render(const struct chat_options *options, const struct json_node *conversation,
                         struct chat_text *text, struct fault *fault) {
-    struct region scratch = {0};
     struct renderer renderer = {
         .options = options, .text = text, .conversation = conversation, .fault = fault};
     text->length = text->segment_count = 0;
-    enum status status = read_messages(&renderer, &scratch);
-    if (status == OK) {
-        status = options->chat->render(&renderer);
+    TRY(read_messages(&renderer));
+    return options->chat->render(&renderer);
+}
+
+/* ---- turns ---- */
+
+enum {
+    TURN_SEGMENTS_MAX = 4, /* of a message, and of what surrounds all of them */
+    TURN_BYTES_MAX = 128,  /* what a template adds to a message, but for its end token */
+    FRAME_BYTES_MAX = 512, /* what it adds to a conversation, but for the date */
+};
+
+enum status chat_render_turns(const struct chat_options *options, const struct chat_turn *turns,
+                              int count, struct chat_text *text, struct fault *fault) {
+    struct renderer renderer = {.options = options, .text = text, .fault = fault};
+    ASSERT(count > 0 && options->guard == NULL);
+    text->length = text->segment_count = 0;
+    reserve_messages(text, count);
+    renderer.messages = text->messages;
+    renderer.count = count;
+    for (int i = 0; i < count; i++) {
+        renderer.messages[i] =
+            (struct chat_message){.role = turns[i].role, .content = turns[i].content};
     }
-    region_finish(&scratch);
-    return status;
+    return options->chat->render(&renderer);
+}
+
+size_t chat_text_bytes_max(const struct chat_options *options, int turns, size_t content_bytes) {
+    const size_t turn = TURN_BYTES_MAX + strlen(options->eos);
+    return FRAME_BYTES_MAX + strlen(options->date) + strlen(options->bos) + (size_t)turns * turn +
+           content_bytes;
+}
+
+void chat_text_reserve(struct chat_text *text, const struct chat_options *options, int turns,
+                       size_t content_bytes) {
+    const size_t bytes = chat_text_bytes_max(options, turns, content_bytes) + 1;
+    const int segments = (turns + 1) * TURN_SEGMENTS_MAX;
+    ASSERT(bytes < INT32_MAX / 2 && turns < CHAT_MESSAGES_MAX);
+    while ((size_t)text->capacity < bytes) {
+        text->bytes = region_grow(text->region, text->bytes, 0, &text->capacity, 1);
+    }
+    while (text->segment_capacity < segments) {
+        text->segments = region_grow(text->region, text->segments, 0, &text->segment_capacity,
+                                     sizeof *text->segments);
+    }
+    reserve_messages(text, turns);
 }

@@ -5,7 +5,7 @@
 #include "runtime/chat/chat.h"
 
 /* A message. A member that the file lacks, or that is null, is absent. */
-struct message {
+struct chat_message {
     struct json_node node;  /* the message in the file */
     const char *role;       /* such as "user" */
     const char *content;    /* its text; "": absent */
@@ -19,11 +19,11 @@ struct renderer {
     const struct chat_options *options;
     struct chat_text *text; /* what has been rendered */
     const struct json_node *conversation;
-    struct json_node list;    /* the list `messages` */
-    struct message *messages; /* [count] */
-    int count;                /* number of messages */
-    struct json_node tools;   /* the list `tools` */
-    int tool_count;           /* number of tools; 0: absent or an empty list */
+    struct json_node list;         /* the list `messages` */
+    struct chat_message *messages; /* [count] */
+    int count;                     /* number of messages */
+    struct json_node tools;        /* the list `tools` */
+    int tool_count;                /* number of tools; 0: absent or an empty list */
     struct fault *fault;
 };
 
@@ -38,8 +38,8 @@ MUST_CHECK enum status add_data(struct renderer *renderer, const struct json_nod
 
 /* add_content: append the content of a message. add_trimmed: without white space at its ends, as
  * str.strip() of Python returns it. */
-MUST_CHECK enum status add_content(struct renderer *renderer, const struct message *message);
-MUST_CHECK enum status add_trimmed(struct renderer *renderer, const struct message *message);
+MUST_CHECK enum status add_content(struct renderer *renderer, const struct chat_message *message);
+MUST_CHECK enum status add_trimmed(struct renderer *renderer, const struct chat_message *message);
 
 /* add_json: append a value as json.dumps(value, ensure_ascii=False, indent=indent) of Python.
  * indent  0: everything on one line */
@@ -53,7 +53,7 @@ void begin_answer(struct renderer *renderer);
 void end_answer(struct renderer *renderer);
 
 /* has_role: whether the message is of this role. */
-bool has_role(const struct message *message, const char *role);
+bool has_role(const struct chat_message *message, const char *role);
 
 /* find_tool_call: find the function of call number `index` of a message: its member `function`, or
  * itself.
@@ -64,7 +64,7 @@ struct tool_call {
     struct json_node call, function, arguments; /* the call, and members of it */
     const char *name;                           /* name of the function */
 };
-MUST_CHECK enum status find_tool_call(struct renderer *renderer, const struct message *message,
+MUST_CHECK enum status find_tool_call(struct renderer *renderer, const struct chat_message *message,
                                       int index, struct tool_call *call);
 
 /* The renderers. */

@@ -11,7 +11,7 @@ static void add_header(struct renderer *renderer, const char *role) {
     add_fixed(renderer, "<|end_header_id|>\n\n");
 }
 
-static enum status add_plain(struct renderer *renderer, const struct message *message) {
+static enum status add_plain(struct renderer *renderer, const struct chat_message *message) {
     const bool is_answer = has_role(message, "assistant");
     add_header(renderer, message->role);
     if (is_answer) {
@@ -84,10 +84,11 @@ static enum status add_tools(struct renderer *renderer, int index) {
     return OK;
 }
 
-static enum status add_tool_call(struct renderer *renderer, const struct message *message) {
+static enum status add_tool_call(struct renderer *renderer, const struct chat_message *message) {
     struct tool_call call;
     if (message->call_count != 1) {
-        return json_fault(&message->calls, renderer->fault, NULL,
+        return json_fault(&message->calls, renderer->fault,
+                          "give each call a message, or choose another template with --template",
                           "has %d calls; this template allows one", message->call_count);
     }
     TRY(find_tool_call(renderer, message, 0, &call));
@@ -103,7 +104,7 @@ static enum status add_tool_call(struct renderer *renderer, const struct message
 }
 
 /* The template writes the result of a tool as a string in JSON. */
-static enum status add_tool_result(struct renderer *renderer, const struct message *message) {
+static enum status add_tool_result(struct renderer *renderer, const struct chat_message *message) {
     struct json_node content;
     TRY(json_require(&message->node, "content", &content, renderer->fault));
     add_header(renderer, "ipython");
@@ -119,7 +120,7 @@ enum status render_llama31(struct renderer *renderer) {
         TRY(add_tools(renderer, next++));
     }
     for (int i = next; i < renderer->count; i++) {
-        const struct message *message = &renderer->messages[i];
+        const struct chat_message *message = &renderer->messages[i];
         begin_message(renderer);
         if (message->call_count > 0) {
             TRY(add_tool_call(renderer, message));

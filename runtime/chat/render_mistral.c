@@ -10,7 +10,7 @@ enum { CALL_ID_CHARACTERS = 9 }; /* length of the id of a tool call */
 static enum status check_order(struct renderer *renderer, int first) {
     bool expects_question = true;
     for (int i = first; i < renderer->count; i++) {
-        const struct message *message = &renderer->messages[i];
+        const struct chat_message *message = &renderer->messages[i];
         const bool is_counted = message->call_count == 0 && !has_role(message, "tool");
         if (has_role(message, "system") ||
             (is_counted && has_role(message, "user") != expects_question)) {
@@ -68,18 +68,18 @@ static enum status add_tools(struct renderer *renderer) {
 }
 
 /* Finds the last question. The template puts the tools before each question that equals it. */
-static const struct message *find_last_question(const struct renderer *renderer) {
-    const struct message *last = NULL;
+static const struct chat_message *find_last_question(const struct renderer *renderer) {
+    const struct chat_message *last = NULL;
     for (int i = 0; i < renderer->count; i++) {
         last = has_role(&renderer->messages[i], "user") ? &renderer->messages[i] : last;
     }
     return last;
 }
 
-static enum status add_question(struct renderer *renderer, const struct message *message,
+static enum status add_question(struct renderer *renderer, const struct chat_message *message,
                                 bool is_last_message) {
-    const struct message *last = find_last_question(renderer);
-    const struct message *first = &renderer->messages[0];
+    const struct chat_message *last = find_last_question(renderer);
+    const struct chat_message *first = &renderer->messages[0];
     if (renderer->tool_count > 0 && strcmp(message->content, last->content) == 0) {
         TRY(add_tools(renderer));
     }
@@ -105,12 +105,12 @@ static enum status read_id(struct renderer *renderer, const struct json_node *ob
     }
     return characters == CALL_ID_CHARACTERS
                ? OK
-               : json_fault(&node, renderer->fault, NULL,
+               : json_fault(&node, renderer->fault, "give each call an id of that length",
                             "has %d characters; the template requires %d", characters,
                             (int)CALL_ID_CHARACTERS);
 }
 
-static enum status add_tool_calls(struct renderer *renderer, const struct message *message) {
+static enum status add_tool_calls(struct renderer *renderer, const struct chat_message *message) {
     begin_answer(renderer);
     add_fixed(renderer, "[TOOL_CALLS] [");
     for (int i = 0; i < message->call_count; i++) {
@@ -129,7 +129,7 @@ static enum status add_tool_calls(struct renderer *renderer, const struct messag
     return OK;
 }
 
-static enum status add_tool_result(struct renderer *renderer, const struct message *message) {
+static enum status add_tool_result(struct renderer *renderer, const struct chat_message *message) {
     const char *id;
     TRY(read_id(renderer, &message->node, "tool_call_id", &id));
     begin_message(renderer);
@@ -141,7 +141,7 @@ static enum status add_tool_result(struct renderer *renderer, const struct messa
     return OK;
 }
 
-static enum status add_answer(struct renderer *renderer, const struct message *message) {
+static enum status add_answer(struct renderer *renderer, const struct chat_message *message) {
     begin_answer(renderer);
     add_fixed(renderer, " ");
     TRY(add_trimmed(renderer, message));
@@ -156,7 +156,7 @@ enum status render_mistral(struct renderer *renderer) {
     begin_message(renderer);
     add_fixed(renderer, renderer->options->bos);
     for (int i = first; i < renderer->count; i++) {
-        const struct message *message = &renderer->messages[i];
+        const struct chat_message *message = &renderer->messages[i];
         if (has_role(message, "user")) {
             begin_message(renderer);
             TRY(add_question(renderer, message, i + 1 == renderer->count));

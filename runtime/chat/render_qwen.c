@@ -12,7 +12,7 @@ static void add_header(struct renderer *renderer, const char *role) {
 }
 
 /* Appends a message that has only a role and text: no tool calls, tool result or thinking. */
-static enum status add_plain(struct renderer *renderer, const struct message *message) {
+static enum status add_plain(struct renderer *renderer, const struct chat_message *message) {
     const bool is_answer = has_role(message, "assistant");
     add_header(renderer, message->role);
     if (is_answer) {
@@ -53,7 +53,7 @@ enum status render_chatml(struct renderer *renderer) {
 /* Adds the system message of a conversation with tools: the conversation's own one or the default
  * one, and the tools. */
 static enum status add_tools(struct renderer *renderer, const char *default_system) {
-    const struct message *first = &renderer->messages[0];
+    const struct chat_message *first = &renderer->messages[0];
     const bool has_system = has_role(first, "system");
     add_header(renderer, "system");
     if (has_system) {
@@ -95,7 +95,7 @@ static enum status add_tool_call(struct renderer *renderer, const struct tool_ca
 
 /* Adds the result of a call. The results of consecutive calls are one message. */
 static enum status add_tool_result(struct renderer *renderer, int index) {
-    const struct message *message = &renderer->messages[index];
+    const struct chat_message *message = &renderer->messages[index];
     if (index == 0 || !has_role(message - 1, "tool")) {
         begin_message(renderer);
         add_fixed(renderer, "<|im_start|>user");
@@ -111,7 +111,7 @@ static enum status add_tool_result(struct renderer *renderer, int index) {
 
 /* ---- Qwen 2.5 ---- */
 
-static enum status add_tool_calls(struct renderer *renderer, const struct message *message) {
+static enum status add_tool_calls(struct renderer *renderer, const struct chat_message *message) {
     begin_message(renderer);
     add_fixed(renderer, "<|im_start|>assistant\n");
     begin_answer(renderer);
@@ -139,7 +139,7 @@ enum status render_qwen2(struct renderer *renderer) {
         add_default_system(renderer);
     }
     for (int i = renderer->tool_count > 0 && has_system; i < renderer->count; i++) {
-        const struct message *message = &renderer->messages[i];
+        const struct chat_message *message = &renderer->messages[i];
         if (has_role(message, "tool")) {
             TRY(add_tool_result(renderer, i));
         } else if (message->call_count > 0) {
@@ -192,7 +192,7 @@ struct thoughts {
 
 /* Divides an answer as the template does: its thoughts are a member of their own, or before the
  * first </think>; its content is then after the last one. */
-static struct thoughts divide_answer(const struct message *message) {
+static struct thoughts divide_answer(const struct chat_message *message) {
     const struct range all = {message->content, message->content + strlen(message->content)};
     struct thoughts thoughts = {.content = all, .reasoning = {all.begin, all.begin}};
     const char *first_end = strstr(all.begin, THINK_END);
@@ -212,13 +212,13 @@ static struct thoughts divide_answer(const struct message *message) {
     return thoughts;
 }
 
-static enum status add_range(struct renderer *renderer, const struct message *message,
+static enum status add_range(struct renderer *renderer, const struct chat_message *message,
                              struct range range) {
     return add_data(renderer, &message->node, range.begin, (size_t)(range.end - range.begin));
 }
 
 /* Adds the block of thoughts. Without thinking, the model gets an empty one with the question. */
-static enum status add_thoughts(struct renderer *renderer, const struct message *message,
+static enum status add_thoughts(struct renderer *renderer, const struct chat_message *message,
                                 struct range reasoning) {
     const bool is_given = reasoning.begin == reasoning.end && !renderer->options->is_thinking;
     if (!is_given) {
@@ -234,7 +234,7 @@ static enum status add_thoughts(struct renderer *renderer, const struct message 
 }
 
 static enum status add_thinking_answer(struct renderer *renderer, int index, int last_question) {
-    const struct message *message = &renderer->messages[index];
+    const struct chat_message *message = &renderer->messages[index];
     const bool is_last = index + 1 == renderer->count;
     struct thoughts thoughts = divide_answer(message);
     const bool has_content = thoughts.content.begin < thoughts.content.end;
@@ -258,7 +258,7 @@ static enum status add_thinking_answer(struct renderer *renderer, int index, int
     return OK;
 }
 
-static bool is_question(const struct message *message) {
+static bool is_question(const struct chat_message *message) {
     static const char BEGIN[] = "<tool_response>";
     static const char END[] = "</tool_response>";
     const size_t bytes = strlen(message->content);
@@ -285,7 +285,7 @@ enum status render_qwen3(struct renderer *renderer) {
         TRY(add_tools(renderer, NULL));
     }
     for (int i = renderer->tool_count > 0 && has_system; i < renderer->count; i++) {
-        const struct message *message = &renderer->messages[i];
+        const struct chat_message *message = &renderer->messages[i];
         if (has_role(message, "tool")) {
             TRY(add_tool_result(renderer, i));
         } else if (has_role(message, "assistant")) {

@@ -20,16 +20,24 @@ enum {
     OVERRIDES_MAX = 256,     /* maximum number of key=value arguments of a command */
     OVERRIDES_ADDED_MAX = 4, /* maximum number of key=value overrides that a command adds */
     OPTIONS_MAX = 24,        /* maximum number of options of a command */
+    OPTION_VALUES_MAX = 16,  /* how often an option that may be repeated can be given */
 };
 
 /* How the value of an option is read, and the type of its field in the command's request. */
 enum option_kind {
     OPTION_FLAG,    /* bool; the option has no value */
     OPTION_TEXT,    /* const char *; NULL when not given */
+    OPTION_TEXTS,   /* struct option_texts: the option may be repeated */
     OPTION_INTEGER, /* int64_t */
     OPTION_NUMBER,  /* double */
     OPTION_BYTES,   /* uint64_t: a size such as 512MiB, above 0; 0 when not given */
     OPTION_RUN_KEY, /* overrides the run key of the same name, and sets no field */
+};
+
+/* The values of an option that may be repeated, in the order of the arguments. */
+struct option_texts {
+    const char *texts[OPTION_VALUES_MAX];
+    int count;
 };
 
 /* One option of a command. The help, the man page, the completions and docs/COMMANDS.md are made

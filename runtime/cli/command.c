@@ -44,6 +44,19 @@ static enum status set_usage_fault(const struct command *command, struct invocat
                      word != NULL ? "\"" : "");
 }
 
+/* Appends the value of an option that may be repeated. */
+static enum status add_text(const struct option *option, const char *value,
+                            struct invocation *invocation) {
+    void *field = (unsigned char *)invocation->request + option->field_offset;
+    struct option_texts *values = field;
+    if (values->count == OPTION_VALUES_MAX) {
+        return fault_set(&invocation->fault, STATUS_USAGE, option->name, "leave some out",
+                         "is given more than %d times", OPTION_VALUES_MAX);
+    }
+    values->texts[values->count++] = value;
+    return OK;
+}
+
 /* Stores the option's value in `values`, or "" for a flag. Advances *index if the value is the next
  * argument. */
 static enum status read_option(const struct command *command, struct invocation *invocation,
@@ -66,7 +79,7 @@ static enum status read_option(const struct command *command, struct invocation 
         return fault_set(&invocation->fault, STATUS_USAGE, command->name, NULL, "%s needs a value",
                          word);
     }
-    return OK;
+    return option->kind == OPTION_TEXTS ? add_text(option, *value, invocation) : OK;
 }
 
 static enum status read_positional(const struct command *command, struct invocation *invocation,
@@ -141,6 +154,8 @@ static enum status read_value(const struct option *option, const char *value,
     case OPTION_FLAG:
         *(bool *)field = value != NULL;
         return OK;
+    case OPTION_TEXTS:
+        return OK; /* read_option has stored each of them */
     case OPTION_TEXT:
         *(const char **)field = value;
         return OK;

@@ -138,29 +138,20 @@ static enum status check_chat_options(const struct chat_request *request, bool i
                            "is only for conversations");
 }
 
-/* The text of a token, or "" for none. */
-static const char *copy_token(const struct tokenizer *tokenizer, int32_t id,
-                              struct region *region) {
-    const struct token_text text = tokenizer_token_text(tokenizer, id);
-    return id == TOKENIZER_NO_ID ? "" : region_format(region, "%.*s", (int)text.count, text.bytes);
-}
-
 static enum status write_chats(const struct chat_request *request, const char *model_folder,
                                struct chat_corpus_options *options, bool json,
                                struct invocation *invocation) {
     struct fault *fault = &invocation->fault;
-    const struct tokenizer_info *info = tokenizer_info(options->tokenizer);
     struct chat_corpus_report report;
-    struct chat_options chat = {
-        .date = request->date != NULL ? request->date : CHAT_DATE,
-        .bos = copy_token(options->tokenizer, info->bos_id, &invocation->region),
-        .eos = copy_token(options->tokenizer, info->eos_id, &invocation->region),
-        .is_thinking = true,
-        .guard = request->parses_special ? NULL : options->tokenizer};
-    TRY(read_choice("--thinking", request->thinking, "on", "off", &chat.is_thinking, fault));
+    struct chat_options chat;
+    bool is_thinking = true;
+    TRY(read_choice("--thinking", request->thinking, "on", "off", &is_thinking, fault));
     TRY(read_choice("--long", request->long_text, "cut", "drop", &options->cuts_long, fault));
-    TRY(chat_template_find(model_folder, request->template_name, &chat.chat, fault));
-    TRY(chat_template_check(chat.chat, options->tokenizer, fault));
+    TRY(chat_options_find(model_folder, request->template_name, options->tokenizer,
+                          &invocation->region, &chat, fault));
+    chat.date = request->date != NULL ? request->date : chat.date;
+    chat.guard = request->parses_special ? NULL : chat.guard;
+    chat.is_thinking = is_thinking;
     options->row_tokens = request->row_tokens > 0 ? request->row_tokens : ROW_TOKENS_DEFAULT;
     options->chat = &chat;
     TRY(chat_corpus_write(options, &invocation->region, &report, fault));
@@ -203,7 +194,8 @@ static enum status write_chat_corpus(struct invocation *invocation,
         .folder = request->folder,
         .tokenizer = tokenizer,
         .is_strict = request->is_strict,
-        .shard_tokens = request->shard_tokens > 0 ? request->shard_tokens : CORPUS_SHARD_TOKENS};
+        .shard_tokens = request->shard_tokens > 0 ? request->shard_tokens : CORPUS_SHARD_TOKENS,
+        .threads = thread_count(request)};
     if (request->field != NULL || request->document_token != NULL || request->is_literal) {
         return fault_set(fault, STATUS_USAGE, "data", "leave these options out",
                          "--field, --document-token and --literal are not for --chat");
@@ -230,10 +222,8 @@ static enum status run_data(struct invocation *invocation) {
     if (request->decode_path != NULL) {
         return data_print_text(tokenizer, request->decode_path, !request->is_special, fault);
     }
-    if (request->is_chat) {
-        return write_chat_corpus(invocation, tokenizer, folder);
-    }
-    const enum status status = write_corpus(invocation, tokenizer);
+    const enum status status = request->is_chat ? write_chat_corpus(invocation, tokenizer, folder)
+                                                : write_corpus(invocation, tokenizer);
     if (status == STATUS_STOPPED) {
         log_line(LOG_INFO, "stopped; the same command continues");
     }

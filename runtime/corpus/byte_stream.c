@@ -16,7 +16,6 @@
 
 enum {
     GZIP_ONLY = 16 + 15, /* inflateInit2: a header of gzip, windows of up to 32 KiB */
-    MAGIC_BYTES = 4,     /* bytes from which the compression is recognized */
     POLL_MS = 100        /* time between checks for a request to stop */
 };
 
@@ -28,14 +27,19 @@ struct gzip_decoder {
     z_stream z; /* the stream of zlib */
 };
 
+static enum status check_stop(const struct byte_stream *stream, struct fault *fault) {
+    return stop_requested()
+               ? fault_set(fault, STATUS_STOPPED, stream->path, NULL, "stopped by request")
+               : OK;
+}
+
 /* Waits until a pipe or a terminal has bytes, or has ended: read would not return after a
  * signal. */
 static enum status wait_for_input(const struct byte_stream *stream, struct fault *fault) {
     struct pollfd waited = {.fd = stream->fd, .events = POLLIN};
+    TRY(check_stop(stream, fault));
     while (poll(&waited, 1, POLL_MS) <= 0) {
-        if (stop_requested()) {
-            return fault_set(fault, STATUS_STOPPED, stream->path, NULL, "stopped by request");
-        }
+        TRY(check_stop(stream, fault));
     }
     return OK;
 }
@@ -85,18 +89,28 @@ static enum status start_zstd(struct byte_stream *stream, struct fault *fault) {
     return OK;
 }
 
-static enum status detect_compression(struct byte_stream *stream, struct fault *fault) {
+/* The compression of a file that begins with these bytes. None is a start of UTF-8 text. */
+static enum compression compression_of(const unsigned char *bytes, size_t count) {
     static const unsigned char GZIP[] = {0x1f, 0x8b};
-    static const unsigned char ZSTD[] = {0x28, 0xb5, 0x2f, 0xfd};
-    TRY(fill_input(stream, MAGIC_BYTES, fault));
-    stream->is_between_frames = true;
-    if (stream->end >= sizeof GZIP && memcmp(stream->input, GZIP, sizeof GZIP) == 0) {
-        stream->compression = COMPRESSION_GZIP;
-        return start_gzip(stream, fault);
+    static const unsigned char ZSTD[COMPRESSION_MAGIC_BYTES] = {0x28, 0xb5, 0x2f, 0xfd};
+    if (count >= sizeof GZIP && memcmp(bytes, GZIP, sizeof GZIP) == 0) {
+        return COMPRESSION_GZIP;
     }
-    if (stream->end >= sizeof ZSTD && memcmp(stream->input, ZSTD, sizeof ZSTD) == 0) {
-        stream->compression = COMPRESSION_ZSTD;
+    return count >= sizeof ZSTD && memcmp(bytes, ZSTD, sizeof ZSTD) == 0 ? COMPRESSION_ZSTD
+                                                                         : COMPRESSION_NONE;
+}
+
+static enum status detect_compression(struct byte_stream *stream, struct fault *fault) {
+    TRY(fill_input(stream, COMPRESSION_MAGIC_BYTES, fault));
+    stream->is_between_frames = true;
+    stream->compression = compression_of(stream->input, stream->end);
+    switch (stream->compression) {
+    case COMPRESSION_GZIP:
+        return start_gzip(stream, fault);
+    case COMPRESSION_ZSTD:
         return start_zstd(stream, fault);
+    case COMPRESSION_NONE:
+        break;
     }
     return OK;
 }
@@ -184,6 +198,21 @@ static enum status decode_some(struct byte_stream *stream, void *out, size_t cap
     return copy_plain(stream, out, capacity, count);
 }
 
+/* Rejects a file whose decompressed bytes, of which these are the next ones, are compressed too. */
+static enum status check_nesting(struct byte_stream *stream, const unsigned char *bytes,
+                                 size_t count, struct fault *fault) {
+    const size_t missing = min_u64(sizeof stream->head - stream->head_bytes, count);
+    if (stream->compression == COMPRESSION_NONE || missing == 0) {
+        return OK;
+    }
+    memcpy(stream->head + stream->head_bytes, bytes, missing);
+    stream->head_bytes += missing;
+    return compression_of(stream->head, stream->head_bytes) == COMPRESSION_NONE
+               ? OK
+               : fault_set(fault, STATUS_INPUT, stream->path, "decompress it once",
+                           "is compressed twice: its content is compressed again");
+}
+
 enum status byte_stream_read(struct byte_stream *stream, void *out, size_t capacity, size_t *count,
                              struct fault *fault) {
     ASSERT(capacity > 0);
@@ -204,7 +233,7 @@ enum status byte_stream_read(struct byte_stream *stream, void *out, size_t capac
                              (unsigned long long)stream->file_bytes);
         }
     }
-    return OK;
+    return check_nesting(stream, out, *count, fault);
 }
 
 void byte_stream_close(struct byte_stream *stream) {

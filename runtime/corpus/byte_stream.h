@@ -9,7 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { BYTE_STREAM_INPUT_BYTES = 1 << 16 }; /* read from the file at a time */
+enum {
+    BYTE_STREAM_INPUT_BYTES = 1 << 16, /* read from the file at a time */
+    COMPRESSION_MAGIC_BYTES = 4,       /* most bytes that show the compression of a file */
+};
 
 enum compression { COMPRESSION_NONE, COMPRESSION_GZIP, COMPRESSION_ZSTD };
 
@@ -22,6 +25,8 @@ struct byte_stream {
     bool is_between_frames;       /* a compressed file may end here: no frame is open */
     size_t begin, end;            /* range of unread bytes in `input` */
     uint64_t file_bytes;          /* bytes read from the file so far */
+    size_t head_bytes;            /* bytes of `head` in use */
+    unsigned char head[COMPRESSION_MAGIC_BYTES]; /* the first decompressed bytes */
     /* bytes of the file that are not decoded yet are at [begin, end) */
     unsigned char input[BYTE_STREAM_INPUT_BYTES];
 };
@@ -35,9 +40,9 @@ MUST_CHECK enum status byte_stream_open(const char *path, struct byte_stream *st
 
 /* byte_stream_read: read at most `capacity` bytes into `out`. *count is 0 only at the end.
  * limits  capacity > 0
- * errors  STATUS_INPUT when compressed data are truncated or damaged, or need a window of more than
- *         128 MiB; STATUS_FAILED when the file cannot be read; STATUS_STOPPED after a request to
- *         stop, while it waits for a pipe */
+ * errors  STATUS_INPUT when compressed data are truncated or damaged, need a window of more than
+ *         128 MiB, or are compressed data again; STATUS_FAILED when the file cannot be read;
+ *         STATUS_STOPPED after a request to stop */
 MUST_CHECK enum status byte_stream_read(struct byte_stream *stream, void *out, size_t capacity,
                                         size_t *count, struct fault *fault);
 

@@ -2,188 +2,322 @@
 
 #include "base/bytes.h"
 #include "base/log.h"
-#include "base/text.h"
-#include "runtime/chat/chat_encode.h"
+#include "runtime/corpus/chat_batch.h"
 #include "runtime/corpus/corpus_folder.h"
-#include "runtime/corpus/input_list.h"
-#include "runtime/corpus/input_window.h"
+#include "runtime/corpus/corpus_progress.h"
+#include "runtime/corpus/corpus_summary.h"
 #include "runtime/corpus/row_packer.h"
 #include "runtime/corpus/shard_writer.h"
 #include "runtime/corpus/validation_split.h"
+#include "targets/os/pool.h"
 #include "transport/site/stop.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { TRAIN, VALIDATION, PARTS }; /* indices of the parts of a corpus, and their number */
+enum {
+    BATCHES_PER_THREAD = 4, /* of a group; fewer idle longer at its end, more take more memory */
+    GROUP_BATCHES_MAX = 32, /* unless there are more threads */
+};
 
-/* The state of a call of chat_corpus_write. */
+struct chat_group {
+    struct chat_batch *batches; /* [group_size] */
+    int count;                  /* 0: the inputs have ended */
+};
+
+struct chat_part {
+    struct row_packer packer;
+    struct shard_writer writer;
+    struct chat_part_report report;
+    struct shard_position saved; /* the position in the file of progress; its mask is kept */
+};
+
 struct chat_corpus_run {
     const struct chat_corpus_options *options;
     const struct input_list *inputs;
     struct corpus_folder *folder;
     struct region *region;
-    struct input_window window;
-    const char *path;     /* path of the current input */
-    uint64_t line;        /* number of its current line, from 1 */
-    uint64_t number;      /* number of the current conversation, from 0, over all inputs */
-    uint64_t shown_bytes; /* bytes of the inputs that the progress line has counted */
-    struct tokenizer_encoder *encoder;
-    struct chat_text text; /* the current conversation, rendered */
-    struct chat_ids ids;   /* its token ids */
-    struct row_packer packers[PARTS];
-    struct shard_writer writers[PARTS];
-    int32_t *row;    /* [row_tokens]: the row that is being written */
-    int32_t padding; /* token id after the last conversation of a row */
-    struct chat_corpus_report report;
+    struct pool pool;
+    struct chat_encoder *encoders; /* [threads] */
+    struct chat_reader reader;
+    struct chat_group groups[2]; /* one is encoded while the other is read */
+    int group_size;
+    int current;             /* index of the group that is encoded */
+    enum status read_status; /* of reading the other group */
+    struct fault read_fault;
+    struct chat_part parts[CORPUS_PARTS];
+    int32_t *row; /* [row_tokens] */
+    int32_t padding;
+    uint64_t shown_bytes;
+    struct corpus_progress resumed;  /* what an interrupted call has written; batches 0: nothing */
+    struct corpus_progress progress; /* of the rows that are written, and of the batches read */
+    bool needs_save;                 /* rows have been written that the file of progress lacks */
+    bool has_changed;                /* the inputs differ from those of the interrupted call */
 };
+
+static enum status stopped_fault(const struct chat_corpus_run *run, struct fault *fault) {
+    return fault_set(fault, STATUS_STOPPED, run->options->folder,
+                     "run the same command to continue", "stopped by request");
+}
+
+static enum corpus_part part_of(const struct chat_corpus_run *run, uint64_t number) {
+    return validation_split_has(number, run->options->validation_ppm) ? CORPUS_VALIDATION
+                                                                      : CORPUS_TRAIN;
+}
 
 /* ---- rows ---- */
 
-/* Packs and writes what a packer has collected. */
-static enum status write_rows(struct chat_corpus_run *run, int part, struct fault *fault) {
-    struct row_packer *packer = &run->packers[part];
-    struct chat_part_report *report = &run->report.parts[part];
+/* Writes the rows of a pack. */
+static enum status write_rows(struct chat_corpus_run *run, struct chat_part *part,
+                              struct fault *fault) {
+    struct row_packer *packer = &part->packer;
     row_packer_pack(packer);
     for (int i = 0; i < packer->row_count; i++) {
         const int64_t filled = row_packer_fill(packer, i, run->padding, run->row);
         uint64_t conversations = 0;
         for (int64_t t = 0; t < filled; t++) {
             conversations += (run->row[t] & PACKED_START) != 0;
-            report->trained += (run->row[t] & PACKED_TRAINED) != 0;
+            part->report.trained += (run->row[t] & PACKED_TRAINED) != 0;
         }
-        report->tokens += (uint64_t)filled;
-        report->conversations += conversations;
-        TRY(shard_writer_add_row(&run->writers[part], run->row, conversations, fault));
+        part->report.tokens += (uint64_t)filled;
+        part->report.conversations += conversations;
+        TRY(shard_writer_add_row(&part->writer, run->row, conversations, fault));
     }
-    report->rows += (uint64_t)packer->row_count;
+    part->report.rows += (uint64_t)packer->row_count;
     row_packer_clear(packer);
     return OK;
 }
 
-/* The number of tokens of a conversation that are kept; 0: it is left out. Counts it in the report
- * if it is too long or has no trained token. The first token of a row is not predicted, so it does
- * not count as trained. */
-static int32_t length_to_keep(struct chat_corpus_run *run) {
-    const struct chat_ids *ids = &run->ids;
+static void remove_mask_unless_saved(struct chat_part *part,
+                                     const struct shard_position *position) {
+    if (position->total.tokens != part->saved.total.tokens) {
+        shard_writer_remove_mask(&part->writer, position);
+    }
+}
+
+/* Packs and writes what is collected of a part, up to conversation `number`, and makes it durable.
+ * The progress is saved when the batch is complete. */
+static enum status flush_part(struct chat_corpus_run *run, enum corpus_part index, uint64_t number,
+                              struct fault *fault) {
+    struct chat_part *part = &run->parts[index];
+    struct corpus_progress *progress = &run->progress;
+    TRY(write_rows(run, part, fault));
+    TRY(shard_writer_sync(&part->writer, fault));
+    remove_mask_unless_saved(part, &progress->parts[index]); /* an earlier pack of this batch */
+    TRY(shard_writer_save_mask(&part->writer, fault));
+    progress->parts[index] = part->writer.position;
+    progress->chats[index] = (struct chat_progress){.next_number = number, .report = part->report};
+    run->needs_save = true;
+    return OK;
+}
+
+/* The length to which a conversation is cut; 0: it is left out. The first token of a row is not
+ * predicted, so it does not count as trained. */
+static int32_t length_to_keep(const struct chat_corpus_run *run, const bool *is_trained, int count,
+                              struct chat_part_report *report) {
     const int64_t row_tokens = run->options->row_tokens;
-    const bool is_long = ids->count > row_tokens;
-    const int32_t length = (int32_t)min_i64(ids->count, row_tokens);
+    const bool is_long = count > row_tokens;
+    const bool is_dropped = is_long && !run->options->cuts_long;
+    const int32_t length = (int32_t)min_i64(count, row_tokens);
     bool has_trained = false;
-    run->report.long_count += is_long;
     for (int32_t i = 1; i < length && !has_trained; i++) {
-        has_trained = ids->is_trained[i];
+        has_trained = is_trained[i];
     }
-    if (is_long && !run->options->cuts_long) {
-        return 0;
-    }
-    run->report.untrained_count += !has_trained;
-    return has_trained ? length : 0;
+    report->long_count += is_dropped || (is_long && has_trained);
+    report->untrained_count += !is_dropped && !has_trained;
+    return is_dropped || !has_trained ? 0 : length;
 }
 
-static enum status add_conversation(struct chat_corpus_run *run, struct fault *fault) {
-    const int part =
-        validation_split_has(run->number, run->options->validation_ppm) ? VALIDATION : TRAIN;
-    const int32_t length = length_to_keep(run);
-    run->number++;
-    if (length == 0) {
+static enum status add_conversation(struct chat_corpus_run *run, const struct chat_batch *batch,
+                                    int index, struct fault *fault) {
+    const uint64_t number = batch->first_number + (uint64_t)index;
+    const enum corpus_part part_index = part_of(run, number);
+    struct chat_part *part = &run->parts[part_index];
+    const struct chat_line *line = &batch->lines[index];
+    const int32_t *ids = batch->ids + line->first_id;
+    const bool *is_trained = batch->is_trained + line->first_id;
+    if (line->first_id < 0) {
+        return OK; /* it is in the files already */
+    }
+    struct chat_part_report counted = {.rows = 0};
+    const int32_t length = length_to_keep(run, is_trained, line->id_count, &counted);
+    if (length > 0 && !row_packer_has_room(&part->packer, length)) {
+        TRY(flush_part(run, part_index, number, fault));
+    }
+    part->report.long_count += counted.long_count;
+    part->report.untrained_count += counted.untrained_count;
+    if (length > 0) {
+        row_packer_add(&part->packer, ids, is_trained, length, run->region);
+    }
+    return OK;
+}
+
+/* ---- batches ---- */
+
+static bool is_missing(const void *context, uint64_t number) {
+    const struct chat_corpus_run *run = context;
+    return number >= run->resumed.chats[part_of(run, number)].next_number;
+}
+
+/* Reads the next group into the memory of the one that is not encoded. */
+static void read_group(struct chat_corpus_run *run, struct chat_group *group) {
+    group->count = 0;
+    run->read_status = OK;
+    while (group->count < run->group_size && run->read_status == OK) {
+        struct chat_batch *batch = &group->batches[group->count];
+        run->read_status = chat_reader_next(&run->reader, batch, &run->read_fault);
+        if (run->read_status != OK || batch->line_count == 0) {
+            return;
+        }
+        group->count++;
+    }
+}
+
+/* Item 0 reads the next group, each other item encodes a batch of the current one. */
+static void run_pool_item(void *context, int64_t item, int thread) {
+    struct chat_corpus_run *run = context;
+    if (item == 0) {
+        read_group(run, &run->groups[1 - run->current]);
+        return;
+    }
+    struct chat_batch *batch = &run->groups[run->current].batches[item - 1];
+    if (stop_requested()) {
+        batch->status = stopped_fault(run, &batch->fault);
+        return;
+    }
+    chat_batch_encode(batch, &run->encoders[thread], is_missing, run);
+}
+
+static enum status save_progress(struct chat_corpus_run *run, struct fault *fault) {
+    TRY(corpus_progress_write(run->folder->unfinished_path, &run->progress, fault));
+    for (int i = 0; i < CORPUS_PARTS; i++) {
+        struct chat_part *part = &run->parts[i];
+        const struct shard_position earlier = part->saved;
+        part->saved = run->progress.parts[i];
+        remove_mask_unless_saved(part, &earlier);
+    }
+    run->needs_save = false;
+    return OK;
+}
+
+/* When the text of the interrupted call has been read again: compares it, and opens the files where
+ * that call stopped. */
+static enum status resume_files(struct chat_corpus_run *run, struct fault *fault) {
+    if (!hash_equal(&run->progress.text_hash, &run->resumed.text_hash)) {
+        run->has_changed = true;
         return OK;
     }
-    if (!row_packer_has_room(&run->packers[part], length)) {
-        TRY(write_rows(run, part, fault));
+    for (int i = 0; i < CORPUS_PARTS; i++) {
+        struct chat_part *part = &run->parts[i];
+        TRY(shard_writer_resume(&part->writer, &run->resumed.parts[i], fault));
+        TRY(shard_writer_load_mask(&part->writer, fault));
     }
-    row_packer_add(&run->packers[part], run->ids.ids, run->ids.is_trained, length, run->region);
     return OK;
 }
 
-/* ---- lines ---- */
-
-/* Sets the file and line as the subject of a fault of the tokenizer, which does not know them. */
-static enum status set_line_of_fault(enum status status, const char *name, struct fault *fault) {
-    if (status == STATUS_INPUT && strncmp(fault->subject, name, strlen(name)) != 0) {
-        snprintf(fault->subject, sizeof fault->subject, "%s", name);
+static enum status add_batch(struct chat_corpus_run *run, const struct chat_batch *batch,
+                             struct fault *fault) {
+    const struct hash both[2] = {run->progress.text_hash, batch->hash};
+    if (batch->status != OK) {
+        *fault = batch->fault;
+        return batch->status;
     }
-    return status;
+    for (int i = 0; i < batch->line_count; i++) {
+        TRY(add_conversation(run, batch, i, fault));
+    }
+    run->progress.text_hash = hash_of(both, sizeof both);
+    run->progress.batches++;
+    if (run->progress.batches == run->resumed.batches) {
+        TRY(resume_files(run, fault));
+    }
+    return run->needs_save ? save_progress(run, fault) : OK;
 }
 
-/* Removes the line number of json_parse, which is always 1, because it parses one line of the file:
- * the subject FILE:LINE:1:COLUMN becomes FILE:LINE:COLUMN. */
-static enum status correct_line_of_fault(enum status status, const char *name,
-                                         struct fault *fault) {
-    const size_t length = strlen(name);
-    if (status == STATUS_INPUT && strncmp(fault->subject, name, length) == 0 &&
-        fault->subject[length] == ':') {
-        char column[16];
-        snprintf(column, sizeof column, "%s", strrchr(fault->subject, ':'));
-        snprintf(fault->subject + length, sizeof fault->subject - length, "%s", column);
+static enum status add_group(struct chat_corpus_run *run, struct fault *fault) {
+    const struct chat_group *group = &run->groups[run->current];
+    for (int i = 0; i < group->count && !run->has_changed; i++) {
+        TRY(add_batch(run, &group->batches[i], fault));
     }
-    return status;
+    const uint64_t bytes = input_window_file_bytes(&run->reader.window);
+    activity_advance(bytes - run->shown_bytes);
+    run->shown_bytes = bytes;
+    return stop_requested() ? stopped_fault(run, fault) : OK;
 }
 
-static enum status add_line(struct chat_corpus_run *run, const char *line, size_t length,
-                            struct fault *fault) {
-    struct json_document document;
-    char name[sizeof fault->subject];
-    run->line++;
-    if (strspn(line, " \t\r\n") >= length) {
-        return OK;
+static enum status encode_all(struct chat_corpus_run *run, struct fault *fault) {
+    read_group(run, &run->groups[run->current]);
+    while (run->groups[run->current].count > 0 && !run->has_changed && run->read_status == OK) {
+        pool_run(&run->pool, run_pool_item, run, run->groups[run->current].count + (int64_t)1);
+        TRY(add_group(run, fault));
+        run->current = 1 - run->current;
     }
-    snprintf(name, sizeof name, "%s:%llu", run->path, (unsigned long long)run->line);
-    TRY(correct_line_of_fault(json_parse(line, length, WINDOW_TEXT_MAX, name, &document, fault),
-                              name, fault));
-    enum status status = chat_render(run->options->chat, &document.root, &run->text, fault);
-    json_finish(&document);
-    if (status == OK) {
-        status = set_line_of_fault(
-            chat_encode(run->options->tokenizer, run->encoder, &run->text, &run->ids, fault), name,
-            fault);
+    if (run->read_status != OK) {
+        *fault = run->read_fault;
+        return run->read_status;
     }
-    return status == OK ? add_conversation(run, fault) : status;
+    run->has_changed = run->has_changed || run->progress.batches < run->resumed.batches;
+    return OK;
 }
 
-/* Adds the whole lines of the window, and at the end of the input the rest. */
-static enum status add_lines(struct chat_corpus_run *run, size_t *searched, struct fault *fault) {
-    struct input_window *window = &run->window;
-    bool has_line = true;
-    while (has_line) {
-        char *text = window->text + window->begin;
-        const size_t length = window->end - window->begin;
-        char *end = memchr(text + *searched, '\n', length - *searched);
-        has_line = end != NULL || (window->is_at_end && length > 0);
-        *searched = length;
-        if (has_line) {
-            const size_t bytes = end == NULL ? length : (size_t)(end - text);
-            text[bytes] = '\0';
-            window->begin += bytes + (end != NULL);
-            *searched = 0;
-            TRY(add_line(run, text, bytes, fault));
+/* ---- preparing ---- */
+
+/* A hash of what determines the content of the files, apart from the text, which has its own. */
+static struct hash hash_arguments(const struct chat_corpus_options *options,
+                                  const struct input_list *inputs) {
+    const struct chat_options *chat = options->chat;
+    const int64_t words[] = {
+        TOKENIZER_ALGORITHM, options->row_tokens,   options->cuts_long,
+        options->is_strict,  chat->is_thinking,     (int64_t)options->validation_ppm,
+        chat->guard != NULL, options->shard_tokens, PACKER_ROWS,
+        CHAT_BATCH_BYTES,    CHAT_BATCH_LINES_MAX,  inputs->count};
+    const char *const texts[] = {chat_template_name(chat->chat), chat->date, chat->bos, chat->eos};
+    struct hash_state state;
+    hash_begin(&state);
+    hash_add(&state, tokenizer_info(options->tokenizer)->hash.bytes, HASH_BYTES);
+    hash_add(&state, words, sizeof words);
+    for (size_t i = 0; i < ARRAY_COUNT(texts); i++) {
+        hash_add(&state, texts[i], strlen(texts[i]) + 1);
+    }
+    for (int i = 0; i < inputs->count; i++) {
+        hash_add(&state, inputs->inputs[i].path, strlen(inputs->inputs[i].path) + 1);
+        hash_add(&state, &inputs->inputs[i].bytes, sizeof inputs->inputs[i].bytes);
+    }
+    return hash_end(&state);
+}
+
+/* Continues what an interrupted call has written, if it was the same call. */
+static void resume_progress(struct chat_corpus_run *run, bool resumes) {
+    struct corpus_progress found;
+    run->progress.arguments_hash = hash_arguments(run->options, run->inputs);
+    if (!resumes || !corpus_progress_read(run->folder->unfinished_path, &found) ||
+        !hash_equal(&found.arguments_hash, &run->progress.arguments_hash) || found.batches == 0) {
+        corpus_folder_clear(run->folder);
+        return;
+    }
+    run->resumed = found;
+    for (int i = 0; i < CORPUS_PARTS; i++) {
+        run->progress.parts[i] = found.parts[i];
+        run->progress.chats[i] = found.chats[i];
+        run->parts[i].report = found.chats[i].report;
+        run->parts[i].saved = found.parts[i];
+    }
+    log_line(LOG_INFO, "continuing an interrupted call: %llu tokens are in %s",
+             (unsigned long long)(found.parts[0].total.tokens + found.parts[1].total.tokens),
+             run->folder->unfinished_path);
+}
+
+static void make_groups(struct chat_corpus_run *run) {
+    const int threads = run->options->threads;
+    run->group_size =
+        (int)max_i64(threads, min_i64((int64_t)threads * BATCHES_PER_THREAD, GROUP_BATCHES_MAX));
+    for (int i = 0; i < 2; i++) {
+        struct chat_group *group = &run->groups[i];
+        group->batches = region_alloc(run->region, (size_t)run->group_size, sizeof *group->batches);
+        for (int b = 0; b < run->group_size; b++) {
+            chat_batch_init(&group->batches[b]);
         }
     }
-    return OK;
 }
-
-static enum status add_file(struct chat_corpus_run *run, const struct input *input,
-                            struct fault *fault) {
-    struct input_window *window = &run->window;
-    size_t searched = 0;
-    run->path = strcmp(input->path, "-") == 0 ? "standard input" : input->path;
-    run->line = 0;
-    TRY(input_window_open(window, input->path, fault));
-    while (!window->is_at_end) {
-        TRY(input_window_fill(window, fault));
-        TRY(add_lines(run, &searched, fault));
-        activity_advance(input_window_file_bytes(window) - run->shown_bytes);
-        run->shown_bytes = input_window_file_bytes(window);
-        if (stop_requested()) {
-            return fault_set(fault, STATUS_STOPPED, run->options->folder,
-                             "run the same command to start again", "stopped by request");
-        }
-    }
-    input_window_close(window);
-    return OK;
-}
-
-/* ---- the run ---- */
 
 static enum status prepare_run(struct chat_corpus_run *run, struct fault *fault) {
     const struct chat_corpus_options *options = run->options;
@@ -196,21 +330,125 @@ static enum status prepare_run(struct chat_corpus_run *run, struct fault *fault)
                                         .document_token = SHARD_NO_DOCUMENT_TOKEN,
                                         .has_mask = true,
                                         .row_tokens = options->row_tokens};
-    for (int part = 0; part < PARTS; part++) {
-        shard_writer_init(&run->writers[part], run->folder->unfinished_path,
-                          part == TRAIN ? "train" : "validation", &header,
+    for (int i = 0; i < CORPUS_PARTS; i++) {
+        struct chat_part *part = &run->parts[i];
+        shard_writer_init(&part->writer, run->folder->unfinished_path,
+                          corpus_part_name((enum corpus_part)i), &header,
                           rows * options->row_tokens);
-        shard_writer_init_mask(&run->writers[part], run->region);
-        row_packer_init(&run->packers[part], options->row_tokens, run->region);
+        shard_writer_init_mask(&part->writer, run->region);
+        row_packer_init(&part->packer, options->row_tokens, run->region);
     }
     run->row = region_alloc(run->region, (size_t)options->row_tokens, sizeof *run->row);
     run->padding = info->pad_id >= 0        ? info->pad_id
                    : info->document_id >= 0 ? info->document_id
                                             : 0;
-    run->encoder = tokenizer_encoder_make(options->tokenizer, run->region);
-    run->text.region = run->ids.region = run->region;
-    corpus_folder_clear(run->folder);
-    return input_window_init(&run->window, options->is_strict, fault);
+    run->encoders = region_alloc(run->region, (size_t)options->threads, sizeof *run->encoders);
+    for (int i = 0; i < options->threads; i++) {
+        chat_encoder_init(&run->encoders[i], options->tokenizer, options->chat);
+    }
+    make_groups(run);
+    return chat_reader_init(run->inputs, options->is_strict, &run->reader, fault);
+}
+
+static void release_run(struct chat_corpus_run *run) {
+    for (int i = 0; i < CORPUS_PARTS; i++) {
+        shard_writer_close(&run->parts[i].writer);
+    }
+    for (int i = 0; i < 2 * run->group_size; i++) {
+        struct chat_group *group = &run->groups[i / run->group_size];
+        if (group->batches != NULL) {
+            chat_batch_finish(&group->batches[i % run->group_size]);
+        }
+    }
+    for (int i = 0; run->encoders != NULL && i < run->options->threads; i++) {
+        chat_encoder_finish(&run->encoders[i]);
+    }
+    chat_reader_finish(&run->reader);
+}
+
+/* ---- the end ---- */
+
+static enum status check_parts(const struct chat_corpus_run *run, struct fault *fault) {
+    const struct chat_part_report *train = &run->parts[CORPUS_TRAIN].report;
+    if (train->rows == 0) {
+        return fault_set(fault, STATUS_INPUT, run->inputs->inputs[0].path,
+                         "pass files with conversations, or raise --sequence",
+                         "no conversation to train on; %llu are longer than a row, %llu have no "
+                         "answer",
+                         (unsigned long long)train->long_count,
+                         (unsigned long long)train->untrained_count);
+    }
+    if (run->options->validation_ppm > 0 && run->parts[CORPUS_VALIDATION].report.rows == 0) {
+        return fault_set(fault, STATUS_INPUT, "--validation", "raise the share",
+                         "%llu conversations are too few for this share",
+                         (unsigned long long)run->reader.conversations);
+    }
+    return OK;
+}
+
+static enum status complete_files(struct chat_corpus_run *run, struct chat_corpus_report *report,
+                                  struct fault *fault) {
+    *report = (struct chat_corpus_report){.replacements = run->reader.window.replaced.count,
+                                          .skipped_count = run->inputs->skipped_count,
+                                          .skipped_path = run->inputs->skipped_path};
+    for (int i = 0; i < CORPUS_PARTS; i++) {
+        struct chat_part *part = &run->parts[i];
+        TRY(write_rows(run, part, fault));
+        TRY(shard_writer_end(&part->writer, fault));
+        part->report.shards = part->writer.position.shard;
+        report->parts[i] = part->report;
+    }
+    TRY(check_parts(run, fault));
+    for (int i = 0; i < CORPUS_PARTS; i++) {
+        shard_writer_remove_mask(&run->parts[i].writer, &run->progress.parts[i]);
+    }
+    TRY(chat_summary_write(run->folder->unfinished_path, run->options, report, fault));
+    return corpus_folder_publish(run->folder, fault);
+}
+
+/* Encodes all inputs. Nothing is complete if run->has_changed afterwards. */
+static enum status run_once(struct chat_corpus_run *run, bool resumes,
+                            struct chat_corpus_report *report, struct fault *fault) {
+    TRY(prepare_run(run, fault));
+    resume_progress(run, resumes);
+    TRY(pool_init(&run->pool, run->options->threads, fault));
+    activity_begin("tokenising", run->inputs->bytes_total);
+    enum status status = encode_all(run, fault);
+    activity_end(status != OK);
+    pool_finish(&run->pool);
+    return status == OK && !run->has_changed ? complete_files(run, report, fault) : status;
+}
+
+/* *starts_over: whether progress of an interrupted call is ignored; set if it must be ignored,
+ * because the inputs have changed since. */
+static enum status run_in_folder(const struct chat_corpus_options *options,
+                                 const struct input_list *inputs, struct corpus_folder *folder,
+                                 bool *starts_over, struct chat_corpus_report *report,
+                                 struct fault *fault) {
+    struct region scratch = {0};
+    struct chat_corpus_run *run = region_alloc(&scratch, 1, sizeof *run);
+    run->options = options;
+    run->inputs = inputs;
+    run->folder = folder;
+    run->region = &scratch;
+    run->parts[CORPUS_TRAIN].writer.fd = run->parts[CORPUS_VALIDATION].writer.fd = -1;
+    const enum status status = run_once(run, !*starts_over, report, fault);
+    *starts_over = status == OK && run->has_changed;
+    release_run(run);
+    region_finish(&scratch);
+    return status;
+}
+
+static enum status write_to_folder(const struct chat_corpus_options *options,
+                                   const struct input_list *inputs, struct corpus_folder *folder,
+                                   struct chat_corpus_report *report, struct fault *fault) {
+    bool starts_over = false;
+    TRY(run_in_folder(options, inputs, folder, &starts_over, report, fault));
+    if (!starts_over) {
+        return OK;
+    }
+    TRY(corpus_folder_start_over(folder, inputs->has_stdin, fault));
+    return run_in_folder(options, inputs, folder, &starts_over, report, fault);
 }
 
 static enum status check_inputs(const struct input_list *inputs, struct fault *fault) {
@@ -218,80 +456,24 @@ static enum status check_inputs(const struct input_list *inputs, struct fault *f
         if (inputs->inputs[i].kind != INPUT_JSON_LINES) {
             return fault_set(fault, STATUS_INPUT, inputs->inputs[i].path,
                              "pass files whose names end in .jsonl or .ndjson",
-                             "is text; --chat reads conversations in JSON lines");
+                             "is text; conversations are JSON lines");
         }
     }
     return OK;
 }
 
-static enum status complete_files(struct chat_corpus_run *run, struct fault *fault) {
-    struct chat_corpus_report *report = &run->report;
-    for (int part = 0; part < PARTS; part++) {
-        TRY(write_rows(run, part, fault));
-        TRY(shard_writer_end(&run->writers[part], fault));
-        report->parts[part].shards = run->writers[part].position.shard;
-    }
-    report->replacements = run->window.replaced.count;
-    if (report->parts[TRAIN].rows == 0) {
-        return fault_set(fault, STATUS_INPUT, run->inputs->inputs[0].path,
-                         "pass files with conversations, or raise --sequence",
-                         "no conversation to train on; %llu are longer than a row, %llu have no "
-                         "answer",
-                         (unsigned long long)report->long_count,
-                         (unsigned long long)report->untrained_count);
-    }
-    if (run->options->validation_ppm > 0 && report->parts[VALIDATION].rows == 0) {
-        return fault_set(fault, STATUS_INPUT, "--validation", "raise the share",
-                         "%llu conversations are too few for this share",
-                         (unsigned long long)run->number);
-    }
-    return corpus_folder_publish(run->folder, fault);
-}
-
-static enum status run_all(struct chat_corpus_run *run, struct fault *fault) {
-    TRY(prepare_run(run, fault));
-    activity_begin("tokenising", run->inputs->bytes_total);
-    enum status status = OK;
-    for (int i = 0; i < run->inputs->count && status == OK; i++) {
-        status = add_file(run, &run->inputs->inputs[i], fault);
-    }
-    activity_end(status != OK);
-    return status == OK ? complete_files(run, fault) : status;
-}
-
-static enum status run_in_folder(const struct chat_corpus_options *options,
-                                 const struct input_list *inputs, struct corpus_folder *folder,
-                                 struct chat_corpus_report *report, struct fault *fault) {
-    struct region scratch = {0};
-    struct chat_corpus_run *run = region_alloc(&scratch, 1, sizeof *run);
-    run->options = options;
-    run->inputs = inputs;
-    run->folder = folder;
-    run->region = &scratch;
-    run->writers[TRAIN].fd = run->writers[VALIDATION].fd = -1;
-    const enum status status = run_all(run, fault);
-    if (status == OK) {
-        *report = run->report;
-    }
-    for (int part = 0; part < PARTS; part++) {
-        shard_writer_close(&run->writers[part]);
-    }
-    input_window_finish(&run->window);
-    region_finish(&scratch);
-    return status;
-}
-
 enum status chat_corpus_write(const struct chat_corpus_options *options, struct region *region,
                               struct chat_corpus_report *report, struct fault *fault) {
     struct region scratch = {0};
-    struct corpus_folder *folder = region_alloc(&scratch, 1, sizeof *folder);
     struct input_list inputs;
+    ASSERT(options->threads > 0 && options->threads <= THREADS_MAX);
     TRY(input_list_expand(options->paths, options->path_count, INPUT_JSON_LINES, region, &inputs,
                           fault));
     TRY(check_inputs(&inputs, fault));
+    struct corpus_folder *folder = region_alloc(&scratch, 1, sizeof *folder);
     enum status status = corpus_folder_open(options->folder, folder, fault);
     if (status == OK) {
-        status = run_in_folder(options, &inputs, folder, report, fault);
+        status = write_to_folder(options, &inputs, folder, report, fault);
     }
     corpus_folder_close(folder);
     region_finish(&scratch);

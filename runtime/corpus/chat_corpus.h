@@ -1,8 +1,11 @@
 /* chat_corpus: from conversations in JSON lines to token files of packed rows with a mask.
  *
- *     inputs -> lines -> chat_render -> chat_encode -> row_packer -> shard_writer -> FOLDER
+ *     inputs -> chat_reader -> chat_render, chat_encode -> row_packer -> shard_writer -> FOLDER
+ *               lines          threads                     rows
  *
- * Each row contains whole conversations. Only the tokens that the assistant writes are trained. */
+ * Each row contains whole conversations. Only the tokens that the assistant writes are trained. The
+ * files do not depend on the number of threads, and an interrupted call continues, as in
+ * corpus_write: behind the last rows that were packed. */
 #ifndef SKEP_CORPUS_CHAT_CORPUS_H
 #define SKEP_CORPUS_CHAT_CORPUS_H
 
@@ -10,6 +13,7 @@
 #include "base/region.h"
 #include "runtime/chat/chat.h"
 #include "runtime/corpus/corpus.h"
+#include "runtime/corpus/input_list.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,28 +31,37 @@ struct chat_corpus_options {
     bool is_strict;          /* ill-formed UTF-8 is an error */
     uint64_t validation_ppm; /* share of conversations kept for validation, in millionths */
     int64_t shard_tokens;    /* tokens of a full file, rounded down to whole rows */
+    int threads;             /* number of threads that encode */
 };
 
 struct chat_part_report {
     int64_t shards;               /* number of token files */
     uint64_t rows, conversations; /* rows that were written, and conversations in them */
     uint64_t tokens, trained; /* tokens that are not padding, and those of them that are trained */
+    /* Conversations longer than a row: cut and among those above, or left out. */
+    uint64_t long_count;
+    uint64_t untrained_count; /* others, left out because they have no trained token */
 };
 
 struct chat_corpus_report {
     struct chat_part_report parts[2]; /* train, validation */
-    uint64_t long_count;              /* conversations longer than a row */
-    uint64_t untrained_count;         /* conversations without trained tokens, left out */
     uint64_t replacements;            /* ill-formed sequences, now U+FFFD */
+    int skipped_count;                /* files in folders that are neither text nor JSON lines */
+    const char *skipped_path;         /* the first of them */
 };
 
 /* chat_corpus_write: render, encode and pack the conversations, and write the token files.
- * memory  paths of the inputs in `region`; the rest is released: 128 MiB, and a quarter of a byte
- *         for each token of a full file, beside the longest conversation
+ * memory  paths of the inputs in `region`; the rest is released: at most 128 MiB for the rows that
+ *         are packed, and a quarter of a byte for each token of a full file
  * errors  STATUS_INPUT, with file and line: a line that is not a conversation; those of
- *         corpus_write. STATUS_STOPPED after a signal: the folder is then not made */
+ *         corpus_write */
 MUST_CHECK enum status chat_corpus_write(const struct chat_corpus_options *options,
                                          struct region *region, struct chat_corpus_report *report,
                                          struct fault *fault);
+
+/* chat_corpus_is_chat: whether the inputs are conversations: the first line of the first one that
+ * is not blank is an object with a list `messages` and no text in the field `text`. An input that
+ * cannot be read is none. */
+bool chat_corpus_is_chat(const struct input_list *inputs);
 
 #endif

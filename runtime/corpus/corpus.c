@@ -155,21 +155,37 @@ static void release_run(struct corpus_run *run) {
 
 /* ---- the end ---- */
 
+/* A share of few text files is one of their sections. */
+static enum status no_validation_fault(const struct corpus_run *run, struct fault *fault) {
+    const uint64_t ppm = run->options->validation_ppm;
+    const unsigned long long needed = validation_split_first(ppm);
+    const unsigned long long found = run->reader.unit;
+    const bool has_sections =
+        run->reader.options.has_sections && run->inputs->inputs[0].kind == INPUT_TEXT;
+    char remedy[NAME_BYTES];
+    if (has_sections) {
+        snprintf(remedy, sizeof remedy, "raise the share, or use text of at least %llu KiB",
+                 needed * (SECTION_BYTES >> 10));
+        return fault_set(fault, STATUS_INPUT, "--validation", remedy,
+                         "the text has %llu section%s of %d KiB, too few to keep %.4g %%", found,
+                         found == 1 ? "" : "s", SECTION_BYTES >> 10, (double)ppm / 1e4);
+    }
+    snprintf(remedy, sizeof remedy, "raise the share, or use text of at least %llu documents",
+             needed);
+    return fault_set(fault, STATUS_INPUT, "--validation", remedy,
+                     "the input has %llu document%s, too few to keep %.4g %%", found,
+                     found == 1 ? "" : "s", (double)ppm / 1e4);
+}
+
 static enum status check_parts(const struct corpus_run *run, struct fault *fault) {
     const uint64_t ppm = run->options->validation_ppm;
     if (run->writers[CORPUS_TRAIN].position.total.tokens == 0) {
         return fault_set(fault, STATUS_INPUT, run->inputs->inputs[0].path, "pass files with text",
                          "no text to train on");
     }
-    if (ppm > 0 && run->writers[CORPUS_VALIDATION].position.total.tokens == 0) {
-        char remedy[NAME_BYTES];
-        snprintf(remedy, sizeof remedy, "raise the share, or use text of at least %llu documents",
-                 (unsigned long long)validation_split_first(ppm));
-        return fault_set(fault, STATUS_INPUT, "--validation", remedy,
-                         "%llu documents are too few to keep %.4g %% of them",
-                         (unsigned long long)run->reader.unit, (double)ppm / 1e4);
-    }
-    return OK;
+    return ppm > 0 && run->writers[CORPUS_VALIDATION].position.total.tokens == 0
+               ? no_validation_fault(run, fault)
+               : OK;
 }
 
 static struct corpus_part_report report_part(const struct shard_writer *writer) {
@@ -249,12 +265,7 @@ static enum status write_to_folder(const struct corpus_options *options,
     if (!starts_over) {
         return OK;
     }
-    corpus_folder_clear(folder);
-    if (inputs->has_stdin) {
-        return fault_set(fault, STATUS_INPUT, "standard input", "run the command again",
-                         "differs from the text of the interrupted call, which is now discarded");
-    }
-    log_line(LOG_WARNING, "the inputs have changed since the interrupted call; starting over");
+    TRY(corpus_folder_start_over(folder, inputs->has_stdin, fault));
     return run_in_folder(options, inputs, folder, &starts_over, report, fault);
 }
 

@@ -85,6 +85,11 @@ static void read_group(struct corpus_run *run, struct group *group) {
     }
 }
 
+static enum status stopped_fault(const struct corpus_run *run, struct fault *fault) {
+    return fault_set(fault, STATUS_STOPPED, run->options->folder,
+                     "run the same command to continue", "stopped by request");
+}
+
 /* Item 0 reads the next group, each other item encodes a batch of the current one. */
 static void run_pool_item(void *context, int64_t item, int thread) {
     struct corpus_run *run = context;
@@ -96,7 +101,9 @@ static void run_pool_item(void *context, int64_t item, int thread) {
     hash_batch(encoded);
     encoded->is_encoded = false;
     encoded->status = OK;
-    if (encoded->number >= run->resumed.batches) {
+    if (stop_requested()) {
+        encoded->status = stopped_fault(run, &encoded->fault);
+    } else if (encoded->number >= run->resumed.batches) {
         encode_batch(run, run->encoders[thread], encoded);
     }
 }
@@ -158,32 +165,40 @@ static enum status resume_files(struct corpus_run *run, struct fault *fault) {
     }
     for (int part = 0; part < CORPUS_PARTS; part++) {
         TRY(shard_writer_resume(&run->writers[part], &run->resumed.parts[part], fault));
+        run->progress.parts[part] = run->resumed.parts[part];
     }
     return OK;
 }
 
-/* Writes a batch, unless an interrupted call has written it. */
+/* Writes a batch, unless an interrupted call has written it. The progress includes it only when all
+ * of it is written: a request to stop ends the writing between two files. */
 static enum status write_or_skip_batch(struct corpus_run *run, struct encoded_batch *encoded,
                                        struct fault *fault) {
+    struct corpus_progress next = run->progress;
     if (encoded->status != OK) {
         *fault = encoded->fault;
         return encoded->status;
     }
-    run->progress.text_hash = chain_hash(&run->progress.text_hash, &encoded->hash);
-    run->progress.batches = encoded->number + 1;
-    if (run->progress.batches <= run->resumed.batches) {
-        return run->progress.batches == run->resumed.batches ? resume_files(run, fault) : OK;
+    next.text_hash = chain_hash(&run->progress.text_hash, &encoded->hash);
+    next.batches = encoded->number + 1;
+    if (next.batches <= run->resumed.batches) {
+        run->progress = next;
+        return next.batches == run->resumed.batches ? resume_files(run, fault) : OK;
     }
-    return write_batch(run, encoded, fault);
+    TRY(write_batch(run, encoded, fault));
+    for (int part = 0; part < CORPUS_PARTS; part++) {
+        next.parts[part] = run->writers[part].position;
+    }
+    run->progress = next;
+    return OK;
 }
 
 static enum status save_progress(struct corpus_run *run, struct fault *fault) {
-    if (run->progress.batches < run->resumed.batches) {
-        return OK; /* the file already contains later progress */
+    if (run->progress.batches == 0 || run->progress.batches < run->resumed.batches) {
+        return OK; /* there is none, or the file already contains later progress */
     }
     for (int part = 0; part < CORPUS_PARTS; part++) {
         TRY(shard_writer_sync(&run->writers[part], fault));
-        run->progress.parts[part] = run->writers[part].position;
     }
     run->progress_ns = clock_monotonic_ns();
     return corpus_progress_write(run->folder->unfinished_path, &run->progress, fault);
@@ -198,15 +213,16 @@ static void show_progress(struct corpus_run *run) {
 /* Writes the current group, and saves the progress from time to time. */
 static enum status write_group(struct corpus_run *run, struct fault *fault) {
     struct group *group = &run->groups[run->current];
-    for (int i = 0; i < group->count && !run->has_changed; i++) {
-        TRY(write_or_skip_batch(run, &group->batches[i], fault));
+    enum status status = OK;
+    for (int i = 0; i < group->count && !run->has_changed && status == OK; i++) {
+        status = write_or_skip_batch(run, &group->batches[i], fault);
     }
     show_progress(run);
-    if (stop_requested()) {
+    if (status == STATUS_STOPPED || (status == OK && stop_requested())) {
         TRY(save_progress(run, fault));
-        return fault_set(fault, STATUS_STOPPED, run->options->folder,
-                         "run the same command to continue", "stopped by request");
+        return stopped_fault(run, fault);
     }
+    TRY(status);
     return clock_monotonic_ns() - run->progress_ns >= PROGRESS_NS ? save_progress(run, fault) : OK;
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/corpus/corpus_folder.h"
 
 #include "base/file.h"
+#include "base/log.h"
 #include "runtime/corpus/corpus_progress.h"
 
 #include <dirent.h>
@@ -61,6 +62,19 @@ static enum status check_final_path(const struct corpus_folder *folder, struct f
                      file_is_folder(folder->final_path) ? " and is not empty" : "");
 }
 
+/* The folders that contain the path may be missing, but what exists of them must be a folder. */
+static enum status check_parents(const struct corpus_folder *folder, struct fault *fault) {
+    char part[PATH_BYTES];
+    for (size_t i = 1; folder->final_path[i] != '\0'; i++) {
+        snprintf(part, sizeof part, "%.*s", (int)i, folder->final_path);
+        if (folder->final_path[i] == '/' && file_exists(part) && !file_is_folder(part)) {
+            return fault_set(fault, STATUS_INPUT, part, "choose a different folder",
+                             "is a file, so %.200s cannot be a folder in it", folder->final_path);
+        }
+    }
+    return OK;
+}
+
 enum status corpus_folder_open(const char *path, struct corpus_folder *folder,
                                struct fault *fault) {
     char lock[2 * PATH_BYTES];
@@ -68,6 +82,7 @@ enum status corpus_folder_open(const char *path, struct corpus_folder *folder,
     folder->lock_fd = -1;
     TRY(set_folder_paths(folder, path, fault));
     TRY(check_final_path(folder, fault));
+    TRY(check_parents(folder, fault));
     TRY(file_make_folders(folder->unfinished_path, fault));
     lock_path(folder, lock, sizeof lock);
     TRY(file_lock(lock, &folder->lock_fd, holder, fault));
@@ -84,8 +99,10 @@ enum status corpus_folder_open(const char *path, struct corpus_folder *folder,
 static bool is_ours(const char *name) {
     const size_t length = strlen(name);
     const bool is_shard = length > 4 && strcmp(name + length - 4, ".bin") == 0;
-    return is_shard || strcmp(name, "data.json") == 0 || strcmp(name, "data.json.new") == 0 ||
-           strcmp(name, "progress.json") == 0 || strcmp(name, "progress.json.new") == 0;
+    const bool is_mask = length > 5 && strcmp(name + length - 5, ".mask") == 0;
+    return is_shard || is_mask || strcmp(name, "data.json") == 0 ||
+           strcmp(name, "data.json.new") == 0 || strcmp(name, "progress.json") == 0 ||
+           strcmp(name, "progress.json.new") == 0;
 }
 
 void corpus_folder_clear(const struct corpus_folder *folder) {
@@ -101,6 +118,17 @@ void corpus_folder_clear(const struct corpus_folder *folder) {
         entry = readdir(listing);
     }
     closedir(listing);
+}
+
+enum status corpus_folder_start_over(const struct corpus_folder *folder, bool has_stdin,
+                                     struct fault *fault) {
+    corpus_folder_clear(folder);
+    if (has_stdin) {
+        return fault_set(fault, STATUS_INPUT, "standard input", "run the command again",
+                         "differs from the text of the interrupted call, which is now discarded");
+    }
+    log_line(LOG_WARNING, "the inputs have changed since the interrupted call; starting over");
+    return OK;
 }
 
 static void unlock(struct corpus_folder *folder) {

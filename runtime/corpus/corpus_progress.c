@@ -4,10 +4,11 @@
 #include "base/json.h"
 #include "base/json_write.h"
 
+#include <stddef.h>
 #include <unistd.h>
 
 enum {
-    PROGRESS_BYTES = 2048,                         /* size of the progress file */
+    PROGRESS_BYTES = 4096,                         /* size of the progress file */
     PROGRESS_PATH_BYTES = PATH_BYTES + NAME_BYTES, /* buffer for its path */
 };
 
@@ -15,6 +16,26 @@ static const char NAME[] = "progress.json";
 
 const char *corpus_part_name(enum corpus_part part) {
     return part == CORPUS_TRAIN ? "train" : "validation";
+}
+
+/* The numbers of a struct chat_progress. */
+struct chat_number {
+    const char *name;
+    size_t offset;
+};
+
+static const struct chat_number CHAT_NUMBERS[] = {
+    {"next", offsetof(struct chat_progress, next_number)},
+    {"rows", offsetof(struct chat_progress, report.rows)},
+    {"conversations", offsetof(struct chat_progress, report.conversations)},
+    {"tokens", offsetof(struct chat_progress, report.tokens)},
+    {"trained", offsetof(struct chat_progress, report.trained)},
+    {"long", offsetof(struct chat_progress, report.long_count)},
+    {"untrained", offsetof(struct chat_progress, report.untrained_count)},
+};
+
+static uint64_t *chat_number(struct chat_progress *chat, const struct chat_number *number) {
+    return (uint64_t *)(void *)((unsigned char *)chat + number->offset);
 }
 
 static void add_counts(struct json_writer *json, const char *name,
@@ -27,8 +48,13 @@ static void add_counts(struct json_writer *json, const char *name,
 }
 
 static void add_part(struct json_writer *json, const char *name,
-                     const struct shard_position *position) {
+                     const struct shard_position *position, struct chat_progress chat) {
     json_begin_object(json, name);
+    json_begin_object(json, "chat");
+    for (size_t i = 0; i < ARRAY_COUNT(CHAT_NUMBERS); i++) {
+        json_add_u64(json, CHAT_NUMBERS[i].name, *chat_number(&chat, &CHAT_NUMBERS[i]));
+    }
+    json_end(json);
     json_add_i64(json, "shard", position->shard);
     add_counts(json, "in_shard", &position->in_shard);
     add_counts(json, "total", &position->total);
@@ -48,7 +74,8 @@ enum status corpus_progress_write(const char *folder, const struct corpus_progre
     json_add_u64(&json, "batches", progress->batches);
     json_add_hex(&json, "text_hash", progress->text_hash.bytes, HASH_BYTES);
     for (int part = 0; part < CORPUS_PARTS; part++) {
-        add_part(&json, corpus_part_name((enum corpus_part)part), &progress->parts[part]);
+        add_part(&json, corpus_part_name((enum corpus_part)part), &progress->parts[part],
+                 progress->chats[part]);
     }
     json_end(&json);
     text_add(&text, "\n");
@@ -81,12 +108,26 @@ static enum status read_counts(const struct json_node *part, const char *name,
     return require_u64(&node, "text_bytes", &counts->text_bytes, fault);
 }
 
+static enum status read_chat(const struct json_node *part, struct chat_progress *chat,
+                             struct fault *fault) {
+    struct json_node node;
+    TRY(json_require(part, "chat", &node, fault));
+    TRY(json_as_object(&node, fault));
+    *chat = (struct chat_progress){.next_number = 0};
+    for (size_t i = 0; i < ARRAY_COUNT(CHAT_NUMBERS); i++) {
+        TRY(require_u64(&node, CHAT_NUMBERS[i].name, chat_number(chat, &CHAT_NUMBERS[i]), fault));
+    }
+    return OK;
+}
+
 static enum status read_part(const struct json_node *root, const char *name,
-                             struct shard_position *position, struct fault *fault) {
+                             struct shard_position *position, struct chat_progress *chat,
+                             struct fault *fault) {
     struct json_node node;
     uint64_t shard;
     TRY(json_require(root, name, &node, fault));
     TRY(json_as_object(&node, fault));
+    TRY(read_chat(&node, chat, fault));
     TRY(require_u64(&node, "shard", &shard, fault));
     position->shard = (int64_t)shard;
     TRY(read_counts(&node, "in_shard", &position->in_shard, fault));
@@ -100,7 +141,7 @@ static enum status read_progress(const struct json_node *root, struct corpus_pro
     TRY(json_require_hex(root, "text_hash", progress->text_hash.bytes, HASH_BYTES, fault));
     for (int part = 0; part < CORPUS_PARTS; part++) {
         TRY(read_part(root, corpus_part_name((enum corpus_part)part), &progress->parts[part],
-                      fault));
+                      &progress->chats[part], fault));
     }
     return OK;
 }

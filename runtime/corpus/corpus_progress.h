@@ -1,12 +1,20 @@
-/* corpus_progress: the file from which an interrupted call of corpus_write continues. */
+/* corpus_progress: the file from which an interrupted call of corpus_write or chat_corpus_write
+ * continues. */
 #ifndef SKEP_CORPUS_CORPUS_PROGRESS_H
 #define SKEP_CORPUS_CORPUS_PROGRESS_H
 
 #include "base/hash.h"
+#include "runtime/corpus/chat_corpus.h"
 #include "runtime/corpus/shard_writer.h"
 
 /* Parts of a corpus, and their number. */
 enum corpus_part { CORPUS_TRAIN, CORPUS_VALIDATION, CORPUS_PARTS };
+
+/* Conversations are collected, then packed and written together. All zeros for text. */
+struct chat_progress {
+    uint64_t next_number; /* all conversations of this part before this number are in the files */
+    struct chat_part_report report; /* of those; but for `shards` */
+};
 
 /* How much of a corpus is durable in the unfinished folder. */
 struct corpus_progress {
@@ -14,6 +22,7 @@ struct corpus_progress {
     uint64_t batches;           /* batches of the reader whose tokens are in the files */
     struct hash text_hash;      /* chained hash of the text of these batches */
     struct shard_position parts[CORPUS_PARTS]; /* end of the durable tokens */
+    struct chat_progress chats[CORPUS_PARTS];  /* with conversations */
 };
 
 /* corpus_progress_write: replace the file in `folder` atomically.

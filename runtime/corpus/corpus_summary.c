@@ -16,26 +16,64 @@ static void add_part(struct json_writer *json, const char *name,
     json_end(json);
 }
 
+static void begin_summary(struct json_writer *json, const struct tokenizer *tokenizer) {
+    const struct tokenizer_info *info = tokenizer_info(tokenizer);
+    json_begin_object(json, NULL);
+    json_add_u64(json_newline(json, 2), "format", 1);
+    json_add_hex(json_newline(json, 2), "tokenizer", info->hash.bytes, HASH_BYTES);
+    json_add_i64(json_newline(json, 2), "tokenizer_version", TOKENIZER_ALGORITHM);
+    json_add_i64(json_newline(json, 2), "vocabulary", info->id_count);
+}
+
+static enum status end_summary(struct json_writer *json, struct text *text, const char *folder,
+                               struct fault *fault) {
+    char path[2 * PATH_BYTES];
+    json_end(json_newline(json, 0));
+    text_add(text, "\n");
+    ASSERT(!text->truncated);
+    path_join(folder, "data.json", path, sizeof path);
+    return file_write_new(path, text->bytes, text->length, fault);
+}
+
 enum status corpus_summary_write(const char *folder, const struct corpus_options *options,
                                  const struct corpus_report *report, struct fault *fault) {
-    const struct tokenizer_info *info = tokenizer_info(options->tokenizer);
-    char path[2 * PATH_BYTES];
     char buffer[SUMMARY_BYTES];
     struct text text = text_over(buffer, sizeof buffer);
     struct json_writer json = json_writer_over(&text);
-    json_begin_object(&json, NULL);
-    json_add_u64(json_newline(&json, 2), "format", 1);
-    json_add_hex(json_newline(&json, 2), "tokenizer", info->hash.bytes, HASH_BYTES);
-    json_add_i64(json_newline(&json, 2), "tokenizer_version", TOKENIZER_ALGORITHM);
-    json_add_i64(json_newline(&json, 2), "vocabulary", info->id_count);
+    begin_summary(&json, options->tokenizer);
     json_add_i64(json_newline(&json, 2), "document_token", options->document_token);
     add_part(&json, "train", &report->train);
     add_part(&json, "validation", &report->validation);
     json_add_u64(json_newline(&json, 2), "replaced_sequences", report->replacements);
     json_add_u64(json_newline(&json, 2), "empty_documents", report->empty_documents);
-    json_end(json_newline(&json, 0));
-    text_add(&text, "\n");
-    ASSERT(!text.truncated);
-    path_join(folder, "data.json", path, sizeof path);
-    return file_write_new(path, text.bytes, text.length, fault);
+    return end_summary(&json, &text, folder, fault);
+}
+
+/* ---- conversations ---- */
+
+static void add_chat_part(struct json_writer *json, const char *name,
+                          const struct chat_part_report *part) {
+    json_begin_object(json_newline(json, 2), name);
+    json_add_i64(json, "files", part->shards);
+    json_add_u64(json, "rows", part->rows);
+    json_add_u64(json, "conversations", part->conversations);
+    json_add_u64(json, "tokens", part->tokens);
+    json_add_u64(json, "trained", part->trained);
+    json_add_u64(json, "long", part->long_count);
+    json_add_u64(json, "untrained", part->untrained_count);
+    json_end(json);
+}
+
+enum status chat_summary_write(const char *folder, const struct chat_corpus_options *options,
+                               const struct chat_corpus_report *report, struct fault *fault) {
+    char buffer[SUMMARY_BYTES];
+    struct text text = text_over(buffer, sizeof buffer);
+    struct json_writer json = json_writer_over(&text);
+    begin_summary(&json, options->tokenizer);
+    json_add_text(json_newline(&json, 2), "template", chat_template_name(options->chat->chat));
+    json_add_i64(json_newline(&json, 2), "sequence", options->row_tokens);
+    add_chat_part(&json, "train", &report->parts[0]);
+    add_chat_part(&json, "validation", &report->parts[1]);
+    json_add_u64(json_newline(&json, 2), "replaced_sequences", report->replacements);
+    return end_summary(&json, &text, folder, fault);
 }

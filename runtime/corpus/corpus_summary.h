@@ -2,6 +2,7 @@
 #ifndef SKEP_CORPUS_CORPUS_SUMMARY_H
 #define SKEP_CORPUS_CORPUS_SUMMARY_H
 
+#include "runtime/corpus/chat_corpus.h"
 #include "runtime/corpus/corpus.h"
 
 /* corpus_summary_write: write data.json to `folder` (docs/FORMATS.md).
@@ -10,5 +11,11 @@ MUST_CHECK enum status corpus_summary_write(const char *folder,
                                             const struct corpus_options *options,
                                             const struct corpus_report *report,
                                             struct fault *fault);
+
+/* chat_summary_write: the same for conversations. */
+MUST_CHECK enum status chat_summary_write(const char *folder,
+                                          const struct chat_corpus_options *options,
+                                          const struct chat_corpus_report *report,
+                                          struct fault *fault);
 
 #endif

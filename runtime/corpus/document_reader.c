@@ -178,7 +178,7 @@ static enum status find_line(struct document_reader *reader, struct fault *fault
 
 static enum status open_next_input(struct document_reader *reader, struct fault *fault) {
     const struct input *input = &reader->options.inputs->inputs[reader->next_input];
-    TRY(input_window_open(&reader->window, input->path, fault));
+    TRY(input_window_open(&reader->window, input->path, input->kind == INPUT_JSON_LINES, fault));
     reader->next_input++;
     reader->line = 0;
     reader->section_bytes = 0;

@@ -9,6 +9,7 @@
 
 enum {
     RAW_BYTES = 1 << 16, /* bytes of the input that are repaired at a time */
+    MARK_BYTES = 3,      /* of the byte order mark in UTF-8 */
     /* the text, at most as much again before it that was consumed, and one fill */
     WINDOW_BYTES = 2 * WINDOW_TEXT_MAX + UTF8_GROWTH_MAX * RAW_BYTES + 64
 };
@@ -26,11 +27,13 @@ enum status input_window_init(struct input_window *window, bool is_strict, struc
     return OK;
 }
 
-enum status input_window_open(struct input_window *window, const char *path, struct fault *fault) {
+enum status input_window_open(struct input_window *window, const char *path, bool skips_mark,
+                              struct fault *fault) {
     ASSERT(!window->is_open);
     TRY(byte_stream_open(path, &window->stream, fault));
     window->is_open = true;
     window->is_at_end = false;
+    window->skips_mark = skips_mark;
     window->raw_count = 0;
     window->raw_offset = 0;
     window->begin = window->end = 0;
@@ -67,6 +70,24 @@ static enum status note_replacements(struct input_window *window,
     return OK;
 }
 
+/* Skips a byte order mark at the start of the input. Returns false while too few bytes are there to
+ * tell. */
+static bool skip_mark(struct input_window *window) {
+    static const char MARK[MARK_BYTES] = {'\xef', '\xbb', '\xbf'};
+    if (!window->skips_mark || window->raw_offset > 0) {
+        return true;
+    }
+    if (window->raw_count < MARK_BYTES) {
+        return window->is_at_end;
+    }
+    if (memcmp(window->raw, MARK, MARK_BYTES) == 0) {
+        window->raw_count -= MARK_BYTES;
+        window->raw_offset += MARK_BYTES;
+        memmove(window->raw, window->raw + MARK_BYTES, window->raw_count);
+    }
+    return true;
+}
+
 enum status input_window_fill(struct input_window *window, struct fault *fault) {
     make_room(window);
     if (window->end - window->begin >= WINDOW_TEXT_MAX) {
@@ -81,6 +102,9 @@ enum status input_window_fill(struct input_window *window, struct fault *fault) 
                              RAW_BYTES - window->raw_count, &count, fault));
         window->is_at_end = count == 0;
         window->raw_count += count;
+        if (!skip_mark(window)) {
+            continue;
+        }
         const struct utf8_repaired repaired = utf8_repair(
             window->raw, window->raw_count, window->is_at_end, window->text + window->end);
         TRY(note_replacements(window, &repaired, fault));

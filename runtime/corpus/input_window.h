@@ -24,6 +24,7 @@ struct input_window {
     bool is_open;              /* an input is open */
     bool is_at_end;            /* the window contains the end of the input */
     bool is_strict;            /* ill-formed UTF-8 is an error */
+    bool skips_mark;           /* a byte order mark at the start is left out */
     uint64_t earlier_bytes;    /* bytes of the files of earlier inputs */
     char *raw;                 /* [RAW_BYTES] bytes of the input that are not in the window yet */
     size_t raw_count;          /* bytes of `raw` in use */
@@ -39,9 +40,11 @@ MUST_CHECK enum status input_window_init(struct input_window *window, bool is_st
                                          struct fault *fault);
 
 /* input_window_open: begin with the text of `path` ("-": standard input).
+ * skips_mark  leave out a byte order mark at the start: it is a character of a text, but no part of
+ *             JSON, where it says only that the file is UTF-8
  * errors  those of byte_stream_open */
 MUST_CHECK enum status input_window_open(struct input_window *window, const char *path,
-                                         struct fault *fault);
+                                         bool skips_mark, struct fault *fault);
 
 /* input_window_fill: append more text, at least one byte unless the input ends, which sets
  * is_at_end. The unread text may move inside the memory: offsets from `begin` stay valid.

@@ -163,7 +163,7 @@ static bool decode_string(struct scan *scan, size_t begin, size_t end, struct js
 
 /* Skips a word that is a value, such as true. */
 static bool skip_literal(struct scan *scan) {
-    static const char *const WORDS[] = {"true", "false", "null", "NaN", "Infinity", "-Infinity"};
+    static const char *const WORDS[] = {"true", "false", "null"};
     for (size_t i = 0; i < ARRAY_COUNT(WORDS); i++) {
         const size_t length = strlen(WORDS[i]);
         if (scan->length - scan->at >= length &&
@@ -192,7 +192,13 @@ static bool skip_byte(struct scan *scan, const char *any) {
 }
 
 static bool skip_number(struct scan *scan) {
+    const size_t begin = scan->at;
     (void)skip_byte(scan, "-");
+    if (scan->at < scan->length && strchr("NI", scan->bytes[scan->at]) != NULL &&
+        scan->bytes[scan->at] != '\0') {
+        scan->at = begin;
+        return reject(scan, "NaN and Infinity are not numbers in JSON");
+    }
     const bool starts_with_zero = scan->at < scan->length && scan->bytes[scan->at] == '0';
     const size_t whole = skip_digits(scan);
     bool is_valid = whole > 0 && (whole == 1 || !starts_with_zero);
@@ -278,6 +284,8 @@ static bool read_member(struct scan *scan, const char *name, struct json_field *
                         enum json_field_status *status) {
     size_t begin, end;
     struct json_field key = {0};
+    (void)peek_byte(scan);
+    const size_t member = scan->at;
     if (!skip_string(scan, &begin, &end) || !decode_string(scan, begin, end, &key) ||
         !expect(scan, ':', "expected a colon")) {
         return false;
@@ -285,6 +293,10 @@ static bool read_member(struct scan *scan, const char *name, struct json_field *
     const bool is_field = key.length == strlen(name) && memcmp(key.text, name, key.length) == 0;
     if (!is_field) {
         return skip_value(scan);
+    }
+    if (*status != JSON_FIELD_MISSING) {
+        scan->at = member;
+        return reject(scan, "the field of the text is there twice");
     }
     if (peek_byte(scan) != '"') {
         *status = JSON_FIELD_NOT_TEXT;

@@ -23,8 +23,8 @@ struct json_field {
     size_t column;         /* JSON_FIELD_INVALID: offset of the byte that is wrong */
 };
 
-/* json_field_find: find the member `name` of the object in `line` and decode it in place. If there
- * are several, the last counts, as in Python. Also as in Python, NaN and Infinity are numbers.
+/* json_field_find: find the member `name` of the object in `line` and decode it in place. Two such
+ * members, and NaN and Infinity, which Python writes and reads, are invalid.
  * line  [length] well-formed UTF-8, followed by a readable NUL; the content of strings changes */
 enum json_field_status json_field_find(char *line, size_t length, const char *name,
                                        struct json_field *field);

@@ -1,5 +1,6 @@
 #include "runtime/corpus/row_packer.h"
 
+#include "base/bytes.h"
 #include "base/check.h"
 
 #include <stdlib.h>
@@ -16,12 +17,14 @@ struct rooms {
 
 void row_packer_init(struct row_packer *packer, int64_t row_tokens, struct region *region) {
     ASSERT(row_tokens > 0 && row_tokens <= PACKER_ROW_TOKENS_MAX);
-    *packer = (struct row_packer){.row_tokens = row_tokens};
-    packer->tokens = region_alloc(region, PACKER_TOKENS_MAX, sizeof *packer->tokens);
+    const int64_t wanted = max_i64(row_tokens * PACKER_ROWS, PACKER_TOKENS_MIN);
+    *packer = (struct row_packer){.row_tokens = row_tokens,
+                                  .token_max = min_i64(wanted, PACKER_TOKENS_MAX)};
+    packer->tokens = region_alloc(region, (size_t)packer->token_max, sizeof *packer->tokens);
 }
 
 bool row_packer_has_room(const struct row_packer *packer, int64_t length) {
-    return length <= PACKER_TOKENS_MAX - packer->token_count;
+    return length <= packer->token_max - packer->token_count;
 }
 
 void row_packer_add(struct row_packer *packer, const int32_t *ids, const bool *is_trained,

@@ -7,9 +7,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Tokens that are collected before they are packed. The more there are, the fuller the rows; with
- * 8,192 rows of 2,048 tokens only the last rows of a pack are not full. */
-enum { PACKER_TOKENS_MAX = 1 << 24 };
+/* Rows that are packed at a time: the tokens of PACKER_ROWS rows, but not fewer or more than the
+ * limits. The more there are, the fuller the rows: only the last ones of a pack are not full. */
+enum {
+    PACKER_ROWS = 4096,
+    PACKER_TOKENS_MIN = 1 << 20,
+    PACKER_TOKENS_MAX = 1 << 24,
+};
 
 enum { PACKER_ROW_TOKENS_MAX = 1 << 20 }; /* limit of row_tokens */
 
@@ -30,14 +34,16 @@ struct packer_item {
 /* A row_packer of zeros with `row_tokens` set is empty. */
 struct row_packer {
     int64_t row_tokens;        /* tokens of a row */
-    int32_t *tokens;           /* [PACKER_TOKENS_MAX]: ids and flags */
+    int64_t token_max;         /* tokens that are packed at a time */
+    int32_t *tokens;           /* [token_max]: ids and flags */
     int64_t token_count;       /* tokens of all items */
     struct packer_item *items; /* [item_count], in the order of addition; packed: by row */
     int item_count, item_capacity;
     int row_count; /* rows of the last row_packer_pack */
 };
 
-/* row_packer_init: memory in `region`, 64 MiB, of which pages are used as they are needed. */
+/* row_packer_init: memory in `region`, 4 bytes for each token that is packed at a time, at most
+ * 64 MiB, of which pages are used as they are needed. */
 void row_packer_init(struct row_packer *packer, int64_t row_tokens, struct region *region);
 
 /* row_packer_has_room: whether a conversation of this length can be added before the next pack. */

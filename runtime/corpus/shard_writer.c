@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 #include "base/file.h"
 #include "runtime/corpus/row_packer.h"
+#include "transport/site/stop.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -87,6 +88,14 @@ static enum status complete_shard(struct shard_writer *writer, struct fault *fau
     return OK;
 }
 
+/* The tokens of one call may fill thousands of files. */
+static enum status complete_full_shard(struct shard_writer *writer, struct fault *fault) {
+    TRY(complete_shard(writer, fault));
+    return stop_requested() ? fault_set(fault, STATUS_STOPPED, writer->folder,
+                                        "run the same command to continue", "stopped by request")
+                            : OK;
+}
+
 /* Appends tokens, fewer than the buffer has room for. */
 static void encode_tokens(struct shard_writer *writer, const int32_t *ids, size_t count) {
     uint8_t *to = writer->buffer + writer->buffered_bytes;
@@ -134,7 +143,7 @@ enum status shard_writer_add(struct shard_writer *writer, const int32_t *ids, si
         done += some;
         count_source(writer, bytes, source->ends_document && done == count);
         if (writer->position.in_shard.tokens == (uint64_t)writer->shard_tokens) {
-            TRY(complete_shard(writer, fault));
+            TRY(complete_full_shard(writer, fault));
         } else if (writer->buffered_bytes == SHARD_BUFFER_BYTES) {
             TRY(flush_buffer(writer, fault));
         }
@@ -203,5 +212,62 @@ void shard_writer_close(struct shard_writer *writer) {
     if (writer->fd >= 0) {
         close(writer->fd);
         writer->fd = -1;
+    }
+}
+
+/* ---- the mask of a file that is not complete ---- */
+
+static void set_mask_path(const struct shard_writer *writer, const struct shard_position *position,
+                          char path[static PATH_BYTES]) {
+    char name[NAME_BYTES];
+    snprintf(name, sizeof name, "%s_%06lld_%llu.mask", writer->name, (long long)position->shard,
+             (unsigned long long)position->in_shard.tokens);
+    path_join(writer->folder, name, path, PATH_BYTES);
+}
+
+enum status shard_writer_save_mask(const struct shard_writer *writer, struct fault *fault) {
+    const int64_t tokens = (int64_t)writer->position.in_shard.tokens;
+    const size_t bytes = (size_t)shard_bits_bytes(tokens);
+    const uint8_t *const lists[] = {writer->trained_bits, writer->start_bits};
+    char path[PATH_BYTES];
+    enum status status = OK;
+    int fd = -1;
+    if (tokens == 0) {
+        return OK;
+    }
+    set_mask_path(writer, &writer->position, path);
+    TRY(file_open_write(path, &fd, fault));
+    for (size_t i = 0; i < ARRAY_COUNT(lists) && status == OK; i++) {
+        status = file_write_at(fd, path, lists[i], bytes, (int64_t)(i * bytes), fault);
+    }
+    return file_close_written(fd, path, status, fault);
+}
+
+enum status shard_writer_load_mask(struct shard_writer *writer, struct fault *fault) {
+    const int64_t tokens = (int64_t)writer->position.in_shard.tokens;
+    const size_t bytes = (size_t)shard_bits_bytes(tokens);
+    uint8_t *const lists[] = {writer->trained_bits, writer->start_bits};
+    char path[PATH_BYTES];
+    int64_t ignored;
+    enum status status = OK;
+    int fd = -1;
+    if (tokens == 0) {
+        return OK;
+    }
+    set_mask_path(writer, &writer->position, path);
+    TRY(file_open_read(path, &fd, &ignored, fault));
+    for (size_t i = 0; i < ARRAY_COUNT(lists) && status == OK; i++) {
+        status = file_read_at(fd, path, lists[i], bytes, (int64_t)(i * bytes), fault);
+    }
+    close(fd);
+    return status;
+}
+
+void shard_writer_remove_mask(const struct shard_writer *writer,
+                              const struct shard_position *position) {
+    char path[PATH_BYTES];
+    if (position->in_shard.tokens > 0) {
+        set_mask_path(writer, position, path);
+        unlink(path);
     }
 }

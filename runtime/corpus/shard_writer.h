@@ -49,7 +49,7 @@ void shard_writer_init(struct shard_writer *writer, const char *folder, const ch
                        const struct shard_header *header, int64_t shard_tokens);
 
 /* shard_writer_init_mask: allocate the mask, for a header with has_mask. Rows are then added by
- * shard_writer_add_row, and cannot be resumed.
+ * shard_writer_add_row; shard_writer_load_mask follows shard_writer_resume.
  * memory  a quarter of a byte for each token of a full file
  * limits  shard_tokens is a multiple of header.row_tokens */
 void shard_writer_init_mask(struct shard_writer *writer, struct region *region);
@@ -76,7 +76,9 @@ struct shard_source {
 /* shard_writer_add: append tokens, in as many files as they need. The bytes of a text that is
  * divided between files are divided like its tokens.
  * limits  ids fit into the width; count and text_bytes < 2^31
- * errors  STATUS_FIT when the disk is full; STATUS_INPUT for more than SHARDS_MAX files */
+ * errors  STATUS_FIT when the disk is full; STATUS_INPUT for more than SHARDS_MAX files;
+ *         STATUS_STOPPED after a request to stop, behind a complete file: the caller resumes at an
+ *         earlier position */
 MUST_CHECK enum status shard_writer_add(struct shard_writer *writer, const int32_t *ids,
                                         size_t count, const struct shard_source *source,
                                         struct fault *fault);
@@ -86,6 +88,19 @@ MUST_CHECK enum status shard_writer_sync(struct shard_writer *writer, struct fau
 
 /* shard_writer_end: complete the last file. */
 MUST_CHECK enum status shard_writer_end(struct shard_writer *writer, struct fault *fault);
+
+/* shard_writer_save_mask: write the mask of the tokens in the current file to a file of its own,
+ * whose name contains the position, so that a later call can continue there. Without such tokens
+ * nothing is written. shard_writer_remove_mask: remove the mask that was saved at a position. */
+MUST_CHECK enum status shard_writer_save_mask(const struct shard_writer *writer,
+                                              struct fault *fault);
+void shard_writer_remove_mask(const struct shard_writer *writer,
+                              const struct shard_position *position);
+
+/* shard_writer_load_mask: read the mask that was saved at the writer's position, into the memory of
+ * shard_writer_init_mask.
+ * errors  STATUS_INPUT when there is none, or it is too short */
+MUST_CHECK enum status shard_writer_load_mask(struct shard_writer *writer, struct fault *fault);
 
 /* shard_writer_close: close the open file, if any, as it is. */
 void shard_writer_close(struct shard_writer *writer);

@@ -1,7 +1,9 @@
 #include "runtime/data/cache_folder.h"
 
+#include <fts.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 bool cache_folder_find(const char *name, char *out, size_t capacity) {
     const char *cache = getenv("XDG_CACHE_HOME");
@@ -13,4 +15,20 @@ bool cache_folder_find(const char *name, char *out, size_t capacity) {
         length = snprintf(out, capacity, "%s/.cache/skep/%s", home, name);
     }
     return length > 0 && (size_t)length < capacity;
+}
+
+uint64_t cache_folder_bytes(const char *path) {
+    char *const roots[] = {(char *)(uintptr_t)path, NULL};
+    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+    uint64_t bytes = 0;
+    if (tree == NULL) {
+        return 0;
+    }
+    const FTSENT *entry = fts_read(tree);
+    while (entry != NULL) { /* ends: symbolic links are not followed */
+        bytes += entry->fts_info == FTS_F ? (uint64_t)entry->fts_statp->st_size : 0;
+        entry = fts_read(tree);
+    }
+    fts_close(tree);
+    return bytes;
 }

@@ -79,7 +79,9 @@ static enum status open_file(struct token_data *data, const char *path,
     TRY(packed_row_check(&file->tokens, data->sequence, fault));
     assign_window_indices(file, data->sequence);
     if (file->window_count == 0) {
-        return fault_set(fault, STATUS_INPUT, path, "use more text, or reduce batch.sequence",
+        const char *source = options->paths.source;
+        return fault_set(fault, STATUS_INPUT, source != NULL ? source : path,
+                         "use more text, or reduce batch.sequence",
                          "has %lld tokens; a row of %lld tokens needs one token more, the label of "
                          "its last token",
                          (long long)file->tokens.token_count, (long long)data->sequence);

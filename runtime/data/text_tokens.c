@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "runtime/corpus/chat_corpus.h"
 #include "runtime/corpus/corpus.h"
 #include "runtime/corpus/input_list.h"
 #include "runtime/corpus/tokenizer_folder.h"
@@ -24,13 +25,31 @@ static bool contains_text(const struct path_list *list, bool *is_mixed) {
     return count > 0;
 }
 
+/* What is tokenised, and how. */
+struct text_source {
+    const struct path_list *paths; /* as the run lists them */
+    const struct tokenizer *tokenizer;
+    const struct chat_options *chat; /* NULL: not conversations */
+    int64_t row_tokens;              /* of rows of conversations */
+    int threads;
+    const char *folder; /* for the token files */
+};
+
 /* A hash of what the tokens depend on. A file that changes gets another time. */
-static struct hash hash_inputs(const struct tokenizer *tokenizer, const struct input_list *inputs) {
-    const int64_t version = TOKENIZER_ALGORITHM;
+static struct hash hash_source(const struct text_source *source, const struct input_list *inputs) {
+    const struct chat_options *chat = source->chat;
+    const int64_t words[] = {TOKENIZER_ALGORITHM, chat != NULL,
+                             chat != NULL ? source->row_tokens : 0};
     struct hash_state state;
     hash_begin(&state);
-    hash_add(&state, tokenizer_info(tokenizer)->hash.bytes, HASH_BYTES);
-    hash_add(&state, &version, sizeof version);
+    hash_add(&state, tokenizer_info(source->tokenizer)->hash.bytes, HASH_BYTES);
+    hash_add(&state, words, sizeof words);
+    if (chat != NULL) {
+        const char *texts[] = {chat_template_name(chat->chat), chat->date, chat->bos, chat->eos};
+        for (size_t i = 0; i < ARRAY_COUNT(texts); i++) {
+            hash_add(&state, texts[i], strlen(texts[i]) + 1);
+        }
+    }
     for (int i = 0; i < inputs->count; i++) {
         const char *path = inputs->inputs[i].path;
         const struct file_stamp stamp = file_stamp_of(path);
@@ -40,74 +59,132 @@ static struct hash hash_inputs(const struct tokenizer *tokenizer, const struct i
     return hash_end(&state);
 }
 
-static enum status write_tokens(const struct settings *settings, const struct path_list *paths,
-                                const struct tokenizer *tokenizer, const char *folder,
-                                struct region *region, struct fault *fault) {
-    struct machine machine;
+static enum status write_text(const struct text_source *source, struct region *region,
+                              struct fault *fault) {
     struct corpus_report report;
-    char parent[PATH_BYTES];
     char tokens[24];
-    machine_read("", &machine);
-    const int64_t threads = settings->threads > 0 ? settings->threads : machine.cpu_count;
-    const struct corpus_options options = {.paths = paths->paths,
-                                           .path_count = paths->count,
-                                           .folder = folder,
-                                           .tokenizer = tokenizer,
-                                           .document_token = tokenizer_info(tokenizer)->document_id,
+    const struct corpus_options options = {.paths = source->paths->paths,
+                                           .path_count = source->paths->count,
+                                           .folder = source->folder,
+                                           .tokenizer = source->tokenizer,
+                                           .document_token =
+                                               tokenizer_info(source->tokenizer)->document_id,
                                            .field = CORPUS_FIELD,
                                            .shard_tokens = CORPUS_SHARD_TOKENS,
-                                           .threads = (int)min_i64(threads, THREADS_MAX)};
-    file_parent_folder(folder, parent, sizeof parent);
-    TRY(file_make_folders(parent, fault));
-    log_line(LOG_INFO, "tokenising %s%s into %s", paths->paths[0],
-             paths->count > 1 ? " and other files" : "", folder);
+                                           .threads = source->threads};
     TRY(corpus_write(&options, region, &report, fault));
     log_line(LOG_INFO, "%s tokens of %llu document%s",
              text_format_count((double)report.train.tokens, tokens),
              (unsigned long long)report.train.documents, report.train.documents == 1 ? "" : "s");
     if (report.replacements > 0) {
         log_line(LOG_WARNING, "%s: %llu sequences are not UTF-8, the first at byte %llu",
-                 report.replaced_path != NULL ? report.replaced_path : paths->paths[0],
+                 report.replaced_path != NULL ? report.replaced_path : source->paths->paths[0],
                  (unsigned long long)report.replacements,
                  (unsigned long long)report.replaced_offset);
     }
     return OK;
 }
 
-static enum status list_token_files(const char *folder, struct region *region,
+static enum status write_chats(const struct text_source *source, struct region *region,
+                               struct fault *fault) {
+    struct chat_corpus_report report;
+    char tokens[24];
+    const struct chat_corpus_options options = {.paths = source->paths->paths,
+                                                .path_count = source->paths->count,
+                                                .folder = source->folder,
+                                                .tokenizer = source->tokenizer,
+                                                .chat = source->chat,
+                                                .row_tokens = source->row_tokens,
+                                                .shard_tokens = CORPUS_SHARD_TOKENS,
+                                                .threads = source->threads};
+    TRY(chat_corpus_write(&options, region, &report, fault));
+    const struct chat_part_report *train = &report.parts[0];
+    log_line(LOG_INFO, "%s tokens of %llu conversation%s in rows of %lld, template %s",
+             text_format_count((double)train->tokens, tokens),
+             (unsigned long long)train->conversations, train->conversations == 1 ? "" : "s",
+             (long long)source->row_tokens, chat_template_name(source->chat->chat));
+    if (train->long_count + train->untrained_count > 0) {
+        log_line(LOG_WARNING,
+                 "%s: left out %llu conversations that are longer than a row and %llu without an "
+                 "answer",
+                 source->paths->paths[0], (unsigned long long)train->long_count,
+                 (unsigned long long)train->untrained_count);
+    }
+    return OK;
+}
+
+static enum status write_tokens(const struct text_source *source, struct region *region,
+                                struct fault *fault) {
+    char parent[PATH_BYTES];
+    char size[24];
+    file_parent_folder(source->folder, parent, sizeof parent);
+    TRY(file_make_folders(parent, fault));
+    log_line(LOG_INFO, "tokenising %s%s into %s", source->paths->paths[0],
+             source->paths->count > 1 ? " and other files" : "", source->folder);
+    TRY(source->chat != NULL ? write_chats(source, region, fault)
+                             : write_text(source, region, fault));
+    log_line(LOG_INFO, "the cache %s has %s; any folder in it may be removed", parent,
+             text_format_bytes(cache_folder_bytes(parent), size));
+    return OK;
+}
+
+static enum status list_token_files(const struct text_source *source, struct region *region,
                                     struct path_list *list, struct fault *fault) {
-    const char *pattern = region_format(region, "%s/train_*.bin", folder);
-    const struct path_list patterns = {.paths = &pattern, .count = 1};
+    const char *pattern = region_format(region, "%s/train_*.bin", source->folder);
+    const struct path_list patterns = {
+        .paths = &pattern, .count = 1, .source = region_copy_text(region, source->paths->paths[0])};
     return path_list_expand(&patterns, region, list, fault);
+}
+
+/* The folder of the cache for these tokens. */
+static enum status find_cache(const struct text_source *source, const struct input_list *inputs,
+                              char folder[static PATH_BYTES], struct fault *fault) {
+    char hex[HASH_HEX_BYTES];
+    if (!cache_folder_find("tokens", folder, PATH_BYTES - sizeof hex)) {
+        return fault_set(fault, STATUS_INPUT, source->paths->paths[0],
+                         "set XDG_CACHE_HOME or HOME, or make tokens with `skep data`",
+                         "is text, and there is no folder for a cache of its tokens");
+    }
+    const struct hash hash = hash_source(source, inputs);
+    (void)hash_hex(&hash, hex);
+    const size_t length = strlen(folder);
+    snprintf(folder + length, PATH_BYTES - length, "/%.*s", FOLDER_DIGITS, hex);
+    return OK;
+}
+
+static int thread_count(const struct settings *settings) {
+    struct machine machine;
+    machine_read("", &machine);
+    const int64_t threads = settings->threads > 0 ? settings->threads : machine.cpu_count;
+    return (int)min_i64(threads, THREADS_MAX);
 }
 
 static enum status tokenise(const struct settings *settings, const struct path_list *paths,
                             struct region *scratch, struct region *region, struct path_list *list,
                             struct fault *fault) {
-    const struct tokenizer *tokenizer;
+    struct text_source source = {
+        .paths = paths, .row_tokens = settings->sequence_tokens, .threads = thread_count(settings)};
+    struct chat_options chat;
     struct input_list inputs;
     char model[PATH_BYTES];
     char folder[PATH_BYTES];
-    char hex[HASH_HEX_BYTES];
     TRY(tokenizer_folder_find(settings->model, model, fault));
-    TRY(tokenizer_load(model, scratch, &tokenizer, fault));
+    TRY(tokenizer_load(model, scratch, &source.tokenizer, fault));
     TRY(input_list_expand(paths->paths, paths->count, INPUT_TEXT, scratch, &inputs, fault));
-    if (!cache_folder_find("tokens", folder, sizeof folder - sizeof hex)) {
-        return fault_set(fault, STATUS_INPUT, paths->paths[0],
-                         "set XDG_CACHE_HOME or HOME, or make tokens with `skep data`",
-                         "is text, and there is no folder for a cache of its tokens");
+    if (settings->chat_template != NULL || chat_corpus_is_chat(&inputs)) {
+        TRY(chat_options_find(model, settings->chat_template, source.tokenizer, scratch, &chat,
+                              fault));
+        source.chat = &chat;
     }
-    const struct hash hash = hash_inputs(tokenizer, &inputs);
-    (void)hash_hex(&hash, hex);
-    const size_t length = strlen(folder);
-    snprintf(folder + length, sizeof folder - length, "/%.*s", FOLDER_DIGITS, hex);
+    TRY(find_cache(&source, &inputs, folder, fault));
+    source.folder = folder;
     if (file_exists(folder)) {
         log_line(LOG_INFO, "using the tokens of %s%s in %s", paths->paths[0],
                  paths->count > 1 ? " and other files" : "", folder);
     } else {
-        TRY(write_tokens(settings, paths, tokenizer, folder, scratch, fault));
+        TRY(write_tokens(&source, scratch, fault));
     }
-    return list_token_files(folder, region, list, fault);
+    return list_token_files(&source, region, list, fault);
 }
 
 /* Expands the list into `paths`, and returns whether it has text. A pattern without a match is

@@ -1,5 +1,5 @@
-/* text_tokens: text among the data of a run. For a model with a tokenizer it is tokenised once,
- * into a cache, and the run reads the token files from there. */
+/* text_tokens: text and conversations among the data of a run. For a model with a tokenizer they
+ * are tokenised once, into a cache, and the run reads the token files from there. */
 #ifndef SKEP_DATA_TEXT_TOKENS_H
 #define SKEP_DATA_TEXT_TOKENS_H
 
@@ -10,10 +10,13 @@
  * $XDG_CACHE_HOME/skep/tokens or ~/.cache/skep/tokens. Their folder is named by a hash of the
  * tokenizer and of path, size and time of each file. It is written if it does not exist, which logs
  * the progress, and appears when it is complete. Lists of other files are unchanged, and so are all
- * lists if data.format is set.
+ * lists if data.format is set. JSON lines are conversations if data.chat is set, or the first line
+ * has `messages` and no text (chat_corpus_is_chat): they become rows of batch.sequence tokens, and
+ * their template is that of data.chat or of the model.
  * memory  paths in `region`
  * errors  STATUS_INPUT for a list of both text and tokens, and without a folder for the cache;
- *         those of tokenizer_load and corpus_write. *list is then unchanged */
+ *         those of tokenizer_load, corpus_write, chat_options_find and chat_corpus_write. *list is
+ *         then unchanged */
 MUST_CHECK enum status data_tokenise_list(const struct settings *settings, struct path_list *list,
                                           struct region *region, struct fault *fault);
 

@@ -27,9 +27,11 @@ static enum status add_matches(const char *path, bool is_first, glob_t *found,
     return OK;
 }
 
-static void copy_paths(const glob_t *found, struct region *region, struct path_list *list) {
+static void copy_paths(const glob_t *found, const char *source, struct region *region,
+                       struct path_list *list) {
     list->paths = region_alloc(region, found->gl_pathc, sizeof *list->paths);
     list->count = (int)found->gl_pathc;
+    list->source = source;
     for (size_t i = 0; i < found->gl_pathc; i++) {
         list->paths[i] = region_copy_text(region, found->gl_pathv[i]);
     }
@@ -52,7 +54,7 @@ enum status path_list_expand(const struct path_list *patterns, struct region *re
                            "the list has %zu files; the limit is %d", found.gl_pathc, FILES_MAX);
     }
     if (status == OK) {
-        copy_paths(&found, region, list);
+        copy_paths(&found, patterns->source, region, list);
     }
     globfree(&found);
     return status;

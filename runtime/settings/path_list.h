@@ -12,6 +12,7 @@ enum {
 struct path_list {
     const char **paths; /* [count] */
     int count;
+    const char *source; /* text that the files were made from, for messages; NULL: none */
 };
 
 /* path_list_expand: replace each pattern (a path that contains * ? [ or ]) by its sorted matches.

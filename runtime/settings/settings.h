@@ -54,7 +54,8 @@ struct settings {
     const char *target; /* Profile of the target; NULL: this machine. */
     const char *frozen; /* Names of parameters that are not trained; NULL: none. */
     struct path_list train_files, validation_files; /* Paths and patterns; a count of 0: unset. */
-    const char *data_format; /* Format of token files: u16, u32 or bytes; NULL: unset. */
+    const char *data_format;   /* Format of token files: u16, u32 or bytes; NULL: unset. */
+    const char *chat_template; /* Name of the template of conversations; NULL: the model's. */
     /* Whether the tokens of the model are not the bytes of a text, so that text must be tokenised
      * first; set by settings_check_model. */
     bool text_needs_tokenizer;

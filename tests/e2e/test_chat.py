@@ -1,16 +1,24 @@
 """`skep data --chat`: conversations become rows whose masks are checked token by token, and
 training and evaluation count the trained tokens only."""
 import json
+import os
 import pathlib
 import random
 import shutil
+import signal
 import struct
 import subprocess
+import unittest
 
-from small_run import LLAMA, SKEP, TIMEOUT_S, RunTest, main, nested
+from small_run import LLAMA, SKEP, TIMEOUT_S, RunTest, main, nested, wait_until
 
 SMALL = pathlib.Path(__file__).parents[1] / "support" / "small_tokenizer"
+COUNTER = os.environ.get("COUNT_ALLOC", "")
 START, END = "<|im_start|>", "<|im_end|>"
+CHATML = ("{%- for message in messages %}\n"
+          "{{- '<|im_start|>' ~ message.role ~ '\\n' ~ message.content ~ '<|im_end|>\\n' }}\n"
+          "{%- endfor %}\n{%- if add_generation_prompt %}\n"
+          "{{- '<|im_start|>assistant\\n' }}\n{%- endif %}")
 VOCABULARY = 448
 SEQUENCE = 64
 HEADER_BYTES = 1024
@@ -89,12 +97,12 @@ class ChatTest(RunTest):
     def setUp(self):
         self.path = self.folder().path
         (self.path / "model" / "config.json").write_text(json.dumps(
-            {**LLAMA, "vocab_size": VOCABULARY, "max_position_embeddings": SEQUENCE}))
+            {**LLAMA, "vocab_size": VOCABULARY, "max_position_embeddings": 4 * SEQUENCE}))
         self.token_bytes = write_tokenizer(self.path / "model")
 
-    def skep(self, *arguments, code=0):
+    def skep(self, *arguments, code=0, **options):
         result = subprocess.run([SKEP, *arguments], cwd=self.path, capture_output=True, text=True,
-                                timeout=TIMEOUT_S, check=False)
+                                timeout=TIMEOUT_S, check=False, **options)
         self.assertEqual(result.returncode, code, result.stderr + result.stdout)
         return result
 
@@ -153,7 +161,7 @@ class Rows(ChatTest):
             report = json.loads(self.chats([short, answer, question], "--long", option,
                                            folder=option).stdout)
             counts.append((report["train"]["conversations"], report["long"], report["untrained"]))
-        self.assertEqual(counts, [(1, 2, 0), (2, 2, 1)])
+        self.assertEqual(counts, [(1, 2, 0), (2, 1, 1)])  # none is counted twice
 
     def test_errors_name_the_line(self):
         good = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
@@ -163,6 +171,19 @@ class Rows(ChatTest):
         self.assertIn("add --parse-special", errors)
         self.assertFalse((self.path / "chats").exists())
         self.chats([good, bad], "--parse-special")
+        for line, words in (
+                ("{", "bad.jsonl:2:1: not valid JSON: .*; each line must be one JSON object"),
+                ("[]", "bad.jsonl:2: is a JSON array.*; each line must be one JSON object"),
+                ('{"messages": []}', "has 0 messages.*; correct this line or remove it"),
+                ('{"messages": [{"role": "bot", "content": ""}]}', "; correct this line"),
+                ('{"messages": [{"role": "user", "content": "a"}], "tools": [{}]}',
+                 "; choose another template with --template, or remove it"),
+                ('{"a": NaN}', "bad.jsonl:2:9: not valid JSON"),
+                ('{"a": 1, "a": 2}', "bad.jsonl:2:[0-9]+: not valid JSON: duplicate object key")):
+            (self.path / "bad.jsonl").write_text(f"\n{line}\n")
+            errors = self.skep("data", "bad.jsonl", "--chat", "--template", "chatml", "--model",
+                               "model", "-o", "other", code=2).stderr
+            self.assertRegex(errors, words)
         (self.path / "bad.jsonl").write_text("\n{\n")
         for arguments, word in (
                 (("bad.jsonl", "--chat", "--template", "chatml"), "bad.jsonl:2:1: not valid JSON"),
@@ -181,6 +202,88 @@ class Rows(ChatTest):
                            code=2).stderr
         self.assertIn("hash ", errors)
         self.assertIn("choose one with --template", errors)
+
+
+class Calls(ChatTest):
+    """Calls with several threads, and calls that are stopped and repeated."""
+
+    def arguments(self, name, folder, *options):
+        return ["data", name, "--model", "model", "-o", folder, "--chat", "--template", "chatml",
+                "--sequence", str(SEQUENCE), "--validation", "10%", *map(str, options)]
+
+    def write_lines(self, count):
+        """About 100 bytes a line; the longest of them exceed a row."""
+        chance = random.Random(11)
+        lines = [json.dumps({"messages": conversation(chance)}) for _ in range(1000)]
+        with open(self.path / "chats.jsonl", "w", encoding="utf-8") as out:
+            for i in range(count):
+                out.write(lines[chance.randrange(1000)] + ("\n\n" if i % 7 == 0 else "\n"))
+
+    def files(self, folder):
+        return {path.name: path.read_bytes() for path in (self.path / folder).iterdir()}
+
+    def interrupt(self, lines, number, *options):
+        """Ends a call by a signal when it has saved progress and waits for more lines."""
+        progress = self.path / "piped.new" / "progress.json"
+        process = subprocess.Popen([SKEP, *self.arguments("-", "piped", *options)], cwd=self.path,
+                                   stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.addCleanup(process.stdin.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        process.stdin.write(lines)
+        process.stdin.flush()
+        self.assertTrue(wait_until(progress.exists))
+        process.send_signal(number)
+        self.assertEqual(process.wait(timeout=TIMEOUT_S),
+                         -number if number == signal.SIGKILL else 0)
+        return progress
+
+    def test_any_number_of_threads_writes_the_same_files(self):
+        self.write_lines(8000)
+        for threads in (1, 2, 5):
+            self.skep(*self.arguments("chats.jsonl", f"t{threads}", "--threads", threads,
+                                      "--shard-tokens", 100000))
+        files = self.files("t1")
+        self.assertGreater(len(files), 3)
+        self.assertEqual(files, self.files("t2"))
+        self.assertEqual(files, self.files("t5"))
+        summary = json.loads(files["data.json"])
+        self.assertEqual((summary["template"], summary["sequence"]), ("ChatML", SEQUENCE))
+        parts = summary["train"], summary["validation"]
+        self.assertEqual(sum(part["conversations"] + part["long"] + part["untrained"]
+                             for part in parts), 8000)
+        for name, part in zip(("train", "validation"), parts):
+            rows = [row for file in sorted(files) if file.startswith(name)
+                    for row in read_rows(self.path / "t1" / file)]
+            self.assertEqual(len(rows), part["rows"])
+            self.assertEqual(sum(token[1] for row in rows for token in row), part["trained"])
+        self.assertEqual(parts[0]["files"], sum(name.startswith("train") for name in files))
+
+    def test_a_call_that_is_stopped_or_killed_continues(self):
+        """Behind the last rows that were packed, of 2^20 tokens."""
+        self.write_lines(80000)
+        lines = (self.path / "chats.jsonl").read_bytes()
+        options = ("--shard-tokens", 1500000, "--threads", 1)
+        self.skep(*self.arguments("chats.jsonl", "whole", *options))
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            progress = self.interrupt(lines[:-1000], number, *options)
+        saved = json.loads(progress.read_text())
+        self.assertGreater(saved["train"]["chat"]["next"], 1000)
+        result = subprocess.run([SKEP, *self.arguments("-", "piped", *options)], cwd=self.path,
+                                input=lines, capture_output=True, timeout=TIMEOUT_S, check=True)
+        self.assertIn("continuing an interrupted call", result.stderr.decode())
+        self.assertEqual(self.files("piped"), self.files("whole"))
+
+    def test_changed_conversations_start_over(self):
+        self.write_lines(80000)
+        lines = (self.path / "chats.jsonl").read_bytes()
+        self.interrupt(lines, signal.SIGINT, "--threads", 1)
+        changed = lines.replace(b"builds", b"makes!", 1)
+        for code in (2, 0):  # the first call discards what is there
+            result = subprocess.run([SKEP, *self.arguments("-", "piped", "--threads", 1)],
+                                    cwd=self.path, input=changed, capture_output=True,
+                                    timeout=TIMEOUT_S, check=False)
+            self.assertEqual(result.returncode, code, result.stderr)
 
 
 class Training(ChatTest):
@@ -225,12 +328,165 @@ class Training(ChatTest):
         self.assertEqual(together[1], first[1] + second[1])
         self.assertAlmostEqual(together[0], first[0] + second[0], places=3)
 
+    def test_conversations_are_tokenised_by_the_run(self):
+        """As skep data makes them, for each template and length of rows once."""
+        chance = random.Random(3)
+        self.chats([conversation(chance) for _ in range(100)])
+        environment = {**os.environ, "XDG_CACHE_HOME": str(self.path / "cache")}
+
+        def train(*overrides, code=0):
+            return self.skep("train", "run.yaml", "--fresh", *overrides, code=code,
+                             env=environment).stderr
+
+        self.write_run(data__train="chats.jsonl")
+        self.assertIn("has no chat template; choose one with --template or data.chat:",
+                      train(code=2))
+        self.write_run(data__train="chats.jsonl", data__validation="chats.jsonl",
+                       data__chat="chatml")
+        log = train()
+        self.assertIn("tokenising chats.jsonl into ", log)
+        self.assertIn(" conversations in rows of 64, template ChatML", log)
+        self.assertIn("chats.jsonl: left out ", log)
+        made = (self.path / "chats" / "train_000000.bin").read_bytes()
+        cached = list((self.path / "cache").rglob("train_*.bin"))
+        self.assertEqual([path.read_bytes() for path in cached], [made])
+        self.assertIn("using the tokens of chats.jsonl in ", train())
+        train("batch.sequence=32", "batch.tokens=128")
+        self.assertEqual(len(list((self.path / "cache").rglob("train_*.bin"))), 2)
+        found = json.loads(self.skep("eval", "run.yaml", "--json", env=environment).stdout)
+        self.assertEqual(found["tokens"], json.loads(
+            (self.path / "chats" / "data.json").read_text())["train"]["trained"])
+        config = self.path / "model" / "tokenizer_config.json"
+        config.write_text(json.dumps({**json.loads(config.read_text()), "chat_template": CHATML}))
+        self.write_run(data__train="chats.jsonl")
+        self.assertIn("template ChatML of docs/DATA.md", train())  # found by its first line
+        (self.path / "text.txt").write_text("text")
+        self.write_run(data__train="text.txt", data__chat="chatml")
+        self.assertIn("text.txt: is text; conversations are JSON lines", train(code=2))
+
     def test_another_sequence_is_rejected(self):
         self.chats([conversation(random.Random(1), 1, 3) for _ in range(20)])
         self.write_run(batch__sequence=32)
         errors = self.skep("train", "run.yaml", code=2).stderr
         self.assertIn("is packed into rows of 64 tokens, but batch.sequence is 32", errors)
         self.assertIn("set batch.sequence to 64", errors)
+
+
+class Answers(ChatTest):
+    """`skep generate --chat`: the tokens that follow the rendered conversation, as text."""
+
+    @classmethod
+    def setUpClass(cls):
+        """A model that has learned some answers, each with its end."""
+        super().setUpClass()
+        cls.facts = [(f"Which {word} ?", f"{answer} wax") for word, answer in zip(
+            ("bee", "comb", "naïve", "蜂", "12.5", "🐝"), ("a", "two", "naïve", "蜂", "12", "🐝"))]
+        test = cls("make")
+        test.setUp()
+        cls.addClassCleanup(test.doCleanups)
+        test.chats([[{"role": "user", "content": question},
+                     {"role": "assistant", "content": answer}]
+                    for question, answer in cls.facts] * 12)
+        test.write_run(steps=150, optimizer__lr=0.01, batch__tokens=2 * SEQUENCE)
+        test.skep("train", "run.yaml")
+        cls.trained = test.path
+
+    def make(self):
+        """No test: gives setUpClass a folder."""
+
+    def setUp(self):
+        super().setUp()
+        if hasattr(self, "trained"):
+            self.path = self.trained
+
+    def chat(self, *arguments, code=0, text=None, **options):
+        return self.skep("generate", "run/model", "--chat", "--template", "chatml", *arguments,
+                         code=code, input=text, **options)
+
+    def prompt_ids(self, messages):
+        """The ids before the answer that follows these messages."""
+        (self.path / "one.jsonl").write_text(json.dumps(
+            {"messages": [*messages, {"role": "assistant", "content": "x"}]}))
+        shutil.rmtree(self.path / "one", ignore_errors=True)
+        self.skep("data", "one.jsonl", "--model", "model", "-o", "one", "--chat", "--template",
+                  "chatml", "--sequence", str(4 * SEQUENCE))
+        row = conversations_of(read_rows(self.path / "one" / "train_000000.bin")[0])[0]
+        last = max(i for i, (_, is_trained) in enumerate(row) if is_trained)
+        first = last
+        while row[first - 1][1]:
+            first -= 1
+        return [token for token, _ in row[:first]]
+
+    def answer(self, messages, *arguments):
+        """The text that the model generates from these ids, up to the end token."""
+        ids = self.skep("generate", "run/model", "--ids", "--prompt",
+                        str(self.prompt_ids(messages)), *arguments).stdout.split()
+        end = next(i for i, text in self.token_bytes.items() if text == END.encode())
+        ids = [int(word) for word in ids]
+        ids = ids[:ids.index(end)] if end in ids else ids
+        return b"".join(self.token_bytes[token] for token in ids if token > 1).decode(
+            errors="replace")
+
+    def test_questions_are_answered_and_the_answer_ends_by_itself(self):
+        for question, answer in self.facts:
+            result = self.chat("--prompt", question, "--temperature", "0")
+            self.assertEqual(result.stdout, answer + "\n")
+        questions = "\n\n".join(question for question, _ in self.facts)
+        for ending in ("", "\n", "\r\n\n"):
+            result = self.chat("--temperature", "0", text=questions + ending)
+            self.assertEqual(result.stdout, "".join(answer + "\n" for _, answer in self.facts))
+        self.assertEqual(self.chat(text="").stdout, "")
+
+    def test_a_prompt_is_the_conversation_so_far(self):
+        """Sampled answers equal those of the same ids; an empty line forgets what was said."""
+        options = ("--seed", "4", "--tokens", "6", "--temperature", "1.5")
+        asked = ["a bee", "wax ?", "", "comb"]
+        given = self.chat(*options, "--system", "Be brief.", text="\n".join(asked)).stdout
+        start = [{"role": "system", "content": "Be brief."}]
+        messages, wanted = list(start), ""
+        for question in asked:
+            if question == "":
+                messages = list(start)
+                continue
+            messages.append({"role": "user", "content": question})
+            answer = self.answer(messages, *options)
+            wanted += answer + "\n"
+            messages.append({"role": "assistant", "content": answer})
+        self.assertEqual(given, wanted)
+
+    def test_the_run_and_the_model_choose_the_template(self):
+        question, answer = self.facts[0]
+        arguments = ("generate", "run.yaml", "--chat", "--prompt", question, "--temperature", "0")
+        self.assertIn("has no chat template", self.skep(*arguments, code=2).stderr)
+        self.assertEqual(self.skep(*arguments, "data.chat=chatml").stdout, answer + "\n")
+
+    def test_refusals(self):
+        for arguments, text, words in (
+                ((), f"a\n\nb {END}\n", "standard input:3: contains the control token <|im_end|>"),
+                (("--prompt", f"{START}"), "", "--prompt: contains the control token"),
+                ((), "a\0b\n", "standard input:1: contains a NUL"),
+                ((), "a" * 70000, "standard input:1: the line has more than 64 KiB; divide"),
+                ((), "a b " * 200, "standard input:1: the conversation has "),
+                (("--thinking", "yes"), "", "write on or off"),
+                (("--ids",), "", "--ids: is not for conversations"),
+                (("--template", "llama3"), "", "has no token <|start_header_id|>")):
+            self.assertIn(words, self.chat(*arguments, text=text, code=2).stderr)
+        result = self.skep("generate", "run/model", "--prompt", "a", "--system", "b", code=2)
+        self.assertIn("--system: is only for conversations; add --chat", result.stderr)
+        result = subprocess.run([SKEP, "generate", "run/model", "--chat", "--template", "chatml"],
+                                cwd=self.path, input=b"\xff\n", capture_output=True, check=False,
+                                timeout=TIMEOUT_S)
+        self.assertIn(b"standard input:1: byte ", result.stderr)
+
+    @unittest.skipIf(not COUNTER, "no counter was built")
+    def test_nothing_is_allocated_while_questions_are_answered(self):
+        report = self.path / "report"
+        self.chat("--tokens", "5", "--top-p", "0.9", text="a\nb\n\nc\n",
+                  env={**os.environ, "LD_PRELOAD": COUNTER, "COUNT_ALLOC_REPORT": str(report)})
+        lines = report.read_text().splitlines()
+        _, count, _, writes = lines[0].split()[:4]
+        self.assertGreater(int(writes), 3, "the seal was not seen")
+        self.assertEqual(int(count), 0, "\n".join(lines[1:]))
 
 
 if __name__ == "__main__":

@@ -103,6 +103,26 @@ class Ids(DataTest):
             self.write("bad.txt", f"[2]\n{text}\n".encode())
             errors = self.data("--decode", "bad.txt", code=2).stderr.decode()
             self.assertIn("bad.txt:2: is not a list of token ids; write ids as in", errors)
+        self.write("unknown.txt", b"[2]\n[5, 412, 99999]\n")
+        errors = self.data("--decode", "unknown.txt", code=2).stderr.decode()
+        self.assertIn("unknown.txt:2: id 412 is not in the vocabulary, whose largest id is 411; ",
+                      errors)
+
+
+    def test_a_byte_order_mark_is_no_part_of_json_lines(self):
+        mark = b"\xef\xbb\xbf"
+        line = mark + json.dumps({"text": DOCUMENTS["long"].decode()}).encode()
+        for name, data in (("a.jsonl", line), ("a.jsonl.gz", gzip.compress(line))):
+            self.write(name, data)
+            self.data(name, "-o", "out")
+            self.assert_documents(self.ids(), ["long"])
+            shutil.rmtree(self.path / "out")
+        self.write("only.jsonl", mark)
+        self.refused("only.jsonl", "-o", "out", words=["no text to train on"])
+        self.write("twice.jsonl", mark + line)
+        self.refused("twice.jsonl", "-o", "out", words=["twice.jsonl:1:1: not valid JSON"])
+        self.write("bad.jsonl", mark + b'{"text": "\xff"}')
+        self.refused("bad.jsonl", "-o", "out", "--strict", words=["byte 13 is not UTF-8"])
 
 
 class Files(DataTest):
@@ -192,7 +212,15 @@ class Refused(DataTest):
                 (["cut.txt.gz"], ["cut.txt.gz: compressed data end too early"]),
                 (["damaged.txt.gz"], ["damaged.txt.gz: compressed data are damaged"]),
                 (["empty.txt"], ["no text to train on"]),
-                (["a.txt", "--validation", "1%"], ["--validation: 1 documents are too few"]),
+                (["a.txt", "--validation", "1%"],
+                 ["--validation: the text has 1 section of 16 KiB, too few to keep 1 %; ",
+                  "use text of at least "]),
+                (["good.jsonl", "--validation", "1%"],
+                 ["--validation: the input has 1 document, too few to keep 1 %; "]),
+                (["twice.jsonl"], ["twice.jsonl:2:15: not valid JSON: the field of the text"]),
+                (["nan.jsonl"], ["nan.jsonl:1:7: not valid JSON: NaN and Infinity are not"]),
+                (["nested.txt.gz"],
+                 ["nested.txt.gz: is compressed twice", "; decompress it once"]),
                 (["a.txt", "--validation", "0.05"], ["is not from 0.001% to 50%"]),
                 (["a.txt", "--document-token", "nosuch"], ["the tokenizer has no token"])]
         for name in ("a.parquet", "a.json", "a.tar.gz", "empty.txt", "nothing/a.png"):
@@ -200,6 +228,10 @@ class Refused(DataTest):
         self.write("lines.jsonl", b'{"text": "a"}\n{"txt": "b"}\n')
         self.write("invalid.jsonl", b'{"text": "a"}\n\n{"text": b"}\n')
         self.write("number.jsonl", b'{"text": 5}\n')
+        self.write("good.jsonl", b'{"text": "a"}\n')
+        self.write("twice.jsonl", b'{"text": "a"}\n{"text": "a", "text": "b"}\n')
+        self.write("nan.jsonl", b'{"n": NaN, "text": "a"}\n')
+        self.write("nested.txt.gz", gzip.compress(gzip.compress(b"text")))
         packed = gzip.compress(documents.long_text(1, 50000).encode())
         self.write("cut.txt.gz", packed[:-100])
         self.write("damaged.txt.gz", packed[:5000] + b"\0" * 100 + packed[5100:])
@@ -214,6 +246,11 @@ class Refused(DataTest):
                                 (["a.txt", "--ids", "a.txt"], "leave out IN and -o"),
                                 (["--ids", "a.txt", "--decode", "a.txt"], "pass only one of them")):
             self.refused(*arguments, words=[word])
+
+    def test_a_folder_cannot_be_in_a_file(self):
+        self.write("a.txt", b"text")
+        for folder in ("a.txt/out", "a.txt/b/out"):
+            self.refused("a.txt", "-o", folder, words=["a.txt: is a file, so", "; choose a "])
 
     def test_a_folder_that_has_files_is_left_alone(self):
         self.write("a.txt", b"text")
@@ -272,6 +309,27 @@ class Interrupted(DataTest):
         self.assertGreater(progress["train"]["total"]["tokens"], 0)
         errors = self.data("-", "-o", "out", *options, input=text).stderr.decode()
         self.assertIn("continuing an interrupted call", errors)
+        self.assertEqual(self.files(), self.files("whole"))
+
+    def test_a_stop_takes_effect_between_two_files(self):
+        """Of one group of batches, which would take minutes."""
+        text = self.write("long.txt", b" ".join([DOCUMENTS["long"]] * 4))
+        process = self.start(text, "-o", "out", "--shard-tokens", 1)
+        self.assertTrue(wait_until(lambda: self.unfinished_bytes() > 50000))
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=8), 0)
+        self.assertFalse((self.path / "out").exists())
+
+    def test_a_call_stopped_between_two_files_continues_behind_the_last_batch(self):
+        text = b" ".join([DOCUMENTS["long"]] * 6)
+        options = ("--shard-tokens", 5000)
+        self.data("-", "-o", "whole", *options, input=text)
+        process = self.fed(text, *options)
+        self.assertTrue(wait_until(lambda: self.unfinished_bytes() > 400000))
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=TIMEOUT_S), 0)
+        errors = self.data("-", "-o", "out", *options, input=text).stderr.decode()
+        self.assertIn("continuing an interrupted", errors)
         self.assertEqual(self.files(), self.files("whole"))
 
     def test_changed_text_starts_over(self):

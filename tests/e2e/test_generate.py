@@ -44,7 +44,8 @@ class Generate(RunTest):
             assert result.returncode == 0, result.stderr
 
     def skep(self, *arguments, code=0, **options):
-        result = subprocess.run([SKEP, *map(str, arguments)], cwd=self.path, capture_output=True,
+        arguments = [word if isinstance(word, bytes) else str(word) for word in arguments]
+        result = subprocess.run([SKEP, *arguments], cwd=self.path, capture_output=True,
                                 timeout=TIMEOUT_S, check=False, **options)
         self.assertEqual(result.returncode, code, result.stderr.decode())
         return result
@@ -80,6 +81,10 @@ class Generate(RunTest):
             text = self.generate("--tokens", 20, "--seed", 3, prompt=prompt)
             self.assertEqual(text, self.decoded(self.prompt_ids(prompt) + ids))
 
+    def test_a_prompt_that_is_not_utf_8_is_named(self):
+        result = self.skep("generate", "run/model", "--prompt", b"a\xff", code=2)
+        self.assertIn("--prompt: byte 1 is not UTF-8", result.stderr.decode())
+
     def test_output_is_written_in_whole_characters(self):
         process = subprocess.Popen([SKEP, "generate", "run/model", "--prompt", PROMPT, "--tokens",
                                     "100", "--temperature", "2", "--seed", "4"], cwd=self.path,
@@ -102,6 +107,13 @@ class Generate(RunTest):
             stop = behind[begin:end]
             text = self.generate("--tokens", 60, "--seed", 5, "--stop", stop)
             self.assertEqual(text, PROMPT + behind[:behind.index(stop)] + "\n", repr(stop))
+        stops = [behind[30:41], behind[5:12], behind[9:12], "never"]
+        text = self.generate("--tokens", 60, "--seed", 5, *[word for stop in stops
+                                                          for word in ("--stop", stop)])
+        self.assertEqual(text, PROMPT + behind[:min(behind.index(stop) for stop in stops[:2])]
+                         + "\n")
+        result = self.skep("generate", "run/model", "--prompt", "a", *["--stop", "x"] * 17, code=2)
+        self.assertIn("--stop: is given more than 16 times", result.stderr.decode())
         unlike = behind[20:24] + "never"
         self.assertEqual(self.generate("--tokens", 60, "--seed", 5, "--stop", unlike), whole)
         for stop, words in (("", "1 to 256"), ("x" * 257, "1 to 256")):

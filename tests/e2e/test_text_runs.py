@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import struct
 import subprocess
 
@@ -118,6 +119,12 @@ class Text(ModelTest):
         self.assertIn("tokenising train.txt into ", first)
         self.assertIn("tokenising valid.txt into ", first)
         self.assertIn(" passes over the data", first)
+        sizes = re.findall(r"the cache (\S+) has (\S+) KiB; any folder in it may be removed", first)
+        cache = self.path / "cache" / "skep" / "tokens"
+        self.assertEqual([path for path, _ in sizes], [str(cache)] * 2)
+        files = [path for path in cache.rglob("*") if path.is_file()]
+        whole = sum(path.stat().st_size for path in files)
+        self.assertAlmostEqual(float(sizes[1][1]), whole / 1024, delta=0.5)
         files = {path: path.stat().st_mtime_ns for path in self.cached()}
         self.assertEqual(len(files), 2)
         self.data("train.txt", "-o", "same")
@@ -140,6 +147,13 @@ class Text(ModelTest):
         for name in ("folder", "b.txt.gz", "c.jsonl", "[b.txt.gz, c.jsonl, folder]"):
             self.write_run(data__train=name)
             self.assertIn("tokenising ", self.skep("train", "run.yaml", "--fresh").stderr)
+
+    def test_text_that_is_too_short_is_named(self):
+        self.write("short.txt", b"too short")
+        self.write_run(data__train="short.txt")
+        errors = self.skep("train", "run.yaml", code=2).stderr
+        self.assertIn("short.txt: has ", errors)
+        self.assertIn("; use more text, or reduce batch.sequence", errors)
 
     def test_ranks_share_the_cache(self):
         result = self.skep("train", "run.yaml", "--ranks", 2).stderr

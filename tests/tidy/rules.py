@@ -72,7 +72,7 @@ MAY_INCLUDE = {
         "base", "runtime/model", "runtime/shard", "runtime/schedule", "runtime/checkpoint"),
     "runtime/data": (
         "base", "targets/os", "transport/site", "runtime/checkpoint", "runtime/swarm/ledger",
-        "runtime/tokenizer", "runtime/corpus", "runtime/settings"),
+        "runtime/tokenizer", "runtime/chat", "runtime/corpus", "runtime/settings"),
     "runtime/session": (
         "base", "targets/os", "targets/ports", "targets/probe", "transport/site",
         "transport/collectives", "runtime/model", "runtime/model/families", "runtime/shard",

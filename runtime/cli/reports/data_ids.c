@@ -57,7 +57,7 @@ static enum status run_lines(const char *path, struct line_task *task, struct fa
     bool found = true;
     enum status status = input_window_init(&lines->window, false, fault);
     if (status == OK) {
-        status = input_window_open(&lines->window, path, fault);
+        status = input_window_open(&lines->window, path, false, fault);
     }
     while (status == OK && found) { /* each turn reads one line */
         status = next_line(lines, &found, fault);
@@ -140,21 +140,36 @@ static void reserve_decoder(struct line_task *task, size_t ids) {
     }
 }
 
+static enum status unknown_id_fault(const struct line_task *task, const struct lines *lines,
+                                    int64_t id, struct fault *fault) {
+    char place[sizeof fault->subject];
+    struct text text = text_over(place, sizeof place);
+    text_add(&text, "%.280s:%llu", lines->window.stream.path, (unsigned long long)lines->number);
+    return fault_set(fault, STATUS_INPUT, place, "name the model that made the ids with --model",
+                     "id %lld is not in the vocabulary, whose largest id is %d", (long long)id,
+                     tokenizer_info(task->tokenizer)->id_count - 1);
+}
+
 /* Prints the text of the ids from *at on, up to `last`: a closing bracket, or NUL for the end of
  * the line. */
-static bool print_text_of_ids(struct line_task *task, const char **at, const char *end, char last) {
+static enum status print_text_of_ids(struct line_task *task, const struct lines *lines,
+                                     const char **at, char last, struct fault *fault) {
+    const char *end = lines->text + lines->length;
     bool has_comma = false;
     bool is_at_last = skip_byte(at, end, last) || (last == '\0' && *at == end);
     while (!is_at_last) { /* each turn reads an id */
         const int64_t id = read_id(at, end);
         if (id < 0) {
-            return false;
+            return invalid_ids_fault(lines, fault);
+        }
+        if (id >= tokenizer_info(task->tokenizer)->id_count) {
+            return unknown_id_fault(task, lines, id, fault);
         }
         write_text(tokenizer_decode_next(task->decoder, (int32_t)id));
         has_comma = skip_byte(at, end, ',');
         is_at_last = skip_byte(at, end, last) || (last == '\0' && *at == end);
     }
-    return !has_comma;
+    return has_comma ? invalid_ids_fault(lines, fault) : OK;
 }
 
 static enum status print_text(struct line_task *task, const struct lines *lines,
@@ -164,9 +179,9 @@ static enum status print_text(struct line_task *task, const struct lines *lines,
     reserve_decoder(task, lines->length + 1);
     tokenizer_decode_begin(task->decoder, task->skips_special);
     const char last = skip_byte(&at, end, '[') ? ']' : '\0';
-    const bool is_valid = print_text_of_ids(task, &at, end, last);
+    TRY(print_text_of_ids(task, lines, &at, last, fault));
     (void)skip_byte(&at, end, '\0'); /* only the blanks */
-    if (!is_valid || at != end) {
+    if (at != end) {
         return invalid_ids_fault(lines, fault);
     }
     write_text(tokenizer_decode_end(task->decoder));

@@ -17,6 +17,14 @@ static void print_part(const char *name, const struct corpus_part_report *part) 
            (double)part->text_bytes / (double)part->tokens);
 }
 
+/* path  the first of the files that were skipped */
+static void print_skipped(int count, const char *path) {
+    if (count > 0) {
+        printf("skipped     %d file%s that %s neither text nor JSON lines, such as %s\n", count,
+               count == 1 ? "" : "s", count == 1 ? "is" : "are", path);
+    }
+}
+
 void data_print_report(const struct corpus_options *options, const struct corpus_report *report) {
     char count[32];
     const char *folder = options->folder;
@@ -31,11 +39,7 @@ void data_print_report(const struct corpus_options *options, const struct corpus
         }
         printf("\n");
     }
-    if (report->skipped_count > 0) {
-        printf("skipped     %d file%s that %s neither text nor JSON lines, such as %s\n",
-               report->skipped_count, report->skipped_count == 1 ? "" : "s",
-               report->skipped_count == 1 ? "is" : "are", report->skipped_path);
-    }
+    print_skipped(report->skipped_count, report->skipped_path);
     if (report->empty_documents > 0) {
         printf("left out    %s empty document%s\n",
                text_format_grouped(report->empty_documents, count),
@@ -96,17 +100,20 @@ static void print_count(const char *name, uint64_t count, const char *what) {
 
 void chats_print_report(const struct chat_corpus_options *options,
                         const struct chat_corpus_report *report) {
-    const bool has_validation = report->parts[1].rows > 0;
+    const struct chat_part_report *train = &report->parts[0];
+    const struct chat_part_report *validation = &report->parts[1];
     printf("template    %s\n", chat_template_name(options->chat->chat));
-    print_chat_part("train", &report->parts[0], options->row_tokens);
-    print_chat_part("validation", &report->parts[1], options->row_tokens);
-    print_count(options->cuts_long ? "cut" : "left out", report->long_count,
+    print_chat_part("train", train, options->row_tokens);
+    print_chat_part("validation", validation, options->row_tokens);
+    print_count(options->cuts_long ? "cut" : "left out", train->long_count + validation->long_count,
                 "conversations longer than a row");
-    print_count("left out", report->untrained_count, "conversations without an answer to train");
+    print_count("left out", train->untrained_count + validation->untrained_count,
+                "conversations without an answer to train");
+    print_skipped(report->skipped_count, report->skipped_path);
     print_count("replaced", report->replacements, "ill-formed UTF-8 sequences by U+FFFD");
     printf("run file    batch.sequence: %lld, data: {train: %s/train_*.bin",
            (long long)options->row_tokens, options->folder);
-    printf(has_validation ? ", validation: %s/validation_*.bin}\n" : "}\n", options->folder);
+    printf(validation->rows > 0 ? ", validation: %s/validation_*.bin}\n" : "}\n", options->folder);
 }
 
 static void add_chat_part(struct json_writer *json, const char *name,
@@ -131,8 +138,9 @@ void chats_print_json(const struct chat_corpus_options *options,
     json_add_i64(json, "sequence", options->row_tokens);
     add_chat_part(json, "train", &report->parts[0]);
     add_chat_part(json, "validation", &report->parts[1]);
-    json_add_u64(json, "long", report->long_count);
-    json_add_u64(json, "untrained", report->untrained_count);
+    json_add_u64(json, "long", report->parts[0].long_count + report->parts[1].long_count);
+    json_add_u64(json, "untrained",
+                 report->parts[0].untrained_count + report->parts[1].untrained_count);
     json_add_u64(json, "replaced_sequences", report->replacements);
     json_stdout_end(&out);
 }

@@ -20,25 +20,40 @@ bool print_at_once(const char *bytes, size_t length, bool *has_failed) {
     return true;
 }
 
-enum status generated_text_init(struct generated_text *text, const struct tokenizer *tokenizer,
-                                size_t ids_max, const char *stop, struct region *region,
-                                struct fault *fault) {
-    const size_t stop_bytes = stop == NULL ? 0 : strlen(stop);
-    if (stop != NULL && (stop_bytes == 0 || stop_bytes > STOP_BYTES_MAX)) {
-        return fault_set(fault, STATUS_USAGE, "--stop", "pass a shorter text",
-                         "has %zu bytes; it must have 1 to %d", stop_bytes, STOP_BYTES_MAX);
-    }
-    *text = (struct generated_text){.tokenizer = tokenizer, .stop = stop, .stop_bytes = stop_bytes};
+void generated_text_init(struct generated_text *text, const struct tokenizer *tokenizer,
+                         size_t ids_max, struct region *region) {
+    *text = (struct generated_text){.tokenizer = tokenizer};
     if (tokenizer != NULL) {
         text->decoder = tokenizer_decoder_make(tokenizer, ids_max, region);
     }
+}
+
+enum status generated_text_add_stop(struct generated_text *text, const char *stop,
+                                    struct fault *fault) {
+    const size_t count = strlen(stop);
+    ASSERT(text->stop_count < STOP_TEXTS_MAX);
+    if (count == 0 || count > STOP_BYTES_MAX) {
+        return fault_set(fault, STATUS_USAGE, "--stop", "give a shorter text",
+                         "has %zu bytes; it must have 1 to %d", count, STOP_BYTES_MAX);
+    }
+    text->stops[text->stop_count++] = (struct stop_text){.bytes = stop, .count = count};
     return OK;
+}
+
+void generated_text_keep(struct generated_text *text, char *copy, size_t capacity) {
+    text->copy = copy;
+    text->copy_capacity = capacity;
 }
 
 /* A decoder may hold the end of the prompt's text back until the next token is known. */
 void generated_text_begin(struct generated_text *text, const int32_t *ids, int64_t count) {
     size_t shown = 0;
     size_t whole = 0;
+    text->hidden_bytes = text->held_bytes = text->copy_bytes = 0;
+    text->has_stopped = false;
+    for (int i = 0; i < text->stop_count; i++) {
+        text->stops[i].matched = 0;
+    }
     if (text->decoder == NULL) {
         return;
     }
@@ -57,6 +72,10 @@ void generated_text_begin(struct generated_text *text, const int32_t *ids, int64
 static bool flush_text(struct generated_text *text) {
     const size_t length = text->buffered_bytes;
     text->buffered_bytes = 0;
+    if (text->copy != NULL && text->copy_bytes + length <= text->copy_capacity) {
+        memcpy(text->copy + text->copy_bytes, text->buffer, length);
+    }
+    text->copy_bytes += length;
     return !text->has_write_failed && print_at_once(text->buffer, length, &text->has_write_failed);
 }
 
@@ -70,27 +89,44 @@ static bool buffer_bytes(struct generated_text *text, const char *bytes, size_t 
     return true;
 }
 
-/* Appends a byte. What is held back is always a start of the stop text, so it need not be stored:
- * when the next byte does not continue it, its first bytes are printed until the rest, with that
- * byte, is a start again. */
-static bool add_byte(struct generated_text *text, char byte) {
-    while (text->held_bytes > 0 && text->stop[text->held_bytes] != byte) {
+/* Updates what a stop text matches. The matched part is a start of it, so a shorter start that the
+ * output ends with is an end of that part. */
+static void match_byte(struct stop_text *stop, char byte) {
+    while (stop->matched > 0 && stop->bytes[stop->matched] != byte) {
         size_t drop = 1;
-        while (drop < text->held_bytes &&
-               (memcmp(text->stop, text->stop + drop, text->held_bytes - drop) != 0)) {
+        while (memcmp(stop->bytes, stop->bytes + drop, stop->matched - drop) != 0) {
             drop++;
         }
-        if (!buffer_bytes(text, text->stop, drop)) {
-            return false;
-        }
-        text->held_bytes -= drop;
+        stop->matched -= drop;
     }
-    if (text->stop_bytes > 0 && text->stop[text->held_bytes] == byte) {
-        text->held_bytes++;
-        text->has_stopped = text->held_bytes == text->stop_bytes;
-        return true;
+    stop->matched += stop->bytes[stop->matched] == byte;
+}
+
+/* Appends a byte. Bytes that a stop text may begin with are held back until it is complete, or
+ * cannot be any more. */
+static bool add_byte(struct generated_text *text, char byte) {
+    size_t longest = 0, complete = 0;
+    for (int i = 0; i < text->stop_count; i++) {
+        struct stop_text *stop = &text->stops[i];
+        match_byte(stop, byte);
+        longest = stop->matched > longest ? stop->matched : longest;
+        complete = stop->matched == stop->count && stop->count > complete ? stop->count : complete;
     }
-    return buffer_bytes(text, &byte, 1);
+    if (complete > 0) { /* its last byte is not in `held` */
+        text->has_stopped = true;
+        return buffer_bytes(text, text->held, text->held_bytes - (complete - 1));
+    }
+    const size_t printed = longest == 0 ? text->held_bytes : text->held_bytes + 1 - longest;
+    if (!buffer_bytes(text, text->held, printed)) {
+        return false;
+    }
+    text->held_bytes -= printed;
+    memmove(text->held, text->held + printed, text->held_bytes);
+    if (longest == 0) {
+        return buffer_bytes(text, &byte, 1);
+    }
+    text->held[text->held_bytes++] = byte;
+    return true;
 }
 
 static bool add_bytes(struct generated_text *text, const char *bytes, size_t count) {
@@ -123,7 +159,7 @@ void generated_text_end(struct generated_text *text) {
         (void)add_bytes(text, rest.bytes, rest.count);
     }
     if (!text->has_stopped) {
-        (void)buffer_bytes(text, text->stop, text->held_bytes);
+        (void)buffer_bytes(text, text->held, text->held_bytes);
         (void)flush_text(text);
     }
 }

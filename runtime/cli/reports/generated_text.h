@@ -12,38 +12,57 @@
 #include <stdint.h>
 
 enum {
-    STOP_BYTES_MAX = 256, /* text of --stop */
+    STOP_TEXTS_MAX = 16,  /* values of --stop */
+    STOP_BYTES_MAX = 256, /* text of one of them */
     PRINTED_BYTES = 4096, /* text that is buffered before it is printed */
 };
 
+/* A text that ends the output. */
+struct stop_text {
+    const char *bytes;
+    size_t count;   /* 1 to STOP_BYTES_MAX */
+    size_t matched; /* length of the longest start of it that the output ends with */
+};
+
 struct generated_text {
-    const struct tokenizer *tokenizer; /* NULL: a token is a byte */
-    struct tokenizer_decoder *decoder; /* NULL: a token is a byte */
-    const char *stop;                  /* text that ends the output; NULL: none */
-    size_t stop_bytes;                 /* length of `stop`, at most STOP_BYTES_MAX */
-    size_t held_bytes;                 /* length of the start of `stop` that the text ends with */
-    size_t hidden_bytes;               /* decoded bytes to come that belong to the prompt */
-    bool has_stopped;                  /* the stop text has come */
-    bool has_write_failed;             /* standard output cannot be written */
-    size_t buffered_bytes;             /* bytes of `buffer` in use */
+    const struct tokenizer *tokenizer;      /* NULL: a token is a byte */
+    struct tokenizer_decoder *decoder;      /* NULL: a token is a byte */
+    struct stop_text stops[STOP_TEXTS_MAX]; /* [stop_count] */
+    int stop_count;
+    size_t held_bytes;     /* bytes at the end of the output that may be a stop text: the longest
+                            * `matched` */
+    size_t hidden_bytes;   /* decoded bytes to come that belong to the prompt */
+    bool has_stopped;      /* a stop text has come */
+    bool has_write_failed; /* standard output cannot be written */
+    char held[STOP_BYTES_MAX]; /* [held_bytes] they are not printed yet */
+    char *copy;                /* [copy_capacity] what is printed, for the caller; NULL: no copy */
+    size_t copy_bytes, copy_capacity; /* copy_bytes may exceed the capacity: the rest is lost */
+    size_t buffered_bytes;            /* bytes of `buffer` in use */
     char buffer[PRINTED_BYTES];
 };
 
 /* generated_text_init: prepare for the text behind a prompt.
  * tokenizer   NULL: each token is a byte
  * ids_max     maximum number of ids, with those of the prompt
- * memory      the decoder is in `region`
- * errors      STATUS_USAGE when the stop text is empty or too long */
-MUST_CHECK enum status generated_text_init(struct generated_text *text,
-                                           const struct tokenizer *tokenizer, size_t ids_max,
-                                           const char *stop, struct region *region,
-                                           struct fault *fault);
+ * memory      the decoder is in `region` */
+void generated_text_init(struct generated_text *text, const struct tokenizer *tokenizer,
+                         size_t ids_max, struct region *region);
+
+/* generated_text_add_stop: end the output before this text. Of two that end at the same byte, the
+ * longer one counts.
+ * limits  at most STOP_TEXTS_MAX texts
+ * errors  STATUS_USAGE when the text is empty or too long */
+MUST_CHECK enum status generated_text_add_stop(struct generated_text *text, const char *stop,
+                                               struct fault *fault);
+
+/* generated_text_keep: keep a copy of what each text prints, up to `capacity` bytes in `copy`. */
+void generated_text_keep(struct generated_text *text, char *copy, size_t capacity);
 
 /* generated_text_begin: take the ids of the prompt, whose text the caller prints. */
 void generated_text_begin(struct generated_text *text, const int32_t *ids, int64_t count);
 
-/* generated_text_add: print what the next token adds. Returns false at the stop text, at a token
- * that ends a text, and when standard output cannot be written. */
+/* generated_text_add: print what the next token adds. Returns false at a stop text, at a token that
+ * ends a text, and when standard output cannot be written. */
 bool generated_text_add(struct generated_text *text, int32_t token);
 
 /* generated_text_end: print what has been held back. */

@@ -114,6 +114,68 @@ static void texts_equal_the_reference(void **state) {
     region_finish(&region);
 }
 
+/* ---- turns ---- */
+
+/* Renders a conversation given as JSON, and as turns. */
+static void check_turns(const char *name, bool is_thinking, const struct chat_turn *turns,
+                        int count) {
+    struct region region = {0};
+    struct fault fault = {0};
+    struct json_document document;
+    struct chat_text wanted = {.region = &region}, found = {.region = &region};
+    const struct chat_options options = {.chat = chat_template_by_name(name),
+                                         .date = CHAT_DATE,
+                                         .bos = "<s>",
+                                         .eos = "</s>",
+                                         .is_thinking = is_thinking,
+                                         .starts_answer = true};
+    char line[1024];
+    size_t content_bytes = 0;
+    struct text text = text_over(line, sizeof line);
+    text_add(&text, "{\"messages\": [");
+    for (int i = 0; i < count; i++) {
+        text_add(&text, "%s{\"role\": \"%s\", \"content\": ", i > 0 ? ", " : "", turns[i].role);
+        text_add_json(&text, turns[i].content);
+        text_add(&text, "}");
+        content_bytes += strlen(turns[i].content);
+    }
+    text_add(&text, "]}");
+    assert_int_equal(json_parse(line, text.length, sizeof line, "line", &document, &fault), OK);
+    assert_int_equal(chat_render(&options, &document.root, &wanted, &fault), OK);
+    chat_text_reserve(&found, &options, count, content_bytes);
+    process_seal(); /* growth would end the test */
+    assert_int_equal(chat_render_turns(&options, turns, count, &found, &fault), OK);
+    process_unseal();
+    assert_string_equal(found.bytes, wanted.bytes);
+    assert_true((size_t)found.length <= chat_text_bytes_max(&options, count, content_bytes));
+    json_finish(&document);
+    region_finish(&region);
+}
+
+static void turns_are_rendered_as_messages_without_allocation(void **state) {
+    (void)state;
+    static const char *const NAMES[] = {"ChatML",
+                                        "Llama 3",
+                                        "Llama 3.1 and 3.3",
+                                        "Llama 3.2",
+                                        "Mistral 7B Instruct v0.3",
+                                        "Qwen 2",
+                                        "Qwen 2.5",
+                                        "Qwen 3"};
+    static const struct chat_turn TURNS[] = {{"system", "Be brief."},
+                                             {"user", " What? "},
+                                             {"assistant", "<think>\nSo\n</think>\n\nThat."},
+                                             {"user", "Wax"},
+                                             {"assistant", ""},
+                                             {"user", ""}};
+    for (size_t i = 0; i < ARRAY_COUNT(NAMES); i++) {
+        for (int count = 2; count <= (int)ARRAY_COUNT(TURNS); count += 2) {
+            check_turns(NAMES[i], count % 4 == 0, TURNS, count);
+            check_turns(NAMES[i], count % 4 == 2, TURNS + 1, count - 1);
+        }
+    }
+}
+
 /* ---- conversations that are rejected ---- */
 
 static void bad_conversations_are_rejected(void **state) {
@@ -228,7 +290,7 @@ static void templates_are_found_by_their_hash(void **state) {
     write_config("unknown/tokenizer_config.json", "other", false);
     assert_int_equal(chat_template_find("unknown", NULL, &found, &fault), STATUS_INPUT);
     assert_non_null(strstr(fault.reason, "hash "));
-    assert_non_null(strstr(fault.remedy, "--template chatml, llama3, mistral or qwen3"));
+    assert_non_null(strstr(fault.remedy, "--template or data.chat: chatml, llama3, mistral"));
     scratch_write_text("none/tokenizer_config.json", "{}");
     assert_int_equal(chat_template_find("none", NULL, &found, &fault), STATUS_INPUT);
     assert_string_equal(fault.reason, "has no chat template");
@@ -252,6 +314,7 @@ static void templates_are_chosen_by_their_name(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_equal_the_reference),
+        cmocka_unit_test(turns_are_rendered_as_messages_without_allocation),
         cmocka_unit_test(bad_conversations_are_rejected),
         cmocka_unit_test(special_tokens_in_a_text_are_rejected),
         cmocka_unit_test(templates_are_found_by_their_hash),

@@ -1,0 +1,74 @@
+/* dialog: a conversation with a model. A question is a line; the answers so far are the start of
+ * each prompt, rendered by the model's chat template. Nothing here allocates after dialog_init. */
+#ifndef SKEP_CLI_REPORTS_DIALOG_H
+#define SKEP_CLI_REPORTS_DIALOG_H
+
+#include "base/fault.h"
+#include "base/region.h"
+#include "runtime/chat/chat.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    DIALOG_TURNS_MAX = 512,      /* messages of a conversation */
+    DIALOG_BYTES_MAX = 1 << 18,  /* their texts, each with a NUL */
+    DIALOG_LINE_BYTES = 1 << 16, /* longest line, with its end */
+};
+
+struct dialog {
+    struct chat_options chat;
+    const struct tokenizer *tokenizer;
+    struct tokenizer_encoder *encoder;
+    struct chat_text text;   /* the conversation, rendered */
+    const char *system;      /* message of the system; NULL: none */
+    struct chat_turn *turns; /* [DIALOG_TURNS_MAX] */
+    int turn_count;
+    char *contents; /* [DIALOG_BYTES_MAX] */
+    size_t content_count;
+    char *lines;                 /* [DIALOG_LINE_BYTES] bytes of standard input */
+    size_t line_begin, line_end; /* range of those that are unread */
+    bool is_at_end;              /* standard input has ended */
+    uint64_t line;               /* number of the last question's line, from 1; 0: --prompt */
+};
+
+/* What the user chooses; NULL: not given. */
+struct dialog_choices {
+    const char *system, *template_name, *date, *thinking;
+};
+
+/* dialog_first_choice: the name of an option that was given, such as "--system"; NULL: none. */
+const char *dialog_first_choice(const struct dialog_choices *choices);
+
+/* dialog_init: begin an empty conversation with the model in `folder`.
+ * memory  in `region`: 1 MiB, and what the encoder needs for the longest conversation, 40 MiB
+ * errors  those of chat_options_find; STATUS_USAGE for another value of --thinking */
+MUST_CHECK enum status dialog_init(struct dialog *dialog, const struct dialog_choices *choices,
+                                   const char *folder, const struct tokenizer *tokenizer,
+                                   struct region *region, struct fault *fault);
+
+/* dialog_ask: add a question.
+ * errors  STATUS_INPUT, naming its line: text that is not UTF-8 or contains a control token; a
+ *         conversation with too many turns or too much text */
+MUST_CHECK enum status dialog_ask(struct dialog *dialog, const char *question, struct fault *fault);
+
+/* dialog_read: wait for the next line of standard input that is not empty, and ask it. An empty
+ * line begins another conversation. *found is false at the end of the input.
+ * errors  STATUS_INPUT for a line that is too long or has a NUL; STATUS_FAILED when standard input
+ *         cannot be read; those of dialog_ask */
+MUST_CHECK enum status dialog_read(struct dialog *dialog, bool *found, struct fault *fault);
+
+/* dialog_prompt: the ids of the conversation and of the header of its next answer.
+ * context  tokens of the model's context: the prompt must be shorter
+ * list     in the encoder's memory, valid until the next call
+ * errors   STATUS_INPUT for a prompt that is too long; those of tokenizer_encode */
+MUST_CHECK enum status dialog_prompt(struct dialog *dialog, int64_t context,
+                                     struct token_list *list, struct fault *fault);
+
+/* dialog_answer: add the answer to the last question.
+ * errors  STATUS_INPUT for a conversation with too much text */
+MUST_CHECK enum status dialog_answer(struct dialog *dialog, const char *answer, size_t count,
+                                     struct fault *fault);
+
+#endif
