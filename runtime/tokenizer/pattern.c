@@ -59,8 +59,10 @@ struct assignment {
     const struct pattern_draft *draft;     /* the sets of the pattern */
     const struct unicode *unicode;         /* classes of characters */
     uint64_t class_masks[UNICODE_CLASSES]; /* by class: mask of the sets that contain it */
-    uint64_t negated;                      /* mask of the sets that are negated */
-    struct symbol_table *table;            /* symbols assigned so far */
+    /* by class: symbol of its characters that are in no range; 0: not assigned yet */
+    uint8_t class_symbols[UNICODE_CLASSES];
+    uint64_t negated;           /* mask of the sets that are negated */
+    struct symbol_table *table; /* symbols assigned so far */
 };
 
 static void fill_class_masks(struct assignment *assignment) {
@@ -87,25 +89,33 @@ static uint64_t sets_with_range_of(const struct pattern_draft *draft, uint32_t p
     return mask;
 }
 
-static bool has_range_in(const struct pattern_draft *draft, uint32_t low, uint32_t high) {
-    for (int r = 0; r < draft->range_count; r++) {
-        if (draft->ranges[r].low <= high && draft->ranges[r].high >= low) {
-            return true;
+/* Writes the symbols of a block of characters that are in no range; false: too many symbols.
+ * classes  their classes */
+static bool assign_classes(struct assignment *assignment, const uint8_t *classes,
+                           uint8_t *symbols) {
+    for (uint32_t i = 0; i < BLOCK_POINTS; i++) {
+        uint8_t *symbol = &assignment->class_symbols[classes[i]];
+        if (*symbol == 0) {
+            uint64_t mask = assignment->class_masks[classes[i]] ^ assignment->negated;
+            *symbol = (uint8_t)symbol_of(assignment->table, mask);
         }
+        if (*symbol == 0) {
+            return false;
+        }
+        symbols[i] = *symbol;
     }
-    return false;
+    return true;
 }
 
-/* Writes the symbols of a block of characters; false: too many symbols.
- * classes  their classes
- * first    its first code point; UNICODE_END: no range has any of its characters */
-static bool assign_block(struct assignment *assignment, const uint8_t *classes, uint32_t first,
-                         uint8_t *symbols) {
+/* The same for a block with characters that are in ranges.
+ * first  its first code point */
+static bool assign_ranges(struct assignment *assignment, const uint8_t *classes, uint32_t first,
+                          uint8_t *symbols) {
     uint64_t previous = 0;
     int symbol = 0;
     for (uint32_t i = 0; i < BLOCK_POINTS; i++) {
         uint64_t mask = assignment->class_masks[classes[i]];
-        mask |= first == UNICODE_END ? 0 : sets_with_range_of(assignment->draft, first + i);
+        mask |= sets_with_range_of(assignment->draft, first + i);
         mask ^= assignment->negated;
         if (symbol == 0 || mask != previous) {
             symbol = symbol_of(assignment->table, mask);
@@ -119,27 +129,39 @@ static bool assign_block(struct assignment *assignment, const uint8_t *classes, 
     return true;
 }
 
-/* Blocks without a range have the symbols of their block of classes; others are added after these.
- */
+/* Numbers the blocks: those without a range have the number of their block of classes, the others
+ * follow. Returns the number of blocks of symbols. */
+static size_t number_blocks(const struct assignment *assignment, struct pattern *pattern) {
+    const struct pattern_draft *draft = assignment->draft;
+    const size_t shared_count = assignment->unicode->class_block_count;
+    size_t count = shared_count;
+    memcpy(pattern->blocks, assignment->unicode->class_blocks, sizeof pattern->blocks);
+    for (int r = 0; r < draft->range_count; r++) {
+        ASSERT(draft->ranges[r].high < UNICODE_END);
+        const uint32_t last = draft->ranges[r].high >> UNICODE_BLOCK_BITS;
+        for (uint32_t i = draft->ranges[r].low >> UNICODE_BLOCK_BITS; i <= last; i++) {
+            if (pattern->blocks[i] < shared_count) {
+                pattern->blocks[i] = (uint16_t)count++;
+            }
+        }
+    }
+    return count;
+}
+
 static bool assign_symbols(struct assignment *assignment, struct region *region,
                            struct pattern *pattern) {
     const struct unicode *unicode = assignment->unicode;
-    size_t count = unicode->class_block_count;
+    const size_t shared_count = unicode->class_block_count;
     fill_class_masks(assignment);
-    for (uint32_t i = 0; i < BLOCK_COUNT; i++) {
-        bool has_range =
-            has_range_in(assignment->draft, i * BLOCK_POINTS, i * BLOCK_POINTS + BLOCK_POINTS - 1);
-        pattern->blocks[i] = has_range ? (uint16_t)count++ : unicode->class_blocks[i];
-    }
-    uint8_t *symbols = region_alloc(region, count, BLOCK_POINTS);
+    uint8_t *symbols = region_alloc(region, number_blocks(assignment, pattern), BLOCK_POINTS);
     bool fits = true;
-    for (size_t block = 0; fits && block < unicode->class_block_count; block++) {
-        fits = assign_block(assignment, unicode->classes + block * BLOCK_POINTS, UNICODE_END,
-                            symbols + block * BLOCK_POINTS);
+    for (size_t block = 0; fits && block < shared_count; block++) {
+        fits = assign_classes(assignment, unicode->classes + block * BLOCK_POINTS,
+                              symbols + block * BLOCK_POINTS);
     }
     for (uint32_t i = 0; fits && i < BLOCK_COUNT; i++) {
-        if (pattern->blocks[i] >= unicode->class_block_count) {
-            fits = assign_block(
+        if (pattern->blocks[i] >= shared_count) {
+            fits = assign_ranges(
                 assignment, unicode->classes + (size_t)unicode->class_blocks[i] * BLOCK_POINTS,
                 i * BLOCK_POINTS, symbols + (size_t)pattern->blocks[i] * BLOCK_POINTS);
         }
