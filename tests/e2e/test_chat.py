@@ -2,123 +2,13 @@
 training and evaluation count the trained tokens only."""
 import json
 import os
-import pathlib
 import random
-import shutil
 import signal
-import struct
 import subprocess
-import unittest
 
-from small_run import LLAMA, SKEP, TIMEOUT_S, RunTest, main, nested, wait_until
-
-SMALL = pathlib.Path(__file__).parents[1] / "support" / "small_tokenizer"
-COUNTER = os.environ.get("COUNT_ALLOC", "")
-START, END = "<|im_start|>", "<|im_end|>"
-CHATML = ("{%- for message in messages %}\n"
-          "{{- '<|im_start|>' ~ message.role ~ '\\n' ~ message.content ~ '<|im_end|>\\n' }}\n"
-          "{%- endfor %}\n{%- if add_generation_prompt %}\n"
-          "{{- '<|im_start|>assistant\\n' }}\n{%- endif %}")
-VOCABULARY = 448
-SEQUENCE = 64
-HEADER_BYTES = 1024
-WORDS = ("a", "bee", "builds", "naïve", "蜂", "🐝", "\n", "\n\n", " ", "12.5", "comb", "of wax")
-
-
-def alphabet():
-    """The character of GPT-2's alphabet for each byte, reversed."""
-    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [byte for byte in range(256) if byte not in plain]
-    return {**{chr(byte): byte for byte in plain},
-            **{chr(256 + i): byte for i, byte in enumerate(others)}}
-
-
-def write_tokenizer(folder):
-    """The small tokenizer with ChatML's tokens. Returns the bytes of each token."""
-    tokenizer = json.loads((SMALL / "tokenizer.json").read_text())
-    count = len(tokenizer["model"]["vocab"])
-    for i, text in enumerate((START, END)):
-        tokenizer["added_tokens"].append({**tokenizer["added_tokens"][0], "id": count + i,
-                                          "content": text})
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
-    shutil.copy(SMALL / "tokenizer_config.json", folder)
-    byte_of = alphabet()
-    added = {token["id"]: token["content"].encode() for token in tokenizer["added_tokens"]}
-    return {**{i: bytes(byte_of[c] for c in text) for text, i in tokenizer["model"]["vocab"].items()
-               if i not in added}, **added}
-
-
-def chatml(messages):
-    """The text, and for each of its bytes whether it is trained."""
-    text, trained = b"", []
-    for message in messages:
-        is_answer = message["role"] == "assistant"
-        header = f"{START}{message['role']}\n".encode()
-        body = f"{message['content']}{END}".encode()
-        text += header + body + b"\n"
-        trained += [False] * len(header) + [is_answer] * len(body) + [False]
-    return text, trained
-
-
-def conversation(chance, turns=2, words=8):
-    messages = [{"role": "system", "content": "Be brief."}] if chance.random() < 0.3 else []
-    for _ in range(chance.randrange(1, turns + 1)):
-        for role in ("user", "assistant"):
-            content = "".join(chance.choice(WORDS) for _ in range(chance.randrange(1, words)))
-            messages.append({"role": role, "content": content})
-    return messages
-
-
-def read_rows(path):
-    """Rows of (id, is trained, starts a conversation)."""
-    data = path.read_bytes()
-    header = struct.unpack_from("<256I", data)
-    count, row_tokens = header[2], header[69]
-    ids = struct.unpack_from(f"<{count}H", data, HEADER_BYTES)
-    masks, list_bytes = data[HEADER_BYTES + 2 * count:], (count + 7) // 8
-    assert header[68] == 1 and len(masks) == 2 * list_bytes
-    bits = [[masks[part * list_bytes + i // 8] >> i % 8 & 1 for i in range(count)]
-            for part in range(2)]
-    tokens = list(zip(ids, *bits))
-    return [tokens[at:at + row_tokens] for at in range(0, count, row_tokens)]
-
-
-def conversations_of(row):
-    """Divides a row where a conversation starts."""
-    found = []
-    for token in row:
-        if token[2]:
-            found.append([])
-        found[-1].append(token[:2])
-    return found
-
-
-class ChatTest(RunTest):
-    def setUp(self):
-        self.path = self.folder().path
-        (self.path / "model" / "config.json").write_text(json.dumps(
-            {**LLAMA, "vocab_size": VOCABULARY, "max_position_embeddings": 4 * SEQUENCE}))
-        self.token_bytes = write_tokenizer(self.path / "model")
-
-    def skep(self, *arguments, code=0, **options):
-        result = subprocess.run([SKEP, *arguments], cwd=self.path, capture_output=True, text=True,
-                                timeout=TIMEOUT_S, check=False, **options)
-        self.assertEqual(result.returncode, code, result.stderr + result.stdout)
-        return result
-
-    def chats(self, conversations, *options, code=0, folder="chats"):
-        lines = [json.dumps({"messages": messages}) for messages in conversations]
-        (self.path / "chats.jsonl").write_text("\n".join(lines) + "\n")
-        return self.skep("data", "chats.jsonl", "--model", "model", "-o", folder, "--chat",
-                         "--template", "chatml", "--sequence", str(SEQUENCE), "--json", *options,
-                         code=code)
-
-    def write_run(self, **settings):
-        settings = {key.replace("__", "."): value for key, value in settings.items()}
-        (self.path / "run.yaml").write_text(nested(
-            {"model": "model", "init": "random", "steps": 2, "threads": 1,
-             "data.train": "chats/train_*.bin", "batch.sequence": SEQUENCE,
-             "batch.tokens": 4 * SEQUENCE, "metrics": "metrics.jsonl", **settings}))
+from chat_files import (CHATML, END, SEQUENCE, START, WORDS, ChatTest, chatml, conversation,
+                        conversations_of, read_rows)
+from small_run import SKEP, TIMEOUT_S, main, wait_until
 
 
 class Rows(ChatTest):
@@ -364,129 +254,39 @@ class Training(ChatTest):
         self.write_run(data__train="text.txt", data__chat="chatml")
         self.assertIn("text.txt: is text; conversations are JSON lines", train(code=2))
 
+    def test_members_of_a_swarm_make_the_same_rows(self):
+        """Each from the conversations, with a cache of its own and the template of the swarm."""
+        chance = random.Random(13)
+        self.chats([conversation(chance) for _ in range(60)])
+        self.write_run(data__train="chats.jsonl", data__chat="chatml", swarm__name="heather",
+                       swarm__inner_steps=1)
+        environment = {**os.environ, "XDG_CACHE_HOME": str(self.path / "cache"),
+                       "XDG_STATE_HOME": str(self.path / "state"),
+                       "XDG_CONFIG_HOME": str(self.path / "config")}
+        tracker = subprocess.Popen(
+            [SKEP, "track", "run.yaml", "--listen", "tcp://127.0.0.1:0", "--state", "tracker"],
+            cwd=self.path, env=environment, text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL)
+        self.addCleanup(tracker.stdout.close)
+        self.addCleanup(tracker.wait)
+        self.addCleanup(tracker.kill)
+        join = tracker.stdout.readline().strip()
+        environment["XDG_CACHE_HOME"] = str(self.path / "other")
+        lines = (self.path / "chats.jsonl").read_text().splitlines(keepends=True)
+        for name, kept, code in (("same.jsonl", lines, 0), ("fewer.jsonl", lines[:-30], 2)):
+            (self.path / name).write_text("".join(kept))
+            report = self.skep("join", join, "model=model", f"data.train={name}", "--check",
+                               "--listen", "none", code=code, env=environment)
+            line = next(line for line in report.stdout.splitlines() if line.startswith("data"))
+            self.assertEqual("does not match file 1 of the swarm's data.train" in line, code == 2,
+                             line)
+
     def test_another_sequence_is_rejected(self):
         self.chats([conversation(random.Random(1), 1, 3) for _ in range(20)])
         self.write_run(batch__sequence=32)
         errors = self.skep("train", "run.yaml", code=2).stderr
         self.assertIn("is packed into rows of 64 tokens, but batch.sequence is 32", errors)
         self.assertIn("set batch.sequence to 64", errors)
-
-
-class Answers(ChatTest):
-    """`skep generate --chat`: the tokens that follow the rendered conversation, as text."""
-
-    @classmethod
-    def setUpClass(cls):
-        """A model that has learned some answers, each with its end."""
-        super().setUpClass()
-        cls.facts = [(f"Which {word} ?", f"{answer} wax") for word, answer in zip(
-            ("bee", "comb", "naïve", "蜂", "12.5", "🐝"), ("a", "two", "naïve", "蜂", "12", "🐝"))]
-        test = cls("make")
-        test.setUp()
-        cls.addClassCleanup(test.doCleanups)
-        test.chats([[{"role": "user", "content": question},
-                     {"role": "assistant", "content": answer}]
-                    for question, answer in cls.facts] * 12)
-        test.write_run(steps=150, optimizer__lr=0.01, batch__tokens=2 * SEQUENCE)
-        test.skep("train", "run.yaml")
-        cls.trained = test.path
-
-    def make(self):
-        """No test: gives setUpClass a folder."""
-
-    def setUp(self):
-        super().setUp()
-        if hasattr(self, "trained"):
-            self.path = self.trained
-
-    def chat(self, *arguments, code=0, text=None, **options):
-        return self.skep("generate", "run/model", "--chat", "--template", "chatml", *arguments,
-                         code=code, input=text, **options)
-
-    def prompt_ids(self, messages):
-        """The ids before the answer that follows these messages."""
-        (self.path / "one.jsonl").write_text(json.dumps(
-            {"messages": [*messages, {"role": "assistant", "content": "x"}]}))
-        shutil.rmtree(self.path / "one", ignore_errors=True)
-        self.skep("data", "one.jsonl", "--model", "model", "-o", "one", "--chat", "--template",
-                  "chatml", "--sequence", str(4 * SEQUENCE))
-        row = conversations_of(read_rows(self.path / "one" / "train_000000.bin")[0])[0]
-        last = max(i for i, (_, is_trained) in enumerate(row) if is_trained)
-        first = last
-        while row[first - 1][1]:
-            first -= 1
-        return [token for token, _ in row[:first]]
-
-    def answer(self, messages, *arguments):
-        """The text that the model generates from these ids, up to the end token."""
-        ids = self.skep("generate", "run/model", "--ids", "--prompt",
-                        str(self.prompt_ids(messages)), *arguments).stdout.split()
-        end = next(i for i, text in self.token_bytes.items() if text == END.encode())
-        ids = [int(word) for word in ids]
-        ids = ids[:ids.index(end)] if end in ids else ids
-        return b"".join(self.token_bytes[token] for token in ids if token > 1).decode(
-            errors="replace")
-
-    def test_questions_are_answered_and_the_answer_ends_by_itself(self):
-        for question, answer in self.facts:
-            result = self.chat("--prompt", question, "--temperature", "0")
-            self.assertEqual(result.stdout, answer + "\n")
-        questions = "\n\n".join(question for question, _ in self.facts)
-        for ending in ("", "\n", "\r\n\n"):
-            result = self.chat("--temperature", "0", text=questions + ending)
-            self.assertEqual(result.stdout, "".join(answer + "\n" for _, answer in self.facts))
-        self.assertEqual(self.chat(text="").stdout, "")
-
-    def test_a_prompt_is_the_conversation_so_far(self):
-        """Sampled answers equal those of the same ids; an empty line forgets what was said."""
-        options = ("--seed", "4", "--tokens", "6", "--temperature", "1.5")
-        asked = ["a bee", "wax ?", "", "comb"]
-        given = self.chat(*options, "--system", "Be brief.", text="\n".join(asked)).stdout
-        start = [{"role": "system", "content": "Be brief."}]
-        messages, wanted = list(start), ""
-        for question in asked:
-            if question == "":
-                messages = list(start)
-                continue
-            messages.append({"role": "user", "content": question})
-            answer = self.answer(messages, *options)
-            wanted += answer + "\n"
-            messages.append({"role": "assistant", "content": answer})
-        self.assertEqual(given, wanted)
-
-    def test_the_run_and_the_model_choose_the_template(self):
-        question, answer = self.facts[0]
-        arguments = ("generate", "run.yaml", "--chat", "--prompt", question, "--temperature", "0")
-        self.assertIn("has no chat template", self.skep(*arguments, code=2).stderr)
-        self.assertEqual(self.skep(*arguments, "data.chat=chatml").stdout, answer + "\n")
-
-    def test_refusals(self):
-        for arguments, text, words in (
-                ((), f"a\n\nb {END}\n", "standard input:3: contains the control token <|im_end|>"),
-                (("--prompt", f"{START}"), "", "--prompt: contains the control token"),
-                ((), "a\0b\n", "standard input:1: contains a NUL"),
-                ((), "a" * 70000, "standard input:1: the line has more than 64 KiB; divide"),
-                ((), "a b " * 200, "standard input:1: the conversation has "),
-                (("--thinking", "yes"), "", "write on or off"),
-                (("--ids",), "", "--ids: is not for conversations"),
-                (("--template", "llama3"), "", "has no token <|start_header_id|>")):
-            self.assertIn(words, self.chat(*arguments, text=text, code=2).stderr)
-        result = self.skep("generate", "run/model", "--prompt", "a", "--system", "b", code=2)
-        self.assertIn("--system: is only for conversations; add --chat", result.stderr)
-        result = subprocess.run([SKEP, "generate", "run/model", "--chat", "--template", "chatml"],
-                                cwd=self.path, input=b"\xff\n", capture_output=True, check=False,
-                                timeout=TIMEOUT_S)
-        self.assertIn(b"standard input:1: byte ", result.stderr)
-
-    @unittest.skipIf(not COUNTER, "no counter was built")
-    def test_nothing_is_allocated_while_questions_are_answered(self):
-        report = self.path / "report"
-        self.chat("--tokens", "5", "--top-p", "0.9", text="a\nb\n\nc\n",
-                  env={**os.environ, "LD_PRELOAD": COUNTER, "COUNT_ALLOC_REPORT": str(report)})
-        lines = report.read_text().splitlines()
-        _, count, _, writes = lines[0].split()[:4]
-        self.assertGreater(int(writes), 3, "the seal was not seen")
-        self.assertEqual(int(count), 0, "\n".join(lines[1:]))
 
 
 if __name__ == "__main__":

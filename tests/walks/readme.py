@@ -1,6 +1,7 @@
 """The commands of README.md by section, and of other pages, as a reader would type them."""
 import pathlib
 import re
+import textwrap
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -27,3 +28,10 @@ def commands(section, page="README.md"):
         document = re.search(r"<<'(\w+)'", line)
         end = document[1] if document else None
     return found
+
+
+def examples(page):
+    """The texts of a page that are indented by four columns or more, without that."""
+    text = (ROOT / page).read_text()
+    found = re.findall(r"(?:^ {4,}\S.*\n)+", text, re.MULTILINE)
+    return [textwrap.dedent(block).rstrip("\n") for block in found]

@@ -90,9 +90,18 @@ def write_model(folder, **changes):
     (folder / "config.json").write_text(json.dumps({**CONFIG, **changes}))
 
 
-def copy_tokenizer(folder):
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(ROOT / "tests/support/small_tokenizer" / name, folder)
+def write_tokenizer(folder):
+    """The small tokenizer with the control tokens of ChatML, and the template of docs/DATA.md."""
+    small = ROOT / "tests/support/small_tokenizer"
+    tokenizer = json.loads((small / "tokenizer.json").read_text())
+    first = len(tokenizer["model"]["vocab"])
+    for i, text in enumerate(("<|im_start|>", "<|im_end|>")):
+        tokenizer["added_tokens"].append({**tokenizer["added_tokens"][0], "id": first + i,
+                                          "content": text})
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    names = json.loads((small / "tokenizer_config.json").read_text())
+    template = next(text for text in readme.examples("docs/DATA.md") if "message.role" in text)
+    (folder / "tokenizer_config.json").write_text(json.dumps({**names, "chat_template": template}))
 
 
 def write_shard(path, text):
@@ -101,6 +110,20 @@ def write_shard(path, text):
     tokens = array.array("H", list(text.encode()))
     header = [LLM_C_MAGIC, 1, len(tokens)] + [0] * (LLM_C_HEADER_INTS - 3)
     path.write_bytes(struct.pack(f"<{LLM_C_HEADER_INTS}i", *header) + tokens.tobytes())
+
+
+def has_python_module(name):
+    return subprocess.run(["python3", "-c", f"import {name}"], capture_output=True,
+                          check=False).returncode == 0
+
+
+def quickened(command):
+    """A command of the engineer. The tiny model learns its conversations at a higher rate."""
+    rate = "optimizer.lr: 2e-5\n"
+    if not command.startswith("cat >chat.yaml"):
+        return command
+    assert command.count(rate) == 1, command
+    return command.replace(rate, "optimizer.lr: 1e-2\n")
 
 
 def shortened(command):
@@ -143,23 +166,26 @@ class Walks(unittest.TestCase):
             "data: {train: t.bin}\nbatch.sequence: 128\n")
         write_shard(reader.work / "t.bin", TEXT[:4096])
         reader.types("skep train first.yaml\n")
-        copy_tokenizer(reader.work / "my-model")
+        write_tokenizer(reader.work / "my-model")
         (reader.work / "book.txt").write_text(TEXT)
         losses = []
+        outputs = {}
         for command in readme.commands("Train a model"):
-            output = reader.types(command)
+            output = reader.types(quickened(command))
+            outputs[command.split(" --")[0]] = output
             if command.startswith("skep eval"):
                 losses.append(float(re.search(r"loss ([\d.]+)", output)[1]))
             if command.startswith("skep plan"):
                 self.assertTrue(output.startswith("fits"), output)
-        self.assertGreater(len(output.strip()), 10)  # the text of the last command
+        self.assertGreater(len(outputs["skep generate tune/model"].strip()), 10)
+        self.assertEqual(outputs["skep generate chat/model"], "Clever.\n")
         before, after = losses
         self.assertLess(after, before - 0.1)
 
     def test_a_reader_of_the_page_on_data_runs_its_commands(self):
         reader = Reader(self, "collector")
         (reader.work / "my-model").mkdir()
-        copy_tokenizer(reader.work / "my-model")
+        write_tokenizer(reader.work / "my-model")
         (reader.work / "book.txt").write_text(TEXT)
         for name in ("a.txt", "b.txt", "c/d.md"):
             (reader.work / "library" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -171,6 +197,35 @@ class Walks(unittest.TestCase):
                          (reader.work / "tokens/piped/train_000000.bin").read_bytes())
         for path in ("book", "library"):
             self.assertEqual(len(list((reader.work / "tokens" / path).iterdir())), 3, path)
+        self.assertEqual((reader.work / "tokens/chats/train_000000.bin").read_bytes(),
+                         (reader.work / "tokens/chatml/train_000000.bin").read_bytes())
+
+    def converter(self, program):
+        """A reader with a data set, and the lines of the page on data that use this program."""
+        reader = Reader(self, "converter")
+        (reader.work / "my-model").mkdir()
+        write_tokenizer(reader.work / "my-model")
+        text = next(text for text in readme.examples("docs/DATA.md") if program in text)
+        return reader, text
+
+    @unittest.skipUnless(has_python_module("pyarrow"), "the Python package pyarrow is missing")
+    def test_parquet_is_read_with_pyarrow(self):
+        reader, text = self.converter("pyarrow")
+        reader.types("mkdir -p dataset/data && python3 -c 'import pyarrow, pyarrow.parquet as p; "
+                     "p.write_table(pyarrow.table({\"text\": [\"One.\", \"Two.\\n\"]}), "
+                     "\"dataset/data/a.parquet\")'\n")
+        reader.types(text)
+        self.assertEqual(len(list((reader.work / "tokens/dataset").glob("train_*.bin"))), 1)
+
+    @unittest.skipUnless(shutil.which("duckdb"), "the program duckdb is missing")
+    def test_parquet_is_converted_by_duckdb(self):
+        reader, text = self.converter("duckdb -c")
+        reader.types("mkdir dataset && duckdb -c \"COPY (SELECT * FROM (VALUES ('One.'), ('Two.')) "
+                     "AS t(text)) TO 'dataset/a.parquet' (FORMAT parquet)\"\n")
+        reader.types(text)
+        lines = (reader.work / "dataset.jsonl").read_text().splitlines()
+        texts = [json.loads(line) for line in lines]
+        self.assertEqual(texts, [{"text": "One."}, {"text": "Two."}])
 
     def operator(self, port):
         """The operator's commands up to the tracker; the reader, the rest, and the join string."""
