@@ -287,7 +287,7 @@ static const struct option OPTIONS[] = {
      .example = "chats.jsonl --model my-model -o chats --chat --long cut"},
     {OPTION("--date", TEXT, chat.date), .value_name = "DATE",
      .help = "date that the template of Llama 3.1 and later prints; default: 26 Jul 2024",
-     .example = "chats.jsonl --model my-model -o chats --chat --date '01 Jan 2026'"},
+     .example = "chats.jsonl --model my-model -o chats --chat --date \"01 Jan 2026\""},
     {OPTION("--thinking", TEXT, chat.thinking), .value_name = "on|off",
      .help = "whether an answer without thoughts is trained with Qwen 3's empty block of thoughts; "
              "default: on",

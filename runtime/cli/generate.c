@@ -307,7 +307,7 @@ static const struct option OPTIONS[] = {
     {OPTION("--date", TEXT, chat.date), .value_name = "DATE",
      .help = "with --chat, the date that the template of Llama 3.1 and later prints; default: 26 "
              "Jul 2024",
-     .example = "run/model --chat --date '01 Jan 2026'"},
+     .example = "run/model --chat --date \"01 Jan 2026\""},
     {OPTION("--thinking", TEXT, chat.thinking), .value_name = "on|off",
      .help =
          "with --chat, whether a model with the template of Qwen 3 may think before it answers; "
