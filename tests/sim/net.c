@@ -137,6 +137,7 @@ static enum send_result send_item(void *context, uint32_t peer, const struct out
                               .round = item->round,
                               .slice = item->slice,
                               .epoch = item->epoch,
+                              .values.left_out = item->left_out,
                               .hash = item->hash};
     if (world->nodes[uplink->node].link.up.bulk_free_us > world->now * US_PER_MS ||
         lie_wait_ms(world, uplink->node, message.kind) > 0) {
@@ -195,6 +196,7 @@ void net_queue(struct world *world, uint32_t from, uint32_t to, const struct mes
                                .round = message->round,
                                .slice = message->slice,
                                .epoch = message->epoch,
+                               .left_out = message->values.left_out,
                                .hash = message->hash};
     struct outbox *outbox = message->kind == MESSAGE_CONTRIBUTION ? &link->contributions
                             : is_last                             ? &link->last_results

@@ -9,161 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-/* The contribution of a node to a round of a store's ledger. Where copies of the store have the
- * same round, it may have been made for the other copy. */
-static const struct truth *truth_of(const struct world *world, const struct tracker_store *store,
-                                    uint32_t round, uint32_t node) {
-    const struct truth *found = NULL;
-    for (uint32_t i = 0; i < world->truth_count; i++) {
-        const struct truth *truth = &world->truths[i];
-        bool is_of_round = truth->round == round && truth->node == node;
-        if (is_of_round && &world->stores[truth->store] == store) {
-            return truth;
-        }
-        found = is_of_round && found == NULL ? truth : found;
-    }
-    return found;
-}
-
-static uint32_t node_of(const struct entry *entry, uint32_t seat) {
-    return entry->seats[seat].id.bytes[0];
-}
-
-/* The sum of the weights of all contributors; -1: one of them made no contribution that may be
- * added. */
-static double check_contributors(struct world *world, const struct tracker_store *store,
-                                 const struct entry *entry, uint32_t slice) {
-    double weight = 0;
-    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
-        if ((entry->slices[slice].contributors >> seat & 1) == 0) {
-            continue;
-        }
-        const struct truth *truth = truth_of(world, store, entry->round, node_of(entry, seat));
-        if (truth == NULL || !values_are_sound(world, &truth->slices[slice])) {
-            world_fail(world, "round %u names seat %u, which has no valid contribution",
-                       entry->round, seat);
-            return -1;
-        }
-        weight += (double)entry->members[seat].weight;
-    }
-    return weight;
-}
-
-/* How far a result may be from the sum of its contributors for one voter: it cannot tell a change
- * from the parts of contributors whose sketches it did not receive. */
-static double allowed_for_voter(const struct entry *entry, uint32_t slice, double weight,
-                                uint64_t silent) {
-    double allowed = 0;
-    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
-        const struct entry_member *member = &entry->members[seat];
-        double clip = (double)norms_clip_factor(member->norm, entry->reference_norm);
-        bool is_silent = (entry->slices[slice].contributors & silent) >> seat & 1;
-        allowed +=
-            is_silent && weight > 0 ? clip * member->norm * (double)member->weight / weight : 0;
-    }
-    return allowed;
-}
-
-/* Every honest voter that signed the entry must have found the result within its bounds. */
-static double allowed_difference(const struct world *world, const struct entry *entry,
-                                 uint32_t slice, double weight) {
-    double allowed = INFINITY;
-    for (uint32_t i = 0; i < entry->signature_count; i++) {
-        const struct node *voter = &world->nodes[node_of(entry, entry->signatures[i].seat)];
-        if (voter->hostility == HONEST) {
-            uint64_t silent = voter->checked_round == entry->round ? voter->checked_silent : 0;
-            allowed = fmin(allowed, allowed_for_voter(entry, slice, weight, silent));
-        }
-    }
-    return isfinite(allowed) ? allowed : 0;
-}
-
-/* Whether an owner that sums wrongly made a result within these bounds. No other owner may. */
-static bool is_within_silence(const struct world *world, const struct entry *entry, uint32_t slice,
-                              double weight, const float *mean) {
-    const struct entry_slice *line = &entry->slices[slice];
-    const struct node *owner = &world->nodes[node_of(entry, line->owner)];
-    const struct stored *stored =
-        plane_find((struct node *)(uintptr_t)owner, entry->round, slice, &line->hash);
-    float found[SLICE_ELEMENTS];
-    double energy = 0;
-    if (stored == NULL || owner->hostility != HOSTILE_SUM) {
-        return false;
-    }
-    values_decode(world, &stored->coded, found);
-    for (int i = 0; i < SLICE_ELEMENTS; i++) {
-        energy += ((double)found[i] - (double)mean[i]) * ((double)found[i] - (double)mean[i]);
-    }
-    return sqrt(energy) <=
-           values_silence(&stored->coded, allowed_difference(world, entry, slice, weight));
-}
-
-/* Finds the mean of a slice, before it is encoded, from what its contributors made. An owner that
- * swaps its own contribution can be found by audits only. */
-static void find_mean(const struct world *world, const struct tracker_store *store,
-                      const struct entry *entry, uint32_t slice, float *mean) {
-    const uint32_t owner = entry->slices[slice].owner;
-    const bool is_swapped = world->nodes[node_of(entry, owner)].hostility == HOSTILE_SWAP;
-    struct value_part parts[MEMBERS_MOST];
-    struct coded swapped;
-    uint32_t count = 0;
-    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
-        const struct entry_member *member = &entry->members[seat];
-        if ((entry->slices[slice].contributors >> seat & 1) != 0) {
-            const struct truth *truth = truth_of(world, store, entry->round, node_of(entry, seat));
-            const struct coded *coded = &truth->slices[slice];
-            if (is_swapped && seat == owner) {
-                swapped = lie_swapped(world, coded);
-                coded = &swapped;
-            }
-            parts[count++] =
-                (struct value_part){.coded = coded,
-                                    .weight = member->weight,
-                                    .clip = norms_clip_factor(member->norm, entry->reference_norm)};
-        }
-    }
-    values_mean(world, parts, count, mean);
-}
-
-/* Computes the result of a slice again, from what its contributors made. */
-static void check_sum(struct world *world, const struct tracker_store *store,
-                      const struct entry *entry, uint32_t slice) {
-    const struct entry_slice *line = &entry->slices[slice];
-    float mean[SLICE_ELEMENTS];
-    double weight = check_contributors(world, store, entry, slice);
-    if (weight < 0) {
-        return;
-    }
-    find_mean(world, store, entry, slice, mean);
-    world->swapped += (line->contributors >> line->owner & 1) != 0 &&
-                      world->nodes[node_of(entry, line->owner)].hostility == HOSTILE_SWAP;
-    struct coded coded = values_encode(world, mean);
-    struct hash hash = values_hash(world, &coded);
-    if ((!hash_equal(&hash, &line->hash) &&
-         !is_within_silence(world, entry, slice, weight, mean)) ||
-        (double)line->weight != weight) {
-        world_fail(world, "round %u slice %u is not the sum of its contributors", entry->round,
-                   slice);
-    }
-}
-
-/* The line names who made the result, in which epoch, of whose contributions. A tracker that shows
- * members different owners can name either of them, if both made the same result. */
-static void check_owner(struct world *world, const struct entry *entry, uint32_t slice) {
-    const struct entry_slice *line = &entry->slices[slice];
-    for (uint32_t i = 0; i < world->sum_count; i++) {
-        const struct summed *sum = &world->sums[i];
-        if (sum->round == entry->round && sum->slice == slice && sum->epoch == line->epoch &&
-            (sum->owner == node_of(entry, line->owner) ||
-             world->equivocation == EQUIVOCATE_TABLE) &&
-            sum->contributors == line->contributors && hash_equal(&sum->hash, &line->hash)) {
-            return;
-        }
-    }
-    world_fail(world, "round %u slice %u: its owner made no such result in epoch %u", entry->round,
-               slice, line->epoch);
-}
-
 static void check_signatures(struct world *world, const struct entry *entry) {
     uint64_t signers = 0;
     for (uint32_t i = 0; i < entry->signature_count; i++) {
@@ -286,8 +131,7 @@ static void check_commit(struct world *world, const struct tracker_store *store,
         use_samples(world, entry, 1);
     }
     for (uint32_t s = 0; s < world->slice_count; s++) {
-        check_sum(world, store, entry, s);
-        check_owner(world, entry, s);
+        oracle_check_slice(world, store, entry, s);
         world->salvages += entry->slices[s].epoch > 0;
         world->partial += entry->slices[s].contributors != entry->slices[0].contributors;
     }
@@ -357,14 +201,14 @@ static void advance_of_owner(struct world *world, const struct tracker_store *st
     static float mean[SLICE_ELEMENTS], residual[SLICE_ELEMENTS];
     const struct entry_slice *line = &entry->slices[slice];
     const struct entry_member *member = &entry->members[seat];
-    const uint32_t node = node_of(entry, seat);
+    const uint32_t node = oracle_node_of(entry, seat);
     bool is_in = (line->contributors >> seat & 1) != 0 && line->weight > 0;
     if (line->owner != seat || !is_in || !plane_made_result(world, node, entry, slice)) {
         return;
     }
     float share = (float)((double)member->weight / (double)line->weight) *
                   norms_clip_factor(member->norm, entry->reference_norm);
-    find_mean(world, store, entry, slice, mean);
+    oracle_find_mean(world, store, entry, slice, mean);
     uint32_t count = (uint32_t)__builtin_popcountll(line->contributors);
     if (values_owner_residual(world, mean, share, count, residual)) {
         for (uint32_t i = 0; i < SLICE_ELEMENTS; i++) {
@@ -374,18 +218,30 @@ static void advance_of_owner(struct world *world, const struct tracker_store *st
     }
 }
 
-/* What the encoding left out is carried over in the slices that the commit names the member in. */
+/* Whether the commit names the seat in any slice, with a weight. */
+static bool has_contributed(const struct entry *entry, uint32_t seat) {
+    uint64_t contributors = 0;
+    for (uint32_t s = 0; s < entry->slice_count; s++) {
+        contributors |= entry->slices[s].contributors;
+    }
+    return (contributors >> seat & 1) != 0 && entry->members[seat].weight > 0;
+}
+
+/* What the encoding left out is carried over in the slices that the commit names the member in.
+ * With a sparse codec, all that it meant to contribute is carried over in the others. */
 static void advance(struct world *world, const struct tracker_store *store, uint32_t node,
                     const struct entry *entry) {
-    const struct truth *truth = truth_of(world, store, entry->round, node);
+    const struct truth *truth = oracle_truth_of(world, store, entry->round, node);
     int is_own = truth != NULL && truth->start == world->nodes[node].start;
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
-        for (uint32_t s = 0; node_of(entry, seat) == node && s < entry->slice_count; s++) {
+        for (uint32_t s = 0; oracle_node_of(entry, seat) == node && s < entry->slice_count; s++) {
             for (uint32_t i = s * SLICE_ELEMENTS; i < (s + 1) * SLICE_ELEMENTS; i++) {
                 bool is_named = (entry->slices[s].contributors >> seat & 1) != 0 &&
                                 entry->members[seat].weight > 0;
+                bool is_kept = is_own && values_have_lists(world) && has_contributed(entry, seat);
                 float left = is_own ? truth->residual[i] : 0;
-                world->feedback[node][i] = is_named ? left : world->feedback[node][i];
+                float other = is_kept ? truth->meant[i] : world->feedback[node][i];
+                world->feedback[node][i] = is_named ? left : other;
             }
             if (is_own) {
                 advance_of_owner(world, store, seat, entry, s);
@@ -415,7 +271,10 @@ static bool apply_from(struct world *world, const struct entry *entries, uint32_
                        uint32_t node, const struct hash *root, int is_adopted) {
     for (uint32_t i = count; i > 0; i--) {
         const struct entry *entry = &entries[i - 1];
-        if (!hash_equal(&entry->root, root)) {
+        /* without momentum, a round without contributions leaves the root as it was */
+        const bool is_other = entry->kind == ENTRY_COMMIT && !is_adopted &&
+                              entry->round != world->nodes[node].outer.round;
+        if (!hash_equal(&entry->root, root) || is_other) {
             continue;
         }
         if (is_adopted) {

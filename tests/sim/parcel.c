@@ -95,7 +95,9 @@ static bool has_valid_values(const struct world *world, const struct message *me
 bool parcel_pass_wire(const struct world *world, struct parcel *parcel) {
     static uint8_t payload[WIRE_BYTES_MAX];
     static _Alignas(64) uint8_t memory[WIRE_BYTES_MAX];
-    struct wire_shape shape = {.slice_count = world->slice_count, .members_max = SWARM_MEMBERS_MAX};
+    struct wire_shape shape = {.slice_count = world->slice_count,
+                               .members_max = SWARM_MEMBERS_MAX,
+                               .is_sparse = world->sparse.keep > 0};
     const struct message *message = &parcel->message;
     bool has_bytes = message->kind == MESSAGE_CONTRIBUTION || message->kind == MESSAGE_RESULT ||
                      message->kind == MESSAGE_SKETCHES;
@@ -131,7 +133,9 @@ bool parcel_pass_wire(const struct world *world, struct parcel *parcel) {
 
 uint64_t parcel_bytes(const struct world *world, const struct message *message) {
     static uint8_t payload[WIRE_BYTES_MAX];
-    struct wire_shape shape = {.slice_count = world->slice_count, .members_max = SWARM_MEMBERS_MAX};
+    struct wire_shape shape = {.slice_count = world->slice_count,
+                               .members_max = SWARM_MEMBERS_MAX,
+                               .is_sparse = world->sparse.keep > 0};
     bool has_bytes = message->kind == MESSAGE_CONTRIBUTION || message->kind == MESSAGE_RESULT;
     bool is_page = message->kind == MESSAGE_SKETCHES;
     uint64_t bulk = has_bytes ? world->slice_bytes : is_page ? 132 * world->slice_count : 0;

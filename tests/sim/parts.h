@@ -184,7 +184,26 @@ void store_free(struct tracker_record *record);
  * oracle_rechecked a member computed a slice again
  * oracle_trained   a member is about to encode with its feedback
  * oracle_restarted a member forgets its feedback
- * oracle_behind    a member that is on an old root, or 0; the store was not copied */
+ * oracle_behind    a member that is on an old root, or 0; the store was not copied
+ * Results of a commit (oracle_sums.c):
+ * oracle_node_of      the node of a seat
+ * oracle_truth_of     The contribution of a node to a round of a store's ledger. Where copies of
+ *                     the store have the same round, it may have been made for the other copy.
+ * oracle_find_mean    the mean of a slice, before it is encoded
+ * oracle_check_slice  result and owner of a slice
+ * oracle_check_step   the state of a member that has applied an entry; `before` is its state before
+ */
+static inline uint32_t oracle_node_of(const struct entry *entry, uint32_t seat) {
+    return entry->seats[seat].id.bytes[0];
+}
+const struct truth *oracle_truth_of(const struct world *world, const struct tracker_store *store,
+                                    uint32_t round, uint32_t node);
+void oracle_find_mean(const struct world *world, const struct tracker_store *store,
+                      const struct entry *entry, uint32_t slice, float *mean);
+void oracle_check_slice(struct world *world, const struct tracker_store *store,
+                        const struct entry *entry, uint32_t slice);
+void oracle_check_step(struct world *world, uint32_t node, const struct entry *entry,
+                       const float *before);
 void oracle_append(struct world *world, struct tracker_store *store, const struct entry *entry);
 void oracle_applied(struct world *world, uint32_t node, const struct hash *root, int is_adopted);
 void oracle_rechecked(struct world *world, uint32_t node, const struct action *action,

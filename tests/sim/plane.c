@@ -81,8 +81,10 @@ static void keep_result(struct world *world, uint32_t index, const struct messag
 /* The result of an owner that lies is off by a tenth of its norm: in one element, or in all. */
 static struct coded add_up(struct world *world, uint32_t index, const struct action *action) {
     struct coded result = values_sum(world, index, action);
-    float values[SLICE_ELEMENTS];
-    if (world->nodes[index].hostility == HOSTILE_SUM) {
+    static float values[SLICE_ELEMENTS];
+    if (world->nodes[index].hostility == HOSTILE_SUM && values_have_lists(world)) {
+        values_spoil(world, action, &result);
+    } else if (world->nodes[index].hostility == HOSTILE_SUM) {
         double norm = values_norm(world, &result);
         float change = (float)(norm > 0 ? 0.1 * norm : 1);
         bool is_dense = action->round % 2 == 0;
@@ -103,7 +105,7 @@ static void sum(struct world *world, uint32_t index, const struct action *action
                               .epoch = action->epoch,
                               .contributors = action->contributors,
                               .owner = {{(uint8_t)index}},
-                              .hash = values_hash(world, &result)};
+                              .hash = values_result_hash(world, &result)};
     post_sign_message(world, &(struct identity){{(uint8_t)index}}, &message);
     keep_result(world, index, &message, result);
     ASSERT(world->sum_count < SUMS_MOST);
@@ -160,7 +162,10 @@ static void apply(struct world *world, uint32_t index, const struct action *acti
     if (done->event.write_outcome != WRITE_OK) {
         return;
     }
+    static float before[ELEMENTS_MOST];
+    memcpy(before, node->outer.values, sizeof before);
     values_apply(world, index, action);
+    oracle_check_step(world, index, action->entry, before);
     node->outer.round = action->entry->round;
     node->outer.root = values_root(world, &node->outer);
     node->applied += 1;
@@ -296,6 +301,7 @@ static void keep(struct world *world, uint32_t index, const struct action *actio
         return;
     }
     node->slots[action->seat][action->slot] = parcel->coded;
+    node->slot_proofs[action->seat][action->slot] = parcel->proof;
 }
 
 void plane_act(struct world *world, uint32_t node, const struct actions *actions,

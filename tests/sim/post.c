@@ -43,6 +43,7 @@ static bool add_bytes(const struct world *world, struct node *node, struct parce
         return false;
     }
     parcel->coded = stored->coded;
+    values_leave_out(world, message->slice, message->values.left_out, &parcel->coded);
     message->epoch = stored->epoch;
     message->contributors = stored->contributors;
     message->owner = stored->owner;
@@ -59,7 +60,9 @@ static size_t bulk_of(const struct world *world, const struct parcel *parcel,
         return world->slice_count * sizeof(struct page_sketch);
     }
     *bytes = (const uint8_t *)&parcel->coded;
-    return kind == MESSAGE_CONTRIBUTION || kind == MESSAGE_RESULT ? values_bytes(world) : 0;
+    return kind == MESSAGE_CONTRIBUTION ? values_bytes(world)
+           : kind == MESSAGE_RESULT     ? values_result_bytes(world, &parcel->coded)
+                                        : 0;
 }
 
 bool post_accept(const struct world *world, const struct entry *open, struct parcel *parcel) {
@@ -70,10 +73,10 @@ bool post_accept(const struct world *world, const struct entry *open, struct par
     if (!wire_verify_message(&shape, TRACKER_ID.bytes, open, message, bulk, bytes)) {
         return false;
     }
-    if (message->kind == MESSAGE_CONTRIBUTION || message->kind == MESSAGE_RESULT) {
+    if (message->kind == MESSAGE_CONTRIBUTION) {
         message->values.norm = values_norm(world, &parcel->coded);
     }
-    return message->kind != MESSAGE_RESULT || values_are_sound(world, &parcel->coded);
+    return message->kind != MESSAGE_RESULT || values_inspect(world, message, &parcel->coded);
 }
 
 bool post_attach(struct world *world, uint32_t from, uint32_t to, struct parcel *parcel) {
@@ -88,7 +91,9 @@ bool post_attach(struct world *world, uint32_t from, uint32_t to, struct parcel 
         return false;
     }
     if (!world->is_calm && world_draw(world, DAMAGED_ONE_IN) == 0) {
-        values_damage(world, &parcel->coded, world_draw(world, values_bytes(world)), 4);
+        const uint8_t *ignored;
+        const size_t bytes = bulk_of(world, parcel, &ignored);
+        values_damage(world, &parcel->coded, world_draw(world, bytes), 4);
     }
     return true;
 }

@@ -68,7 +68,8 @@ static void make_hostile(struct world *world) {
         node->hostility = world->may_stall
                               ? (enum hostility)(1 + world_draw(world, HOSTILITIES - 1))
                               : LIES[world_draw(world, ARRAY_COUNT(LIES))];
-        if (node->hostility == HOSTILE_SUM && !values_have_sketches(world)) {
+        if (node->hostility == HOSTILE_SUM && !values_have_sketches(world) &&
+            !values_have_lists(world)) {
             node->hostility = HOSTILE_SIGN; /* nobody would see the wrong sum */
         }
     }
@@ -80,6 +81,12 @@ static void make_hostile(struct world *world) {
 /* The codecs of schedules with the real arithmetic. */
 static const enum codec CODECS[] = {CODEC_INT8, CODEC_BF16, CODEC_INT4};
 
+#ifdef SIM_SPARSE
+static const struct sparse_shape SHAPES[] = {{64, 2}, {32, 1}, {128, 4}};
+#else
+static const struct sparse_shape SHAPES[] = {{.keep = 0}}; /* dense codecs only */
+#endif
+
 /* Clears the world and gives it its settings. */
 static void begin(struct world *world, uint64_t seed, const struct steady_swarm *swarm) {
     memset(world, 0, offsetof(struct world, truths));
@@ -88,6 +95,7 @@ static void begin(struct world *world, uint64_t seed, const struct steady_swarm 
     world->slice_count = swarm->slices;
     world->slice_bytes = swarm->slice_bytes;
     world->codec = CODECS[seed % ARRAY_COUNT(CODECS)];
+    world->sparse = SHAPES[seed % ARRAY_COUNT(SHAPES)];
     world->sample_ms = swarm->sample_ms;
     world->agreement = swarm->agreement;
     world->delay = swarm->delay_ms;
@@ -97,6 +105,7 @@ static void begin(struct world *world, uint64_t seed, const struct steady_swarm 
                                   .parameter_count = (uint64_t)world->slice_count * SLICE_ELEMENTS,
                                   .seat_samples = swarm->samples,
                                   .sample_tokens = 1,
+                                  .is_sparse = values_have_lists(world),
                                   .zero_root = values_zero_root(world),
                                   .training = {swarm->samples, PATIENCE},
                                   .shrink_after_ms = 3000,

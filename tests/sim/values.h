@@ -10,7 +10,7 @@
  * values_encode    of SLICE_ELEMENTS values; one that is not sound, or zeros, if one is not finite
  * values_decode    the SLICE_ELEMENTS values of a sound slice
  * values_norm      L2 norm; infinite if the slice is not sound
- * values_bytes     size on the wire
+ * values_bytes     size on the wire, of a contribution
  * values_damage    change one byte
  * values_destroy   make it unsound */
 struct coded values_encode(const struct world *world, const float *values);
@@ -22,21 +22,46 @@ size_t values_bytes(const struct world *world);
 void values_damage(const struct world *world, struct coded *coded, uint64_t byte, uint8_t bits);
 void values_destroy(const struct world *world, struct coded *coded);
 
-/* values_mean: the mean of contributions in the order of their seats, before it is encoded,
- * computed for the oracle. */
+/* Results: an encoded mean, or with a sparse codec (SIM_SPARSE) the list of the contributions.
+ * values_have_lists    whether results are lists
+ * values_result_bytes  size on the wire
+ * values_inspect       Set what a receiver finds out about a result. False: it is not sound.
+ * values_leave_out     Leave the encoding of this seat, a mask, out of a list that is sent.
+ * values_restore       Put the receiver's own encoding back. False: it has none.
+ * values_spoil         what an owner that lies makes of its list */
+bool values_have_lists(const struct world *world);
+size_t values_result_bytes(const struct world *world, const struct coded *result);
+struct hash values_result_hash(const struct world *world, const struct coded *result);
+bool values_inspect(const struct world *world, struct message *message, const struct coded *result);
+void values_leave_out(const struct world *world, uint32_t slice, uint64_t left_out,
+                      struct coded *list);
+bool values_restore(const struct world *world, uint32_t node, struct message *message,
+                    struct coded *list);
+void values_spoil(const struct world *world, const struct action *action, struct coded *list);
+
+/* Computed for the oracle, of contributions in the order of their seats:
+ * values_mean    their mean, before it is encoded
+ * values_result  the result that an owner must make of them and of this mean
+ * values_step    Let the parameters of a slice take a step with the mean. False: not written a
+ *                second time. */
 struct value_part {
     const struct coded *coded;
+    const struct truth *truth; /* of this contribution; for lists */
     uint64_t weight;
     float clip;
 };
-void values_mean(const struct world *world, const struct value_part *parts, uint32_t count,
-                 float *mean);
+void values_mean(const struct world *world, const struct entry *entry,
+                 const struct value_part *parts, uint32_t count, float *mean);
+struct coded values_result(const struct world *world, const struct entry *entry, uint32_t slice,
+                           const struct value_part *parts, uint32_t count, const float *mean);
+bool values_step(const struct world *world, const float *mean, float *params);
 
 /* values_root: of an outer state. */
 struct hash values_root(const struct world *world, const struct outer *outer);
 struct hash values_zero_root(const struct world *world); /* of a contribution of zeros */
 
 /* A running member. The durable outer state is node->outer.
+ * values_sent_values         how many values a contribution to a sparse codec has; 0
  * values_start, values_stop   It begins with that state and without feedback, or stops.
  * values_contribute   Encode the contribution to all slices: node->own.slices and .residual.
  * values_declare      The tree over the slices of a contribution, and its root and norm.
@@ -45,6 +70,7 @@ struct hash values_zero_root(const struct world *world); /* of a contribution of
  * values_apply        Apply them to the outer state, and update the feedback.
  * values_adopt        Take another outer state.
  * values_feedback     [slice_count * SLICE_ELEMENTS]: what earlier encodings left out */
+uint64_t values_sent_values(const struct world *world);
 void values_start(struct world *world, uint32_t node);
 void values_stop(struct world *world, uint32_t node);
 void values_contribute(struct world *world, uint32_t node, const float *gradient);

@@ -9,6 +9,7 @@
 #include "runtime/swarm/replica/sum_check.h"
 #include "tests/kernels/codec_reference.h"
 #include "tests/sim/parts.h"
+#include "tests/sim/values_sparse.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -21,6 +22,9 @@ static const float OUTER_MOMENTUM = 0.9F;
  * for one member, 0.75 for four. */
 static const double OUTER_RATE_PER_GAIN = 0.5;
 
+/* The part of the feedback that the next contribution to a sparse codec contains. */
+static const float SPARSE_DECAY = 0.95F;
+
 /* A member's replica, with its memory. */
 struct values {
     struct replica replica;
@@ -31,6 +35,9 @@ struct values {
 
 static struct slices slices_of(const struct world *world) {
     const int64_t count = (int64_t)world->slice_count * SLICE_ELEMENTS;
+    if (values_have_lists(world)) {
+        return values_sparse_slices(world);
+    }
     return (struct slices){.parameter_count = count,
                            .codec = world->codec,
                            .elements = SLICE_ELEMENTS,
@@ -54,7 +61,8 @@ static const struct compute *compute_of(uint32_t index) {
 /* ---- encoded slices ---- */
 
 size_t values_bytes(const struct world *world) {
-    return codec_bytes(world->codec, SLICE_ELEMENTS);
+    return values_have_lists(world) ? sparse_bytes(world->sparse, SLICE_ELEMENTS)
+                                    : codec_bytes(world->codec, SLICE_ELEMENTS);
 }
 
 struct coded values_encode(const struct world *world, const float *values) {
@@ -65,24 +73,38 @@ struct coded values_encode(const struct world *world, const float *values) {
             return coded;
         }
     }
-    codec_reference_encode(world->codec, SLICE_ELEMENTS, values, coded.bytes, decoded);
+    if (values_have_lists(world)) {
+        values_encode_sparse(world, values, &coded);
+    } else {
+        codec_reference_encode(world->codec, SLICE_ELEMENTS, values, coded.bytes, decoded);
+    }
     return coded;
 }
 
 void values_decode(const struct world *world, const struct coded *coded, float *values) {
-    codec_decode(codec_compute(CPU_SCALAR), world->codec, SLICE_ELEMENTS, coded->bytes, values);
+    if (values_have_lists(world)) {
+        sparse_decode(codec_compute(CPU_SCALAR), world->sparse, SLICE_ELEMENTS, coded->bytes,
+                      values);
+    } else {
+        codec_decode(codec_compute(CPU_SCALAR), world->codec, SLICE_ELEMENTS, coded->bytes, values);
+    }
 }
 
 bool values_are_sound(const struct world *world, const struct coded *coded) {
     struct fault fault;
-    return codec_check(world->codec, SLICE_ELEMENTS, coded->bytes, values_bytes(world), &fault) ==
-           OK;
+    const size_t bytes = values_bytes(world);
+    return values_have_lists(world)
+               ? sparse_check(world->sparse, SLICE_ELEMENTS, coded->bytes, bytes, &fault) == OK
+               : codec_check(world->codec, SLICE_ELEMENTS, coded->bytes, bytes, &fault) == OK;
 }
 
 double values_norm(const struct world *world, const struct coded *coded) {
-    return values_are_sound(world, coded)
-               ? sqrt(codec_energy(world->codec, SLICE_ELEMENTS, coded->bytes))
-               : (double)INFINITY;
+    if (!values_are_sound(world, coded)) {
+        return (double)INFINITY;
+    }
+    return sqrt(values_have_lists(world)
+                    ? sparse_energy(world->sparse, SLICE_ELEMENTS, coded->bytes)
+                    : codec_energy(world->codec, SLICE_ELEMENTS, coded->bytes));
 }
 
 struct hash values_hash(const struct world *world, const struct coded *coded) {
@@ -90,7 +112,8 @@ struct hash values_hash(const struct world *world, const struct coded *coded) {
 }
 
 void values_damage(const struct world *world, struct coded *coded, uint64_t byte, uint8_t bits) {
-    coded->bytes[byte % values_bytes(world)] ^= bits;
+    (void)world;
+    coded->bytes[byte % sizeof coded->bytes] ^= bits;
 }
 
 /* All bits set are NaN in a scale, and in a value. */
@@ -100,10 +123,14 @@ void values_destroy(const struct world *world, struct coded *coded) {
 
 /* ---- for the oracle ---- */
 
-void values_mean(const struct world *world, const struct value_part *parts, uint32_t count,
-                 float *mean) {
+void values_mean(const struct world *world, const struct entry *entry,
+                 const struct value_part *parts, uint32_t count, float *mean) {
     static float values[SLICE_ELEMENTS];
     uint64_t total = 0;
+    if (values_have_lists(world)) {
+        values_mean_of_list(world, entry, parts, count, mean);
+        return;
+    }
     memset(mean, 0, SLICE_ELEMENTS * sizeof(*mean));
     for (uint32_t i = 0; i < count; i++) {
         total += parts[i].weight;
@@ -121,12 +148,14 @@ void values_mean(const struct world *world, const struct value_part *parts, uint
 struct hash values_root(const struct world *world, const struct outer *outer) {
     static struct merkle_stream stream;
     const int64_t count = (int64_t)world->slice_count * SLICE_ELEMENTS;
+    const bool has_momentum = !values_have_lists(world);
+    const int64_t longest = has_momentum ? LEAF_ELEMENTS : LEAF_SPARSE_ELEMENTS;
     merkle_begin(&stream);
-    for (int64_t at = 0; at < count; at += LEAF_ELEMENTS) {
+    for (int64_t at = 0; at < count; at += longest) {
         int64_t left = count - at;
-        size_t bytes = sizeof(float) * (size_t)(left < LEAF_ELEMENTS ? left : LEAF_ELEMENTS);
+        size_t bytes = sizeof(float) * (size_t)(left < longest ? left : longest);
         merkle_add(&stream, outer->values + at, bytes);
-        merkle_add(&stream, outer->momentum + at, bytes);
+        merkle_add(&stream, outer->momentum + at, has_momentum ? bytes : 0);
     }
     return merkle_end(&stream);
 }
@@ -139,12 +168,12 @@ struct hash values_zero_root(const struct world *world) {
 bool values_owner_residual(const struct world *world, const float *mean, float share,
                            uint32_t count, float *residual) {
     static float decoded[SLICE_ELEMENTS];
+    if (values_have_lists(world) || world->codec != CODEC_INT4 || share <= 0) {
+        return false;
+    }
     const struct coded coded = values_encode(world, mean);
     float least = 0.25F / (float)count;
     float divisor = share < least ? least : share;
-    if (world->codec != CODEC_INT4 || share <= 0) {
-        return false;
-    }
     values_decode(world, &coded, decoded);
     for (int i = 0; i < SLICE_ELEMENTS; i++) {
         float left = mean[i] - decoded[i];
@@ -187,7 +216,8 @@ void values_start(struct world *world, uint32_t index) {
         .members_max = MEMBERS_MOST,
         .outer_rate = OUTER_RATE,
         .outer_momentum = OUTER_MOMENTUM,
-        .rate_per_gain = world->codec == CODEC_INT8 ? OUTER_RATE_PER_GAIN : 0};
+        .rate_per_gain =
+            world->codec == CODEC_INT8 && !values_have_lists(world) ? OUTER_RATE_PER_GAIN : 0};
     const struct replica_memory memory = replica_memory_of(&replica->shape);
     const int64_t count = replica->shape.slices.parameter_count;
     replica->compute = compute_of(index);
@@ -223,7 +253,9 @@ void values_adopt(struct world *world, uint32_t index) {
     struct replica *replica = &node->values->replica;
     const size_t bytes = sizeof(float) * (size_t)replica->shape.slices.parameter_count;
     memcpy(replica->params, node->outer.values, bytes);
-    memcpy(replica->momentum, node->outer.momentum, bytes);
+    if (replica->momentum != NULL) {
+        memcpy(replica->momentum, node->outer.momentum, bytes);
+    }
     replica_refresh_hashes(replica);
     replica_clear_feedback(replica);
     replica_reset_inner(replica);
@@ -249,8 +281,10 @@ void values_contribute(struct world *world, uint32_t index, const float *gradien
         values_decode(world, &node->own.slices[s], decoded);
         for (uint32_t i = s * SLICE_ELEMENTS; i < (s + 1) * SLICE_ELEMENTS; i++) {
             float meant = replica->params[i] - node->values->span.values[i];
-            meant = meant + (replica->feedback != NULL ? replica->feedback[i] : 0);
-            node->own.residual[i] = meant - decoded[i % SLICE_ELEMENTS];
+            float kept = replica->feedback != NULL ? replica->feedback[i] : 0;
+            kept *= values_have_lists(world) ? SPARSE_DECAY : 1;
+            node->own.meant[i] = meant + kept;
+            node->own.residual[i] = node->own.meant[i] - decoded[i % SLICE_ELEMENTS];
         }
     }
 }
@@ -314,6 +348,10 @@ struct coded values_sum(struct world *world, uint32_t index, const struct action
     struct coded coded = {{0}};
     const struct coded own = lie_own_addend(world, index, action->slice);
     const uint32_t count = find_addends(node, action, &own, addends);
+    if (values_have_lists(world)) {
+        values_make_list(replica, node, action, addends, &coded);
+        return coded;
+    }
     (void)replica_sum(replica, action->round, action->slice, addends, count);
     memcpy(coded.bytes, replica_result(replica, action->round, action->slice), values_bytes(world));
     return coded;
@@ -324,7 +362,7 @@ static void load_results(struct world *world, uint32_t index, const struct entry
     for (uint32_t s = 0; s < world->slice_count; s++) {
         const struct stored *stored = plane_find(node, entry->round, s, &entry->slices[s].hash);
         memcpy(replica_result(&node->values->replica, entry->round, s), stored->coded.bytes,
-               values_bytes(world));
+               values_result_bytes(world, &stored->coded));
     }
 }
 
@@ -346,7 +384,9 @@ void values_apply(struct world *world, uint32_t index, const struct action *acti
     }
     const struct hash root = replica_apply(replica, action->entry, is_mine ? action->seat : -1);
     memcpy(node->outer.values, replica->params, bytes);
-    memcpy(node->outer.momentum, replica->momentum, bytes);
+    if (replica->momentum != NULL) {
+        memcpy(node->outer.momentum, replica->momentum, bytes);
+    }
     const struct hash truth = values_root(world, &node->outer);
     if (!hash_equal(&root, &truth)) {
         world_fail(world, "round %u: the root of member %u is not that of its state",

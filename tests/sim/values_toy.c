@@ -65,10 +65,64 @@ void values_destroy(const struct world *world, struct coded *coded) {
     coded->scale = NAN;
 }
 
+/* ---- results: no lists ---- */
+
+bool values_have_lists(const struct world *world) {
+    (void)world;
+    return false;
+}
+
+size_t values_result_bytes(const struct world *world, const struct coded *result) {
+    (void)result;
+    return values_bytes(world);
+}
+
+struct hash values_result_hash(const struct world *world, const struct coded *result) {
+    return values_hash(world, result);
+}
+
+bool values_inspect(const struct world *world, struct message *message,
+                    const struct coded *result) {
+    message->values.norm = values_norm(world, result);
+    return values_are_sound(world, result);
+}
+
+void values_leave_out(const struct world *world, uint32_t slice, uint64_t left_out,
+                      struct coded *list) {
+    (void)world, (void)slice, (void)left_out, (void)list;
+}
+
+bool values_restore(const struct world *world, uint32_t node, struct message *message,
+                    struct coded *list) {
+    (void)world, (void)node, (void)message, (void)list;
+    return true;
+}
+
+void values_spoil(const struct world *world, const struct action *action, struct coded *list) {
+    (void)world, (void)action, (void)list;
+}
+
+struct coded values_result(const struct world *world, const struct entry *entry, uint32_t slice,
+                           const struct value_part *parts, uint32_t count, const float *mean) {
+    (void)entry, (void)slice, (void)parts, (void)count;
+    return values_encode(world, mean);
+}
+
+bool values_step(const struct world *world, const float *mean, float *params) {
+    (void)world, (void)mean, (void)params;
+    return false;
+}
+
+uint64_t values_sent_values(const struct world *world) {
+    (void)world;
+    return 0;
+}
+
 /* ---- means ---- */
 
-void values_mean(const struct world *world, const struct value_part *parts, uint32_t count,
-                 float *mean) {
+void values_mean(const struct world *world, const struct entry *entry,
+                 const struct value_part *parts, uint32_t count, float *mean) {
+    (void)entry;
     uint64_t total = 0;
     float values[SLICE_ELEMENTS];
     memset(mean, 0, SLICE_ELEMENTS * sizeof(*mean));
@@ -102,7 +156,7 @@ struct coded values_sum(struct world *world, uint32_t index, const struct action
         }
     }
     float mean[SLICE_ELEMENTS];
-    values_mean(world, parts, count, mean);
+    values_mean(world, NULL, parts, count, mean);
     return values_encode(world, mean);
 }
 

@@ -158,6 +158,7 @@ static void start_member(struct world *world, uint32_t index) {
                                          .start_id = 1 + world_draw(world, UINT64_C(1) << 60),
                                          .slice_count = world->slice_count,
                                          .sample_tokens = 1,
+                                         .sent_values = values_sent_values(world),
                                          .has_sketches = values_have_sketches(world),
                                          .stored = reports};
     start.audit_secret = hash_of(&start.start_id, sizeof(start.start_id));
@@ -263,7 +264,9 @@ static void receive(struct world *world, struct happening *happening) {
     struct event event = {.kind = EVENT_MESSAGE};
     uint32_t *arriving = &node->link.arriving[parcel->message.from.bytes[0]];
     *arriving -= *arriving > 0 && node->start == happening->start;
-    if (is_truncated(world, parcel)) {
+    if (is_truncated(world, parcel) ||
+        (parcel->message.kind == MESSAGE_RESULT &&
+         !values_restore(world, happening->node, &parcel->message, &parcel->coded))) {
         return;
     }
     if (happening->node < TRACKERS) {

@@ -18,13 +18,14 @@
  *     equivocate a tracker that shows members different messages
  *     keys       signatures: a hash in place of Ed25519
  *     store      the tracker's disk
- *     oracle     what must hold */
+ *     oracle     what must hold; oracle_sums: of results and steps */
 #ifndef SKEP_TESTS_SIM_WORLD_H
 #define SKEP_TESTS_SIM_WORLD_H
 
 #include "base/check.h"
 #include "base/text.h"
 #include "kernels/sketch.h"
+#include "kernels/sparse.h"
 #include "runtime/swarm/ledger/ledger.h"
 #include "runtime/swarm/member/uplink.h"
 #include "runtime/swarm/member_machine/member_machine.h"
@@ -160,6 +161,7 @@ struct truth {
     double norms[SLICES_MOST];          /* of the slices, as declared */
     struct hash nodes[3 * SLICES_MOST]; /* the tree over the slices */
     float residual[ELEMENTS_MOST];      /* what the encoding left out */
+    float meant[ELEMENTS_MOST];         /* with lists: what was to be encoded */
 };
 
 /* A result as its owner made it. */
@@ -314,6 +316,7 @@ struct node {
     struct truth own;
     float feedback[ELEMENTS_MOST];
     struct coded slots[MEMBERS_MOST][CONTRIBUTION_SLOTS_PER_MEMBER];
+    struct slice_proof slot_proofs[MEMBERS_MOST][CONTRIBUTION_SLOTS_PER_MEMBER];
     struct values *values; /* of a running member, with the real arithmetic */
     struct page_sketch own_sketches[SLICES_MOST];
     struct hash own_seed;                                   /* of the own sketches */
@@ -349,7 +352,8 @@ struct world {
     uint64_t key; /* of everything random */
     uint64_t drawn;
     enum mistake mistake;
-    enum codec codec; /* of the real arithmetic */
+    enum codec codec;           /* of the real arithmetic */
+    struct sparse_shape sparse; /* the same, in place of `codec`; keep 0: none */
     uint32_t member_count;
     uint32_t first_guest; /* node of the first guest; 0: all members vote */
     uint32_t slice_count;
