@@ -272,11 +272,11 @@ static enum status write_to_folder(const struct corpus_options *options,
 enum status corpus_write(const struct corpus_options *options, struct region *region,
                          struct corpus_report *report, struct fault *fault) {
     struct region scratch = {0};
-    struct corpus_folder *folder = region_alloc(&scratch, 1, sizeof *folder);
     struct input_list inputs;
     const enum input_kind stdin_kind = options->is_stdin_json ? INPUT_JSON_LINES : INPUT_TEXT;
     ASSERT(options->threads > 0 && options->threads <= THREADS_MAX);
     TRY(input_list_expand(options->paths, options->path_count, stdin_kind, region, &inputs, fault));
+    struct corpus_folder *folder = region_alloc(&scratch, 1, sizeof *folder);
     enum status status = corpus_folder_open(options->folder, folder, fault);
     if (status == OK) {
         status = write_to_folder(options, &inputs, folder, report, fault);
