@@ -17,6 +17,7 @@ bars of every lie: committed rounds per hour, after round 3, at least 90 % of th
 (95 % for slow members); round 3 within half a minute; no honest member is named or ends; all
 ledgers verify.
     sums    no committed round has a wrong sum; the member is named in its first round
+    lists   the same, and the member is named within three rounds: an owner that lies has no result
     swaps   the member is named within 60 rounds
     stalls  no round after the third is aborted
     claims  the member owns at most twice its fair share of slices; no deadline is longer than twice
@@ -43,19 +44,22 @@ RATE_MIN_OTHERS = 0.90
 START_MAX_S = 30  # until SETTLED_ROUND; a part of the first round takes at most a few seconds
 CLEAN_USES = 4  # lies that are compared with one run without: the machine's load changes
 # Rounds after the first one that holds the lie.
-NAMED_WITHIN = {"sums": 0, "values": 2, "swaps": 60}
+NAMED_WITHIN = {"sums": 0, "lists": 2, "values": 2, "swaps": 60}
 LOSS_MAX = 1.01
 OWNED_MAX = 2.0
 DEADLINE_MAX = 2.0
 QUICK = {"members": 4, "liars": 1, "rounds": 6, "minutes": 0.5, "uplink": 0}
 # In rounds of milliseconds a member's first misses may fall into rounds that nobody judges yet.
-QUICK_NAMED_WITHIN = {"sums": 0, "values": 5}
+QUICK_NAMED_WITHIN = {"sums": 0, "lists": 5, "values": 5}
 QUICK_WORKERS = 4  # most of a run waits
 # Lies that members do not withstand yet, and how. Each is for --quick only.
 NOT_WITHSTOOD = {
     "swap": "is named by audits, of which there are none below five voters",
     "sum-int4": "is named by audits",
     "flip": "is named when it has opposed the others in three rounds in which they agree",
+    "flip-sparse": "is not named: there are no sketches",
+    **dict.fromkeys(("sum-sparse", "sum-one-sparse", "contributors-sparse", "swap-sparse"),
+                    "has no result, but is named only if that happens twice in three rounds"),
     "copy": "is not named: repeats parts of contributions that only their owners have seen",
 }
 
@@ -135,7 +139,8 @@ class Row:
     def missed(self):
         """The bars that this lie misses."""
         return [*self.missed_by_all(), *{
-            "sums": self.missed_sums, "swaps": self.missed_naming, "stalls": self.missed_stalls,
+            "sums": self.missed_sums, "lists": self.missed_sums,
+            "swaps": self.missed_naming, "stalls": self.missed_stalls,
             "claims": self.missed_claims, "values": self.missed_values,
             "unlike": self.missed_unlike, "slow": self.missed_stalls,
             "control": self.missed_stalls}[self.lie.group]()]

@@ -21,13 +21,14 @@ LOSS_COMMITS = 10  # the final loss is the mean over so many
 POLL_S = 0.05
 STATUS_S = 1.0  # between two looks at the deadlines
 START_S = 30
+SPARSE = (256, 2)  # values of each 4,096, bits a value: as many slices as a small model can have
 
 
 @dataclasses.dataclass(frozen=True)
 class Lie:
     """What the members of a run are started with."""
     name: str
-    group: str  # control, sums, swaps, stalls, claims, values, unlike, slow: how it is judged
+    group: str  # control, sums, lists, swaps, stalls, claims, values, ...: how it is judged
     is_of_program: bool = True  # liar --lie NAME; otherwise only the settings below differ
     delay_rounds: int = 0  # from the member's first round to the first one that can hold the lie
     slow_uplink: int = 1  # the part of the others' uplink that it has: 1 / slow_uplink
@@ -41,7 +42,11 @@ class Lie:
         return self.step_ms, self.is_recorded(), self.codec
 
     def is_recorded(self):
-        return self.group == "sums"
+        return self.group in ("sums", "lists")
+
+    def codec_settings(self):
+        return {"swarm__sparse_values": SPARSE[0],
+                "swarm__sparse_bits": SPARSE[1]} if self.codec == "sparse" else {}
 
     def program(self, is_liar):
         options = ["--lie", self.told or self.name] if is_liar and self.is_of_program else []
@@ -71,6 +76,19 @@ LIES = [
     Lie("nan", "values"), Lie("huge", "values"), Lie("x1000", "values"), Lie("flip", "values"),
     Lie("replay", "values", delay_rounds=1), Lie("copy", "values", delay_rounds=1),
     Lie("zeros", "values"),
+    # With the sparse codec, whose owners list contributions.
+    Lie("sum-sparse", "lists", codec="sparse", told="sum"),
+    Lie("sum-one-sparse", "lists", codec="sparse", told="sum-one"),
+    Lie("contributors-sparse", "lists", codec="sparse", told="contributors"),
+    Lie("swap-sparse", "lists", codec="sparse", told="swap"),
+    Lie("leave-out-sparse", "stalls", codec="sparse", told="leave-out"),
+    Lie("spelling", "values", codec="sparse"),
+    Lie("nan-sparse", "values", codec="sparse", told="nan"),
+    Lie("huge-sparse", "values", codec="sparse", told="huge"),
+    Lie("x1000-sparse", "values", codec="sparse", told="x1000"),
+    Lie("flip-sparse", "values", codec="sparse", told="flip"),
+    Lie("replay-sparse", "values", delay_rounds=1, codec="sparse", told="replay"),
+    Lie("zeros-sparse", "values", codec="sparse", told="zeros"),
     # Honest members whose training data are unlike those of the others.
     Lie("mirrored-text", "unlike"), Lie("constant-text", "unlike"),
     # With half a second for each of four steps, a round is not all exchange.
@@ -177,7 +195,8 @@ class LieRun:
             self.next_recheck += 1
             if oracle.commit_of(self.swarm, number) is None:
                 continue  # aborted
-            wrong, rechecked = oracle.recheck_once(self.swarm, number, self.parameters)
+            wrong, rechecked = oracle.recheck_once(self.swarm, number, self.parameters,
+                                                   SPARSE if self.lie.codec == "sparse" else None)
             self.outcome.rechecked += rechecked
             if wrong:
                 self.outcome.wrong_rounds.append(number)
@@ -239,7 +258,7 @@ def run_lie(lie, chosen, with_liars):
         folder = pathlib.Path(stack.enter_context(
             tempfile.TemporaryDirectory(prefix="skep-liars-")))
         parameters = make_run(folder, chosen.parameters, swarm__members_min=len(honest),
-                              swarm__codec=lie.codec,
+                              swarm__codec=lie.codec, **lie.codec_settings(),
                               swarm__patience=None, swarm__shrink_after=None)
         network = stack.enter_context(Loopback())
         swarm = Swarm(network, folder, started, record=lie.is_recorded(),

@@ -122,14 +122,14 @@ def array(path, name):
     return f"{path}@{8 + size + header[name]['data_offsets'][0]}"
 
 
-def step_arrays(swarm, commit):
+def step_arrays(swarm, commit, names=("params", "momentum")):
     """The outer state before and after a commit, from one member that recorded both; or None."""
     for member in swarm.members.values():
         before, after = (record_of(member, number) / "outer.safetensors"
                          for number in (commit["round"] - 1, commit["round"]))
         if before.exists() and after.exists():
             return [array(path, name) for path in (before, after)
-                    for name in ("params", "momentum")]
+                    for name in names]
     return None
 
 
@@ -151,7 +151,22 @@ def clip_of(commit, seat):
     return most / norm if norm > most else 1.0
 
 
-def recheck_once(swarm, number, parameters):
+def recheck_command(swarm, commit, parameters, arrays, sparse):
+    """arrays: places of the contributions by seat. sparse: values of each 4,096 that are sent, and
+    bits of a value; or None."""
+    if sparse is None:
+        command = [RECHECK, CODEC, str(parameters), *arrays.values()]
+        steps = step_arrays(swarm, commit)
+        return command + ["--step", str(OUTER_LR), str(OUTER_MOMENTUM), *steps] if steps \
+            else command
+    command = [RECHECK, "sparse", str(parameters), *map(str, sparse),
+               repr(commit["reference_norm"]),
+               *(f"{seat}:{place}" for seat, place in arrays.items())]
+    steps = step_arrays(swarm, commit, ["params"])
+    return command + ["--step", str(OUTER_LR), *steps] if steps else command
+
+
+def recheck_once(swarm, number, parameters, sparse=None):
     commit = commit_of(swarm, number)
     if commit is None:
         return [f"no ledger has round {number}"], 0
@@ -170,14 +185,11 @@ def recheck_once(swarm, number, parameters):
                            f"{clip_of(commit, seat)!r}" for seat in row["contributors"])
         lines.append(f"{row['begin']} {row['end']} {row['hash']} {len(row['contributors'])} "
                      f"{addends}\n")
-    command = [RECHECK, CODEC, str(parameters),
-               *(array(path, "contribution") for path in paths)]
-    steps = step_arrays(swarm, commit)
-    if steps:
-        command += ["--step", str(OUTER_LR), str(OUTER_MOMENTUM), *steps]
+    arrays = {seat: array(path, "contribution") for seat, path in zip(named, paths)}
+    command = recheck_command(swarm, commit, parameters, arrays, sparse)
     done = subprocess.run(command, input="".join(lines), text=True, capture_output=True,
                           check=False)
     wrong = [] if done.returncode == 0 else (done.stdout + done.stderr).splitlines()
-    if steps and f"root {commit['root']}" not in done.stdout.splitlines():
+    if "--step" in command and f"root {commit['root']}" not in done.stdout.splitlines():
         wrong.append(f"the root computed again is not the ledger's {commit['root']}")
     return wrong, 1

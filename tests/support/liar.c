@@ -12,13 +12,14 @@ static const struct lie NONE = {.name = "none"};
 
 static const struct lie LIES[] = {
     /* sums */
-    {.name = "sum", .sum = lie_sum},
-    {.name = "sum-one", .sum = lie_sum_one},
-    {.name = "contributors", .sum = lie_contributors},
+    {.name = "sum", .sum = lie_sum, .list = lie_list},
+    {.name = "sum-one", .sum = lie_sum_one, .list = lie_list_one},
+    {.name = "contributors", .sum = lie_contributors, .list = lie_list_contributors},
     {.name = "wrong-sketch", .change_contribution = lie_negate, .find_sketched = lie_wrong_sketch},
     {.name = "swap",
      .change_contribution = lie_negate,
      .sum = lie_swap,
+     .list = lie_list_swap,
      .find_sketched = lie_swapped},
     /* stalls */
     {.name = "toggle", .change_message = lie_toggle},
@@ -50,6 +51,7 @@ static const struct lie LIES[] = {
     {.name = "replay", .change_contribution = lie_replay},
     {.name = "copy", .change_contribution = lie_copy, .sum = lie_copy_addends},
     {.name = "zeros", .change_contribution = lie_zeros},
+    {.name = "spelling", .change_contribution = lie_spelling},
     /* honest members whose data are unlike those of the others */
     {.name = "mirrored-text", .change_row = lie_mirrored_text},
     {.name = "constant-text", .change_row = lie_constant_text},

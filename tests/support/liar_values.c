@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "runtime/inner_training/lockstep.h"
+#include "runtime/swarm/replica/sparse_result.h"
 #include "runtime/swarm/replica/sum_check.h"
 #include "tests/support/liar.h"
 
@@ -14,6 +15,7 @@
 
 WRAPPED(replica_encode_contribution);
 WRAPPED(replica_declare_contribution);
+WRAPPED(replica_list);
 WRAPPED(replica_sum);
 WRAPPED(sum_check_sketch);
 WRAPPED(lockstep_execute_within);
@@ -60,6 +62,26 @@ struct hash __wrap_replica_declare_contribution(struct replica *replica, double 
     return merkle_list_root(replica->declared_nodes, slices->count);
 }
 
+static void decode(const struct replica *replica, int64_t count, const uint8_t *bytes,
+                   float *values) {
+    const struct slices *slices = &replica->shape.slices;
+    if (slices_are_sparse(slices)) {
+        sparse_decode(replica->compute, slices->sparse, count, bytes, values);
+    } else {
+        codec_decode(replica->compute, slices->codec, count, bytes, values);
+    }
+}
+
+static bool encode(const struct replica *replica, int64_t count, const float *values,
+                   uint8_t *bytes) {
+    const struct slices *slices = &replica->shape.slices;
+    const struct codec_encode_args args = {
+        .codec = slices->codec, .count = count, .source = values};
+    return slices_are_sparse(slices)
+               ? sparse_encode(replica->compute, slices->sparse, count, values, bytes)
+               : codec_encode(replica->compute, &args, bytes);
+}
+
 /* Decodes a slice, replaces each value, and encodes the slice again. */
 static void change_values(const struct replica *replica, uint32_t slice, uint8_t *bytes,
                           float (*change)(float value, int64_t index, double norm)) {
@@ -67,16 +89,15 @@ static void change_values(const struct replica *replica, uint32_t slice, uint8_t
     struct slice_range range = slices_range(slices, slice);
     int64_t count = range.end - range.begin;
     float *values = allocate((size_t)count * sizeof *values);
-    struct codec_encode_args args = {.codec = slices->codec, .count = count, .source = values};
     double energy = 0;
-    codec_decode(replica->compute, slices->codec, count, bytes, values);
+    decode(replica, count, bytes, values);
     for (int64_t i = 0; i < count; i++) {
         energy += (double)values[i] * (double)values[i];
     }
     for (int64_t i = 0; i < count; i++) {
         values[i] = change(values[i], i, sqrt(energy / (double)count));
     }
-    ASSERT(codec_encode(replica->compute, &args, bytes));
+    ASSERT(encode(replica, count, values, bytes));
     free(values);
 }
 
@@ -100,6 +121,24 @@ static float negate(float value, int64_t index, double norm) {
 static float enlarge(float value, int64_t index, double norm) {
     (void)index, (void)norm;
     return value < 0 ? -HUGE_VALUE : HUGE_VALUE;
+}
+
+/* Exchanges the two levels in each block of a sparse codec, and the codes that stand for them. The
+ * values stay the same, but the encoding is not the one that they have. */
+void lie_spelling(struct replica *replica) {
+    const struct slices *slices = &replica->shape.slices;
+    const uint64_t block_bytes = sparse_block_bytes(slices->sparse);
+    ASSERT(slices->sparse.value_bits == 2);
+    for (uint64_t at = 0; at < slices->bytes; at += block_bytes) {
+        uint8_t *block = replica->contribution + at;
+        uint16_t levels[2];
+        memcpy(levels, block, sizeof levels);
+        memcpy(block, &levels[1], sizeof levels[1]);
+        memcpy(block + sizeof levels[1], &levels[0], sizeof levels[0]);
+        for (int i = 0; i < slices->sparse.keep / 4; i++) {
+            block[sizeof levels + i] ^= 0x55;
+        }
+    }
 }
 
 void lie_x1000(struct replica *replica) {
@@ -206,6 +245,48 @@ struct hash lie_contributors(struct replica *replica, uint32_t round, uint32_t s
     return __real_replica_sum(replica, round, slice, addends, count < 1 ? count : 1);
 }
 
+/* ---- lists of a sparse codec ---- */
+
+struct hash __wrap_replica_list(struct replica *replica, uint32_t round, uint32_t slice,
+                                const struct addend_list *list) {
+    __typeof__(replica_list) *make =
+        lie_chosen()->list == NULL ? __real_replica_list : lie_chosen()->list;
+    return make(replica, round, slice, list);
+}
+
+/* The first contribution with all signs changed, which has the same norm. */
+struct hash lie_list(struct replica *replica, uint32_t round, uint32_t slice,
+                     const struct addend_list *list) {
+    const struct slices *slices = &replica->shape.slices;
+    const uint32_t count = (uint32_t)__builtin_popcountll(list->seats);
+    uint8_t *result = replica_result(replica, round, slice);
+    const struct hash hash = __real_replica_list(replica, round, slice, list);
+    if (count == 0) {
+        return hash;
+    }
+    change_values(replica, slice, result + sparse_result_encoding(slices, slice, count, 0), negate);
+    lie_log_use();
+    return hash_of(result, sparse_result_bytes(slices, slice, count));
+}
+
+/* Only the first list of each round is wrong. */
+struct hash lie_list_one(struct replica *replica, uint32_t round, uint32_t slice,
+                         const struct addend_list *list) {
+    static uint32_t newest_round;
+    __typeof__(replica_list) *make = round == newest_round ? __real_replica_list : lie_list;
+    newest_round = round;
+    return make(replica, round, slice, list);
+}
+
+/* The list holds the first contribution alone, and the report names all of them. */
+struct hash lie_list_contributors(struct replica *replica, uint32_t round, uint32_t slice,
+                                  const struct addend_list *list) {
+    struct addend_list first = *list;
+    first.seats = list->seats & (~list->seats + 1);
+    lie_log_use();
+    return __real_replica_list(replica, round, slice, &first);
+}
+
 /* Its own contribution with all signs changed, which has the same norm. [slices.bytes] */
 static uint8_t *negated_bytes;
 static uint32_t *swapped_rounds; /* [slices.count]: the newest round in which it summed them */
@@ -244,6 +325,23 @@ struct hash lie_swap(struct replica *replica, uint32_t round, uint32_t slice,
         }
     }
     return __real_replica_sum(replica, round, slice, swapped, count);
+}
+
+/* The same in a list. */
+struct hash lie_list_swap(struct replica *replica, uint32_t round, uint32_t slice,
+                          const struct addend_list *list) {
+    struct addend swapped[SWARM_MEMBERS_MAX];
+    struct addend_list other = *list;
+    const uint32_t count = (uint32_t)__builtin_popcountll(list->seats);
+    memcpy(swapped, list->addends, count * sizeof *swapped);
+    for (uint32_t i = 0; i < count; i++) {
+        if (swapped[i].is_own) {
+            swapped[i].bytes = find_negated(replica, slice);
+            lie_log_use();
+        }
+    }
+    other.addends = swapped;
+    return __real_replica_list(replica, round, slice, &other);
 }
 
 /* The sketch of these other values, so that the sum seems to be right. */
