@@ -14,21 +14,21 @@ struct goal {       /* unplaced items that form one connected group of overlaps 
 
 struct choice { /* a decision point: the candidates for the next item of a goal to place */
     int goal;   /* index in branch->goals */
-    int candidates_start, candidate_count,
-        tried_count;                        /* range in branch->items; number of candidates tried */
+    int candidates_start, candidate_count;  /* range of the candidates in branch->items */
+    int tried_count;                        /* number of candidates tried */
     int placed;                             /* the item placed by this choice; -1: none */
     int goal_count, items_used, undo_count; /* sizes of the stacks before the placement */
 };
 
 struct undo { /* an item's lowest offset before a placement raised it, to restore it */
     uint64_t lowest_offset; /* value to restore, in bytes */
-    int item;
+    int item;               /* index in the cluster */
 };
 
 /* The lowest offset that is still possible for an item. */
 struct item_offset {
-    uint64_t lowest_offset;
-    int item;
+    uint64_t lowest_offset; /* in bytes */
+    int item;               /* index in the cluster */
 };
 
 struct branch {

@@ -6,9 +6,9 @@ static const uint64_t TOTAL_BYTES_MAX = (uint64_t)1 << 62;
 
 /* The step at which an item's life begins or ends. */
 struct event {
-    uint32_t step;
-    bool is_birth;
-    uint64_t bytes;
+    uint32_t step;  /* program step */
+    bool is_birth;  /* a life begins; false: it ends */
+    uint64_t bytes; /* size of the item */
 };
 
 /* At equal steps, sort deaths before births: lives are half-open, so bytes that are freed at a
@@ -243,7 +243,7 @@ static struct cluster_list sorted_cluster_list(struct cluster *done, struct regi
 
 struct birth {
     uint32_t first; /* first program step of the item */
-    int item;
+    int item;       /* index in the cluster */
 };
 
 static int compare_births(const void *left, const void *right) {

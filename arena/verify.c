@@ -141,8 +141,8 @@ static void live_extents_remove(struct live_extents *alive, int id) {
 
 /* Peak and bound of one space as computed by the sweep. */
 struct measured_peak {
-    uint64_t peak_bytes, bound_bytes;
-    uint32_t peak_step;
+    uint64_t peak_bytes, bound_bytes; /* highest end of an extent; most bytes alive */
+    uint32_t peak_step;               /* program step of the bound */
 };
 
 static enum status check_recorded_peaks(const struct plan *plan, enum space space,

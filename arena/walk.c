@@ -20,7 +20,7 @@ struct walk { /* a random walk over the sequences in which items are placed */
 
 struct item_end {
     uint64_t offset; /* end offset of the item in bytes */
-    int item;
+    int item;        /* index in the cluster */
 };
 
 static int compare_item_ends(const void *left, const void *right) {

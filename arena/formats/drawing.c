@@ -5,17 +5,17 @@
 
 /* Layout of the page, in CSS pixels. */
 enum {
-    PAGE_WIDTH = 1360,
-    PAGE_HEIGHT = 860,
-    PANEL_LEFT = 92,
-    PANEL_WIDTH = 1060,
-    ARENA_TOP = 104,
-    ARENA_HEIGHT = 500,
-    CURVE_TOP = 660,
-    CURVE_HEIGHT = 130,
-    LEGEND_LEFT = 1180,
-    NAME_HEIGHT = 11, /* minimum height of a rectangle that shows its name */
-    NAME_BYTES_MAX = 60,
+    PAGE_WIDTH = 1360,   /* whole drawing, in px */
+    PAGE_HEIGHT = 860,   /* whole drawing, in px */
+    PANEL_LEFT = 92,     /* arena and usage curve, in px */
+    PANEL_WIDTH = 1060,  /* arena and usage curve, in px */
+    ARENA_TOP = 104,     /* drawing of the arena, in px */
+    ARENA_HEIGHT = 500,  /* drawing of the arena, in px */
+    CURVE_TOP = 660,     /* usage curve, in px */
+    CURVE_HEIGHT = 130,  /* usage curve, in px */
+    LEGEND_LEFT = 1180,  /* legend of roles, in px */
+    NAME_HEIGHT = 11,    /* minimum height of a rectangle that shows its name */
+    NAME_BYTES_MAX = 60, /* longest name that is shown */
 };
 
 static const double NAME_BYTE_WIDTH = 5.4; /* average character width of the 9 px font */

@@ -79,12 +79,12 @@ struct role_total {
 struct tenant {
     const char *name; /* name of the extent, or "(gap)" */
     const char *role; /* name of the role; "" for the gap */
-    uint64_t bytes;
-    int extent; /* index into plan->problem.extents; -1 for the gap */
+    uint64_t bytes;   /* size of the extent or gap */
+    int extent;       /* index into plan->problem.extents; -1 for the gap */
 };
 
 struct tenant_list {
-    int count;
+    int count;              /* number of tenants */
     struct tenant *tenants; /* [count] largest first; ties are in extent order */
 };
 

@@ -18,7 +18,7 @@ static const char HEADER_REMEDY[] =
 
 /* The parser's position in the text of a file. */
 struct cursor {
-    const char *text;
+    const char *text;        /* text of the file */
     size_t length, position; /* size of `text`; offset of the next byte to read */
     size_t line_end;         /* position of the line break, or of the end of the file */
     const char *path;        /* file name for faults */
@@ -145,7 +145,7 @@ static bool parse_number(const struct field *field, uint64_t *number) {
 /* The fields of a row, by column, and their parsed numbers. */
 struct row {
     struct field fields[COLUMN_COUNT];
-    uint64_t numbers[COLUMN_COUNT];
+    uint64_t numbers[COLUMN_COUNT]; /* values of the fields */
 };
 
 static enum status split_row(struct cursor *cursor, const struct problem *problem, struct row *row,

@@ -4,10 +4,10 @@
 
 /* The birth or death of an extent at a step. */
 struct life_change {
-    uint32_t step;
-    bool is_birth;
+    uint32_t step; /* program step */
+    bool is_birth; /* the life begins; false: it ends */
     enum extent_role role;
-    uint64_t bytes;
+    uint64_t bytes; /* size of the extent */
 };
 
 static int compare_life_changes(const void *left, const void *right) {

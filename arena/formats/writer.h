@@ -13,10 +13,10 @@ enum {
 };
 
 struct writer {
-    int fd;
-    int error;     /* errno of the first failed write; 0: none */
-    size_t length; /* bytes of the buffer that are not yet written */
-    char bytes[WRITER_BYTES];
+    int fd;                   /* of the output */
+    int error;                /* errno of the first failed write; 0: none */
+    size_t length;            /* bytes of the buffer that are not yet written */
+    char bytes[WRITER_BYTES]; /* text that is not yet written */
 };
 
 struct writer writer_for_fd(int fd);

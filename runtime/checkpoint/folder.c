@@ -16,11 +16,11 @@ enum { FOLDER_MODE = 0755 }; /* permissions of a new folder */
 
 /* A record of getdents64(2). readdir(3) would allocate. */
 struct directory_record {
-    uint64_t inode;
+    uint64_t inode; /* number of the file in the file system */
     int64_t next;   /* position of the next record */
     uint16_t bytes; /* size of this record */
     uint8_t type;   /* DT_DIR, DT_REG and so on */
-    char name[];
+    char name[];    /* of the file */
 };
 
 static enum status walk_begin(const char *path, int flags, struct folder_walk *walk,

@@ -52,7 +52,7 @@ enum safetensors_dtype {
 };
 
 struct safetensors_entry {
-    const char *name;
+    const char *name; /* name of the tensor */
     enum safetensors_dtype dtype;
     int rank; /* number of dimensions; 0: one element */
     int64_t shape[SAFETENSORS_RANK_MAX];

@@ -17,7 +17,7 @@ extern const int GLOBAL_OPTION_COUNT;
 /* One row of a list in the man page skep(1) and in docs/COMMANDS.md, such as an exit code and its
  * meaning. */
 struct named_meaning {
-    const char *name, *meaning;
+    const char *name, *meaning; /* the item, and what it means */
 };
 
 extern const struct named_meaning EXIT_CODES[], VARIABLES[];

@@ -22,8 +22,8 @@ struct chat_request { /* options of `skep data --chat`; NULL and 0: not given */
     bool parses_special;                                     /* --parse-special */
 };
 
-struct request { /* options of `skep data` */
-    const char *model, *folder, *field, *document_token, *validation;
+struct request {                                                      /* options of `skep data` */
+    const char *model, *folder, *field, *document_token, *validation; /* NULL: not set */
     const char *ids_path, *decode_path; /* files for --ids and --decode; NULL: not requested */
     int64_t threads, shard_tokens;      /* --threads and --shard-tokens; 0: not set */
     bool is_strict, is_literal, is_special, json; /* --strict, --literal, --special, --json */

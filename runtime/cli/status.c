@@ -11,10 +11,10 @@
 #include <string.h>
 
 enum {
-    FIRST_TIMEOUT_MS = 2000,
-    RETRY_TIMEOUT_MS = 5000,
-    SHOWN_DIGITS = 16,     /* digits of a hash that are printed */
-    SLICES_TEXT_BYTES = 16 /* text of a number of slices */
+    FIRST_TIMEOUT_MS = 2000, /* of the first query */
+    RETRY_TIMEOUT_MS = 5000, /* of each later query */
+    SHOWN_DIGITS = 16,       /* digits of a hash that are printed */
+    SLICES_TEXT_BYTES = 16   /* text of a number of slices */
 };
 
 struct request {          /* options of `skep status` */
@@ -65,8 +65,8 @@ struct swarm_status {
 struct field {
     const char *key;   /* name of the JSON member */
     const char **text; /* exactly one of text, number and flag is not NULL */
-    double *number;
-    bool *flag;
+    double *number;    /* receives a number */
+    bool *flag;        /* receives true or false */
 };
 
 static enum status read_fields(const struct json_node *node, const struct field *fields,

@@ -130,7 +130,7 @@ static void print_order_json(const struct rollback_effect *plan) {
 }
 
 static void print_order(const struct rollback_effect *plan) {
-    enum { SHOWN_BYTES = 6 };
+    enum { SHOWN_BYTES = 6 }; /* bytes of a public key that are printed */
     char root[HASH_HEX_BYTES];
     const struct past_state *state = &plan->target.state;
     printf("returns to  round %u, commit %u, root %.16s\n", state->round, state->commits,

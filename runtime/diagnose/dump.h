@@ -7,9 +7,9 @@
 #include "runtime/session/session.h"
 
 struct dump_request {
-    const char *out_path;
-    int64_t steps;  /* Number of optimizer steps on the batch. 0: no weights are written. */
-    bool gradients; /* Whether to write the gradients of the first step. */
+    const char *out_path; /* file to write */
+    int64_t steps;        /* Number of optimizer steps on the batch. 0: no weights are written. */
+    bool gradients;       /* Whether to write the gradients of the first step. */
 };
 
 /* dump_check: check that the settings allow the request.

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 struct dump_batch {
-    const char *path;
+    const char *path;         /* path of the batch file */
     int64_t rows, time;       /* Shape of input_ids. */
     int64_t longest_document; /* Tokens in the longest document. 0: no cu_seqlens. */
     int32_t *ids, *positions; /* [rows, time] */

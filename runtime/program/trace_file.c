@@ -6,21 +6,21 @@
 #include <unistd.h>
 
 enum {
-    BUFFER_BYTES = 8192,
-    EVENT_BYTES = 1024, /* maximum size of one event */
-    UNFINISHED_PATH_BYTES = PATH_BYTES + 8
+    BUFFER_BYTES = 8192,                   /* text that is written at a time */
+    EVENT_BYTES = 1024,                    /* maximum size of one event */
+    UNFINISHED_PATH_BYTES = PATH_BYTES + 8 /* path of the unfinished file */
 };
 
 static const char *const LANE_TITLES[LANE_COUNT] = {"compute", "collective", "copy"};
 
 /* A buffered writer that appends text to the unfinished file. */
 struct trace_writer {
-    char path[UNFINISHED_PATH_BYTES];
-    int fd;
-    int64_t offset; /* position in the file of the next write */
-    char buffer[BUFFER_BYTES];
-    struct text text;   /* writer into `buffer` */
-    enum status status; /* result of the writes so far */
+    char path[UNFINISHED_PATH_BYTES]; /* of the unfinished file */
+    int fd;                           /* of the unfinished file */
+    int64_t offset;                   /* position in the file of the next write */
+    char buffer[BUFFER_BYTES];        /* text that is to be written */
+    struct text text;                 /* writer into `buffer` */
+    enum status status;               /* result of the writes so far */
     struct fault *fault;
 };
 

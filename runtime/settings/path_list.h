@@ -11,7 +11,7 @@ enum {
 
 struct path_list {
     const char **paths; /* [count] */
-    int count;
+    int count;          /* number of paths */
     const char *source; /* text that the files were made from, for messages; NULL: none */
 };
 

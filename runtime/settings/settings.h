@@ -125,7 +125,7 @@ MUST_CHECK enum status settings_open(const char *path, const char *const *overri
 struct settings_source {
     const char *path; /* Path of the text, for messages and as the base of relative paths. */
     const char *stem; /* Default folder of outputs; NULL: `path` without its suffix. */
-    const char *const *overrides;
+    const char *const *overrides; /* [override_count]: texts of the form "key=value" */
     int override_count;
 };
 

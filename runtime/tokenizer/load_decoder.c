@@ -32,7 +32,7 @@ static enum status add_special(struct loader *loader, const struct json_node *sp
 
 /* The ids of special tokens before and after a text. */
 struct template {
-    int32_t before[TEMPLATE_IDS_MAX], after[TEMPLATE_IDS_MAX];
+    int32_t before[TEMPLATE_IDS_MAX], after[TEMPLATE_IDS_MAX]; /* ids around the text */
     size_t before_count, after_count;
     bool has_text; /* the item that stands for the text has been read */
 };

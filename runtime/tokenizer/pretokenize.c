@@ -10,8 +10,8 @@
 
 /* A piece of a text, and whether the pattern of its step matched it. */
 struct piece {
-    size_t begin, end;
-    bool is_match;
+    size_t begin, end; /* range of the level's text */
+    bool is_match;     /* the pattern matched it */
 };
 
 /* The pieces of one span by one step. The steps are levels: the pieces of a level are the spans of

@@ -10,8 +10,8 @@
 struct lines {
     struct input_window window;
     const char *text; /* the current line, of `length` bytes without its line end */
-    size_t length;
-    uint64_t number; /* of the current line, from 1 */
+    size_t length;    /* length of the line in bytes */
+    uint64_t number;  /* of the current line, from 1 */
 };
 
 /* Advances to the next line. *found is false at the end of the file. */
