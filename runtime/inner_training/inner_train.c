@@ -17,7 +17,7 @@ struct training_period {
 
 static bool job_is_current(void *context) {
     const struct training_period *period = context;
-    return !mailbox_is_stale(member_loop_mailbox(period->member->loop), period->job->kind);
+    return !mailbox_is_job_stale(member_loop_mailbox(period->member->loop), period->job->kind);
 }
 
 /* ---- time ---- */
@@ -195,7 +195,7 @@ enum status inner_train(struct member_run *member, const struct member_job *job,
     while (continues && step_should_continue(&period.limits) && has_time_left(&period)) {
         TRY(train_step(&period, member, &position, &continues, fault));
     }
-    return mailbox_is_stale(member_loop_mailbox(member->loop), job->kind)
+    return mailbox_is_job_stale(member_loop_mailbox(member->loop), job->kind)
                ? OK
                : declare_contribution(member, job, fault);
 }

@@ -89,8 +89,9 @@ static struct message_refusal compare_sketches(const struct replica *replica,
     return refusal;
 }
 
-/* Recomputes the result of a slice. If it differs, the refusal is REFUSAL_SUM, even if a sketch
- * differs too: an owner of a false result may send a false sketch to hide it. */
+/* Audits a slice: compares contributions with their sketches, and recomputes the result if all are
+ * present. If that differs, the refusal is REFUSAL_SUM, even if a sketch differs too: an owner of a
+ * false result may send a false sketch to hide it. */
 static struct message_refusal recheck_slice(const struct replica *replica,
                                             const struct member_job *job) {
     const struct entry_slice *slice = &job->entry->slices[job->slice];

@@ -200,7 +200,7 @@ static enum status execute_adopt_job(struct member_run *member, const struct mem
     TRY(inner_reset_weights(member, fault));
     TRY(program_failure(&member->trainer.session.bound, fault));
     enum status saved = save_adopted_state(member, &rejected);
-    if (mailbox_is_stale(member_loop_mailbox(member->loop), job->kind)) {
+    if (mailbox_is_job_stale(member_loop_mailbox(member->loop), job->kind)) {
         return OK;
     }
     if (saved != OK) {

@@ -44,7 +44,7 @@ static enum status bind_device(struct session *session, struct replica *replica,
         const struct replica_cuda_args args = {
             .compute = cuda_program_compute(&session->bound),
             .gpu = session->bound.port.cuda,
-            .slots = swarm_extent_address(session, SWARM_EXTENT_DEVICE_SLOTS)};
+            .device_slots = swarm_extent_address(session, SWARM_EXTENT_DEVICE_SLOTS)};
         return replica_cuda_init(&args, replica, made, fault);
     }
 #endif

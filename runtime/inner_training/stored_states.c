@@ -16,7 +16,7 @@ static bool is_drawn_to_store(const struct member_run *member, const struct entr
 
 void stored_states_publish(struct member_run *member) {
     struct hash roots[STORED_STATES_MAX];
-    state_store_roots(&member->outer.states, roots);
+    state_store_list_roots(&member->outer.states, roots);
     mailbox_set_stored_states(member_loop_mailbox(member->loop), roots);
 }
 

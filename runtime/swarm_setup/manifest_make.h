@@ -18,7 +18,7 @@ struct manifest_draft {
  * weights. The caller sets terms.manifest.
  * memory  in `region`
  * errors  those of settings_open, blueprint_open, settings_check_model, swarm_settings_check,
- *         slices_plan; *draft is then untouched */
+ *         slices_divide; *draft is then untouched */
 MUST_CHECK enum status manifest_draft_read(const char *path, const char *const *overrides,
                                            int override_count, struct region *region,
                                            struct manifest_draft *draft, struct fault *fault);

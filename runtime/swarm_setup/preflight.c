@@ -38,8 +38,10 @@ static struct fit_exchange estimate_exchange(const struct swarm_terms *terms, in
                             ? sparse_exchange_bytes(&terms->shape.slices, count)
                             : 2 * encoded * (count - 1) / count;
     exchange.down_bytes = exchange.up_bytes;
-    exchange.found_in_round = sum_check_detection(&terms->shape.slices, (uint32_t)count, 1);
-    exchange.found_in_10_rounds = sum_check_detection(&terms->shape.slices, (uint32_t)count, 10);
+    exchange.found_in_round =
+        sum_check_detection_probability(&terms->shape.slices, (uint32_t)count, 1);
+    exchange.found_in_10_rounds =
+        sum_check_detection_probability(&terms->shape.slices, (uint32_t)count, 10);
     return exchange;
 }
 

@@ -292,10 +292,10 @@ enum status swarm_terms_of(const struct manifest *manifest, const struct setting
     swarm_set_outer_rates(settings, &made.shape);
     const int64_t parameters = blueprint_elements(blueprint);
     TRY(swarm_codec_is_sparse(settings)
-            ? slices_plan_sparse(parameters, swarm_sparse_shape(settings), made.shape.members_max,
-                                 &made.shape.slices, fault)
-            : slices_plan(parameters, (enum codec)settings->swarm_codec, made.shape.members_max,
-                          &made.shape.slices, fault));
+            ? slices_divide_sparse(parameters, swarm_sparse_shape(settings), made.shape.members_max,
+                                   &made.shape.slices, fault)
+            : slices_divide(parameters, (enum codec)settings->swarm_codec, made.shape.members_max,
+                            &made.shape.slices, fault));
     *terms = made;
     return OK;
 }

@@ -74,7 +74,7 @@ void swarm_set_outer_rates(const struct settings *settings, struct replica_shape
 /* swarm_terms_of: computes the terms of settings that swarm_settings_check and settings_check_model
  * have accepted.
  * manifest  kept by reference; NULL if it does not exist yet
- * errors    those of slices_plan; *terms is then untouched */
+ * errors    those of slices_divide; *terms is then untouched */
 MUST_CHECK enum status swarm_terms_of(const struct manifest *manifest,
                                       const struct settings *settings,
                                       const struct blueprint *blueprint, struct swarm_terms *terms,

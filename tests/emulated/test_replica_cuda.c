@@ -112,7 +112,7 @@ static void open_pair(const struct fixture_shape *shape, uint64_t seed, struct p
     const struct replica_cuda_args args = {
         .compute = &with,
         .gpu = pair->gpu,
-        .slots = on_device(pair, replica_device_memory_of(&pair->replica.shape).slots)};
+        .device_slots = on_device(pair, replica_device_memory_of(&pair->replica.shape).slots)};
     assert_int_equal(replica_cuda_init(&args, &pair->replica, &pair->cuda, &fault), OK);
     const struct slices *slices = &pair->replica.shape.slices;
     pair->entry =

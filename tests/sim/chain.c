@@ -201,12 +201,12 @@ void chain_request(struct world *world, uint32_t index) {
     struct node *node = &world->nodes[index];
     struct frame frame;
     int64_t now_ns = (world->now + 1) * NS_PER_MS; /* 0 stands for no request */
-    if (!ledger_follower_request(&node->chain->follower, now_ns, &frame)) {
+    if (!ledger_follower_fill_request(&node->chain->follower, now_ns, &frame)) {
         return;
     }
     if (frame.kind == WIRE_CHECKPOINT_REQUEST) {
         answer_without_checkpoint(&node->chain->follower);
-        (void)ledger_follower_request(&node->chain->follower, now_ns, &frame);
+        (void)ledger_follower_fill_request(&node->chain->follower, now_ns, &frame);
     }
     ledger_follower_on_requested(&node->chain->follower, now_ns);
     for (uint32_t tracker = 0; tracker < TRACKERS; tracker++) {

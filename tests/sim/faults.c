@@ -220,7 +220,7 @@ static void change_roster(struct world *world, uint64_t excluded) {
     for (uint32_t tracker = 0; tracker < TRACKERS; tracker++) {
         if (world->nodes[tracker].machine != NULL) {
             close_excluded(world, tracker);
-            tracker_set_roster(world->nodes[tracker].machine, roster);
+            tracker_queue_roster_epoch(world->nodes[tracker].machine, roster);
         }
     }
 }
@@ -417,10 +417,10 @@ void faults_operate(struct world *world, uint32_t tracker) {
     if (world->now - node->waits_since < OPERATOR_MS || !is_only_copy(world, tracker)) {
         return;
     }
-    tracker_describe_wait(node->machine, &state, &start, &order);
+    tracker_fill_continue_order(node->machine, &state, &start, &order);
     if (order.count > 0) {
         continue_order_sign(&operator_keys, &swarm, &state, &start, &order);
-        tracker_order_continue(node->machine, &order);
+        tracker_set_continue_order(node->machine, &order);
         node->waits_since = world->now;
         world->orders += 1;
     }

@@ -181,7 +181,7 @@ void store_free(struct tracker_record *record);
 /* The oracles (oracle.c).
  * oracle_append    an entry is durable in a store
  * oracle_applied   a member has a new root, from an entry or by adopting it (0)
- * oracle_rechecked a member computed a slice again
+ * oracle_rechecked a member audited a slice
  * oracle_trained   a member is about to encode with its feedback
  * oracle_restarted a member forgets its feedback
  * oracle_behind    a member that is on an old root, or 0; the store was not copied

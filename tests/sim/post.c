@@ -140,7 +140,7 @@ static void post(struct world *world, uint32_t from, uint32_t to, const struct a
             continue;
         }
         if (is_bulk) {
-            net_queue(world, from, to, message, action->is_last);
+            net_queue(world, from, to, message, action->is_for_slow_member);
             continue;
         }
         struct parcel *parcel = parcel_copy(world, message);

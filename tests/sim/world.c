@@ -126,7 +126,7 @@ static void start_tracker(struct world *world, uint32_t index) {
     store->record.incarnation += 1;
     node->machine = aligned_alloc(64, tracker_memory_bytes(&world->settings));
     tracker_init(node->machine, &world->settings, &store->record, world->now + node->clock_ahead);
-    tracker_know_roster(node->machine, &store->chain.roster_epoch);
+    tracker_restore_roster_epoch(node->machine, &store->chain.roster_epoch);
     if (world->needs_leases) {
         const uint32_t drawn = (uint32_t)world_draw(world, UINT32_MAX);
         tracker_use_leases(node->machine, tracker_start_number(store->place, drawn), &store->chain);
@@ -142,7 +142,7 @@ static void start_tracker(struct world *world, uint32_t index) {
         guests_sign_roster(world, &store->chain.swarm);
     }
     if (world->roster.serial > store->chain.roster_epoch.serial) {
-        tracker_set_roster(node->machine, &world->roster);
+        tracker_queue_roster_epoch(node->machine, &world->roster);
     }
     for (uint32_t n = TRACKERS; n < NODES; n++) {
         if (world->nodes[n].store == node->store) {

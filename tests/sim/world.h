@@ -404,7 +404,7 @@ struct world {
     uint32_t salvages;  /* committed slices of a risen epoch */
     uint32_t partial;   /* committed slices that lack a contributor of another slice */
     uint32_t adoptions;
-    uint32_t rechecks; /* of sums that were right */
+    uint32_t rechecks; /* audits of slices whose sums were right */
     uint32_t replays;  /* commits heard that are not the newest */
     uint64_t happenings;
     bool may_stall;                       /* Hostile members may keep rounds from ending. */

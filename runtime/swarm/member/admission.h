@@ -11,9 +11,9 @@
  * the tracker and a failed check of the tracker's ledger both set it. The newest text replaces the
  * older one. */
 
-struct idle_reason { /* why this member takes no part in training */
+struct idle_reason {
     /* "" while the member takes part in rounds or waits for the tracker's answer */
-    char text[WIRE_REJECT_REASON_BYTES]; /* reason for display; "" if none */
+    char text[WIRE_REJECT_REASON_BYTES];
 };
 
 /* idle_reason_set: store the text, truncated if it is too long. Returns whether the stored text

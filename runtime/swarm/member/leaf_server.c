@@ -4,8 +4,8 @@
 #include <string.h>
 
 enum {
-    HASHES_PER_FRAME_MAX =
-        (FRAME_PAYLOAD_MAX - WIRE_DOCUMENT_OFFSET) / HASH_BYTES, /* leaf hashes in one frame */
+    /* leaf hashes in one frame */
+    HASHES_PER_FRAME_MAX = (FRAME_PAYLOAD_MAX - WIRE_DOCUMENT_OFFSET) / HASH_BYTES,
 };
 
 /* Whether the replica has the state with this root and the compute thread is not changing it. */
@@ -82,7 +82,7 @@ static size_t write_leaf_hashes(const struct leaf_server *server, const struct o
     return wire_write_leaf_hashes(&item->hash, is_copied ? (size_t)count : 0, server->payload);
 }
 
-/* Returns the length of the leaf, or 0 if this member does not have the state. */
+/* Copies a leaf to the payload. Returns its length, or 0 if this member does not have the state. */
 static size_t write_leaf(const struct leaf_server *server, const struct outbox_item *item) {
     if (replica_has_state(server, &item->hash)) {
         return replica_read_leaf(server->replica, item->index, server->payload);

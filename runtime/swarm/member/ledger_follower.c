@@ -369,8 +369,8 @@ void ledger_follower_on_checkpoint(struct ledger_follower *follower, const uint8
     follower->checkpoint = *chain;
 }
 
-bool ledger_follower_request(const struct ledger_follower *follower, int64_t now_ns,
-                             struct frame *frame) {
+bool ledger_follower_fill_request(const struct ledger_follower *follower, int64_t now_ns,
+                                  struct frame *frame) {
     bool is_unanswered = follower->requested_ns > 0 &&
                          now_ns - follower->requested_ns < REQUEST_RETRY_MS * NS_PER_MS;
     if (is_copy_outdated(follower) || !follower->needs_entries || is_unanswered) {

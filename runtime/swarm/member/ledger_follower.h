@@ -4,8 +4,8 @@
  *
  * After connecting, the tracker must first send the newest entry that this member knows. Until then
  * the member exchanges no state machine messages with the tracker: session and incarnation numbers
- * from a tracker with a different ledger would make the state machine ignore the right tracker
- * later.
+ * from a tracker with a different ledger would make the state machine ignore the swarm's own
+ * tracker later.
  *
  * A member without a copy begins at the tracker's newest checkpoint. If that is invalid, or the
  * tracker has none, it reads the whole ledger. */
@@ -19,12 +19,12 @@
 
 struct ledger_follower { /* checks the tracker's ledger entries in order */
     const struct member_loop_options *options;
-    const struct member *member;
-    struct catch_up *catch_up;
-    struct idle_reason *reason;
-    uint32_t slice_count;
+    const struct member *member; /* the state machine that gets the entries */
+    struct catch_up *catch_up;   /* records commits that the member misses */
+    struct idle_reason *reason;  /* set while the tracker's ledger is rejected */
+    uint32_t slice_count;        /* number of slices of the parameters */
 
-    struct ledger_chain chain;
+    struct ledger_chain chain; /* the verified chain: its head, and the state after it */
     struct ledger_chain
         checkpoint; /* checkpoint that the chain began with, if it did not begin with the genesis */
     /* the chain is empty, and no checkpoint was requested from the tracker yet */
@@ -88,11 +88,10 @@ struct message *ledger_follower_on_page(struct ledger_follower *follower, const 
 void ledger_follower_on_checkpoint(struct ledger_follower *follower, const uint8_t *payload,
                                    size_t count);
 
-/* ledger_follower_request: if a CHECKPOINT_REQUEST or LEDGER_REQUEST is due, fill in its header and
- * return true.
- * ledger_follower_on_requested: record that the request was sent. */
-bool ledger_follower_request(const struct ledger_follower *follower, int64_t now_ns,
-                             struct frame *frame);
+/* ledger_follower_fill_request: if a CHECKPOINT_REQUEST or LEDGER_REQUEST is due, fill in its
+ * header and return true. ledger_follower_on_requested: record that the request was sent. */
+bool ledger_follower_fill_request(const struct ledger_follower *follower, int64_t now_ns,
+                                  struct frame *frame);
 void ledger_follower_on_requested(struct ledger_follower *follower, int64_t now_ns);
 
 /* ledger_follower_extends_chain: whether a proposed COMMIT follows the chain and has the hash of

@@ -174,6 +174,7 @@ static void take_training(struct mailbox *mailbox, struct member_job *job) {
     job->time_left_ms = waited_ms < job->time_left_ms ? job->time_left_ms - (uint32_t)waited_ms : 0;
 }
 
+/* Takes the next posted job: a job, else a LEFT job, else training. The caller holds the lock. */
 static void take_job(struct mailbox *mailbox, struct member_job *job) {
     mailbox->running_generation = atomic_load(&mailbox->generation);
     mailbox->is_running = true;
@@ -201,7 +202,7 @@ bool mailbox_wait_job(struct mailbox *mailbox, int timeout_ms, struct member_job
     return is_begun;
 }
 
-bool mailbox_is_stale(const struct mailbox *mailbox, enum action_kind kind) {
+bool mailbox_is_job_stale(const struct mailbox *mailbox, enum action_kind kind) {
     return (kind == ACTION_TRAIN || kind == ACTION_ADOPT) &&
            atomic_load(&mailbox->generation) != mailbox->running_generation;
 }

@@ -23,7 +23,7 @@ struct mailbox {                    /* exchange of jobs and answers between the 
     pthread_cond_t answer_released; /* lets the compute thread post its next answer */
     int wake_fd;                    /* eventfd that wakes the network thread */
     bool is_shut_down;              /* the compute thread must end */
-    uint32_t slice_count;
+    uint32_t slice_count;           /* number of slices of each entry in `entries` */
 
     /* posted and not started yet: a job, training, a LEFT job */
     bool has_job, has_training, has_left_job;
@@ -79,12 +79,12 @@ bool mailbox_is_busy(struct mailbox *mailbox);
 const struct member_job *mailbox_current_job(const struct mailbox *mailbox);
 
 /* What the compute thread has posted since the last call of mailbox_collect_updates. */
-struct mailbox_updates {                   /* posts of the compute thread, for the network thread */
+struct mailbox_updates {
     bool has_event;                        /* `event` is set */
     struct event event;                    /* valid until mailbox_release_answer */
     const struct member_job *answered_job; /* the job that `event` answers, or NULL */
-    bool wants_to_leave;
-    struct timing_measured measured;
+    bool wants_to_leave;                   /* the operator has requested to leave the swarm */
+    struct timing_measured measured;       /* times measured by the compute thread */
     struct hash stored[STORED_STATES_MAX]; /* roots of the stored states */
 };
 
@@ -98,14 +98,14 @@ void mailbox_publish_view(struct mailbox *mailbox, const struct member_loop_view
 
 /* mailbox_wait_job: sleep until there is a job. Returns false after `timeout_ms` (-1: no timeout)
  * or a shutdown.
- * mailbox_is_stale: whether a newer job has superseded the running TRAIN or ADOPT, which must then
- * be abandoned without an answer. It is cheap enough to call between microbatches.
+ * mailbox_is_job_stale: whether a newer job has superseded the running TRAIN or ADOPT, which must
+ * then be abandoned without an answer. It is cheap enough to call between microbatches.
  * mailbox_is_training_ended: whether mailbox_end_training was called for this round.
  * mailbox_post_answer: post the event that ends a job other than ROOT and LEFT: TRAINED (round,
  * trained, root), SUMMED (job, hash), STORED (job), APPLIED (job, root), SKETCHED (job), CHECKED
  * (job, slice, opposed), RECHECKED (job, refusal). */
 bool mailbox_wait_job(struct mailbox *mailbox, int timeout_ms, struct member_job *job);
-bool mailbox_is_stale(const struct mailbox *mailbox, enum action_kind kind);
+bool mailbox_is_job_stale(const struct mailbox *mailbox, enum action_kind kind);
 bool mailbox_is_training_ended(const struct mailbox *mailbox, uint32_t round);
 void mailbox_post_answer(struct mailbox *mailbox, const struct event *event);
 

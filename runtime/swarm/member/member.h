@@ -28,9 +28,9 @@ struct member_loop; /* stored in the caller's `tables` */
 
 /* The struct is copied. The objects that it points to must outlive the member loop. */
 struct member_loop_options {
-    const struct key_pairs *keys;
-    struct public_keys tracker; /* public keys of the tracker at the start */
-    /* delegation that names these keys; NULL: the keys never change */
+    const struct key_pairs *keys; /* this member's */
+    struct public_keys tracker;   /* public keys of the tracker at the start */
+    /* delegation that names the tracker's keys; NULL: the keys never change */
     const struct known_delegation *delegation;
     const char *delegation_path;     /* file in which a newer delegation is stored; NULL: none */
     uint8_t operator_key[KEY_BYTES]; /* public key that the operator signs orders with */
@@ -39,7 +39,7 @@ struct member_loop_options {
     const char *public_address;      /* advertised address; NULL: the IP that the tracker sees */
     const char *name;                /* name of this member; NULL: none */
     struct hash manifest;            /* hash of the swarm's manifest */
-    uint32_t members_max, bulk_connections, queued_frames; /* see struct messenger_options */
+    uint32_t members_max, bulk_connections, queued_frames; /* limits of the messenger's options */
     uint64_t limit_up, limit_down;                         /* bytes a second; 0: unlimited */
     struct replica *replica;                               /* has the state after state_round */
     struct member_initial_state
@@ -114,7 +114,7 @@ struct member_job {
     uint64_t contributors;                    /* SUM, RECHECK: seat mask of the addends */
     /* SUM with a sparse codec: proofs of the addends; NULL: of this member's own contribution */
     const struct slice_proof *proofs[SWARM_MEMBERS_MAX];
-    double value_limit;        /* the same: largest magnitude of a value in the mean */
+    double value_limit; /* SUM with a sparse codec: largest magnitude of a value in the mean */
     const struct entry *entry; /* all but TRAIN, SUM and LEFT: the entry; valid until the answer */
     struct hash seed;          /* SKETCH, CHECK, RECHECK: seed of the sketches */
     uint64_t silent;           /* CHECK, RECHECK: seats whose sketches are missing */

@@ -94,7 +94,7 @@ static enum status open_sockets(struct member_loop *loop, struct region *region,
 
 static void on_peer_usable(void *context, uint32_t peer, bool is_usable) {
     struct member_loop *loop = context;
-    state_fetcher_set_source(&loop->fetcher, peer, is_usable);
+    state_fetcher_set_usable(&loop->fetcher, peer, is_usable);
     if (!is_usable) {
         uplink_drop_peer(&loop->uplink, peer);
     }
@@ -167,7 +167,7 @@ static enum status init_loop(struct member_loop *loop, char *memory, struct regi
     return OK;
 }
 
-static void close_all(struct member_loop *loop) {
+static void close_sockets_and_mailbox(struct member_loop *loop) {
     tracker_link_finish(&loop->tracker);
     messenger_close(loop->messenger, 0);
     mailbox_close(&loop->mailbox);
@@ -184,7 +184,7 @@ enum status member_loop_start(const struct member_loop_options *options, void *t
     TRY(init_loop(loop, memory, region, fault));
     int failure = thread_start(&loop->thread, THREAD_STACK_BYTES, member_loop_run, loop);
     if (failure != 0) {
-        close_all(loop);
+        close_sockets_and_mailbox(loop);
         return fault_set_errno(fault, STATUS_FAILED, "swarm", "cannot start a thread", failure);
     }
     *started = loop;
@@ -197,7 +197,7 @@ void member_loop_stop(struct member_loop *loop, struct member_loop_view *last) {
     if (last != NULL) {
         mailbox_read_view(&loop->mailbox, last);
     }
-    close_all(loop);
+    close_sockets_and_mailbox(loop);
 }
 
 /* ---- for the compute thread ---- */

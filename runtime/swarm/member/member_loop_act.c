@@ -11,7 +11,7 @@
 /* If the queue is full, the item is dropped, and the peer requests it again. */
 static void queue_message(struct member_loop *loop, const struct action *action) {
     const struct message *message = &action->message;
-    uint32_t peer = peers_find_id(&loop->peers, &action->to);
+    uint32_t peer = peers_find_by_id(&loop->peers, &action->to);
     struct outbox_item item = {.kind = message->kind,
                                .member_session = message->session,
                                .round = message->round,
@@ -26,8 +26,9 @@ static void queue_message(struct member_loop *loop, const struct action *action)
         item.hash = message->ballot.seed;
     }
     if (peer != PEER_NONE) {
-        (void)(action->is_last ? uplink_push_last_result(&loop->uplink, peer, &item)
-                               : uplink_push_item(&loop->uplink, peer, &item));
+        (void)(action->is_for_slow_member
+                   ? uplink_push_slow_member_result(&loop->uplink, peer, &item)
+                   : uplink_push_item(&loop->uplink, peer, &item));
     }
 }
 
@@ -51,7 +52,7 @@ static void sign_and_send(struct member_loop *loop, const struct action *action)
         (void)uplink_send_message(&loop->uplink, loop->tracker.keys.curve, &message);
         return;
     }
-    uint32_t peer = peers_find_id(&loop->peers, &action->to);
+    uint32_t peer = peers_find_by_id(&loop->peers, &action->to);
     if (peer != PEER_NONE) {
         (void)uplink_send_message(&loop->uplink, peers_curve_key(&loop->peers, peer), &message);
     }
@@ -79,8 +80,8 @@ static void store_slice_bytes(struct member_loop *loop, const struct action *act
         slice_store_keep_result(&loop->slices, loop->message);
         uplink_measurements_on_result(&loop->measures);
     } else if (loop->message->kind == MESSAGE_SKETCHES) {
-        sketch_store_keep(&loop->slices.sketches, (uint32_t)action->seat, loop->message,
-                          loop->bulk);
+        sketch_store_keep_page(&loop->slices.sketches, (uint32_t)action->seat, loop->message,
+                               loop->bulk);
     } else {
         ASSERT(loop->message->kind == MESSAGE_CONTRIBUTION && action->seat >= 0);
         slice_store_keep_contribution(&loop->slices, (uint32_t)action->seat, action->slot,
@@ -244,7 +245,7 @@ static void execute_action(struct member_loop *loop, const struct action *action
     }
 }
 
-static void log_conflict(struct member_loop *loop) {
+static void log_lease_conflict(struct member_loop *loop) {
     const enum lease_conflict conflict = member_pop_conflict(loop->member);
     if (conflict == LEASE_HELD) {
         log_line(LOG_WARNING, "swarm: possible fork: this member promised its vote to another "
@@ -262,7 +263,7 @@ void member_loop_step(struct member_loop *loop, const struct event *event) {
     for (uint32_t i = 0; i < actions.count; i++) {
         execute_action(loop, &actions.rows[i]);
     }
-    log_conflict(loop);
+    log_lease_conflict(loop);
 }
 
 void member_loop_on_answer(struct member_loop *loop, const struct mailbox_updates *updates) {

@@ -96,12 +96,12 @@ static void deliver_verified(struct member_loop *loop, const struct message *mes
 
 /* A received frame with a message of the state machine, and the slice bytes that follow the
  * message. */
-struct received_frame { /* a frame, and the slice bytes that follow it */
-    const struct frame *frame;
-    const uint8_t *payload;
-    size_t count;        /* size of the payload */
-    const uint8_t *bulk; /* slice bytes; NULL: none */
-    size_t bulk_bytes;   /* size of `bulk` */
+struct received_frame {
+    const struct frame *frame; /* header of the frame */
+    const uint8_t *payload;    /* bytes after the header */
+    size_t count;              /* size of the payload */
+    const uint8_t *bulk;       /* slice bytes; NULL: none */
+    size_t bulk_bytes;         /* size of `bulk` */
 };
 
 /* A tracker with new keys resumes the round that the tracker with the old keys opened, and
@@ -343,7 +343,7 @@ void member_loop_receive(struct member_loop *loop, const struct messenger_event 
         on_tracker_event(loop, event);
         return;
     }
-    uint32_t peer = peers_find_curve(&loop->peers, event->curve);
+    uint32_t peer = peers_find_by_curve_key(&loop->peers, event->curve);
     if (peer != PEER_NONE) {
         on_peer_event(loop, peer, event);
     }

@@ -14,8 +14,8 @@ enum {
     PAUSE_EVENTS_MAX = 65536, /* maximum number of events received in one iteration after a pause */
     /* an iteration of more heartbeats than this means that the process was paused */
     PAUSE_HEARTBEATS = 3,
-    FETCH_POLL_MS = 50, /* time until a state fetch is checked for timeouts again */
-    KIB = 1024,
+    FETCH_POLL_MS = 50,           /* time until a state fetch is checked for timeouts again */
+    KIB = 1024,                   /* bytes in a KiB */
     DEFAULT_UPLINK_KIB_S = 12800, /* upload rate until it is measured: 100 Mbit/s */
 };
 
@@ -62,7 +62,7 @@ static void collect_answer(struct member_loop *loop, struct loop_times *loop_tim
 
 static void request_entries(struct member_loop *loop, int64_t now_ns) {
     struct frame frame;
-    if (ledger_follower_request(&loop->ledger, now_ns, &frame) &&
+    if (ledger_follower_fill_request(&loop->ledger, now_ns, &frame) &&
         admission_may_request(&loop->admission) &&
         messenger_send(loop->messenger, loop->tracker.keys.curve, CHANNEL_CONTROL, &frame, NULL) ==
             SEND_OK) {
@@ -70,7 +70,7 @@ static void request_entries(struct member_loop *loop, int64_t now_ns) {
     }
 }
 
-static bool fetch_state(struct member_loop *loop, int64_t now_ns) {
+static bool step_state_fetch(struct member_loop *loop, int64_t now_ns) {
     const struct message *newer = catch_up_next_message(&loop->catch_up);
     if (newer != NULL) {
         member_loop_deliver(loop, newer);
@@ -78,8 +78,9 @@ static bool fetch_state(struct member_loop *loop, int64_t now_ns) {
     return state_fetcher_step(&loop->fetcher, now_ns);
 }
 
-/* A member that is not reachable can own no slice, so it reports no rate. */
-static uint32_t upload_kib_s(const struct member_loop *loop) {
+/* Returns the upload rate for the tracker. A member that is not reachable can own no slice, so it
+ * reports no rate. */
+static uint32_t reported_upload_kib_s(const struct member_loop *loop) {
     uint32_t best = uplink_measurements_best_kib_s(&loop->measures);
     uint64_t measured = best > 0 ? best : DEFAULT_UPLINK_KIB_S;
     uint64_t limit = (loop->options.limit_up + KIB - 1) / KIB;
@@ -101,7 +102,7 @@ static void tick_if_due(struct member_loop *loop, struct loop_times *loop_times,
             .step_ms = loop_times->step_ms,
             .transfer_ms = uplink_measurements_transfer_ms(&loop->measures),
             .round_trip_ms = uplink_measurements_round_trip_ms(&loop->measures),
-            .upload_kib_s = upload_kib_s(loop)};
+            .upload_kib_s = reported_upload_kib_s(loop)};
         member_set_measured(loop->member, &measured);
         member_loop_step(loop, &(struct event){.kind = EVENT_TICK});
     }
@@ -163,7 +164,7 @@ static void run_iteration(struct member_loop *loop, struct loop_times *loop_time
     tracker_link_step(&loop->tracker, now_ns / NS_PER_MS);
     admission_introduce(&loop->admission, now_ns);
     request_entries(loop, now_ns);
-    has_more |= fetch_state(loop, now_ns);
+    has_more |= step_state_fetch(loop, now_ns);
     tick_if_due(loop, loop_times, now_ns);
     int64_t flush_ns = uplink_flush(&loop->uplink, heartbeat_ns(loop), now_ns);
     loop_times->next_iteration_ns = has_more ? now_ns : flush_ns;

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static const char RESULTS_PREFIX[] = "results-";
-enum { RESULTS_PREFIX_LENGTH = sizeof RESULTS_PREFIX - 1 };
+enum { RESULTS_PREFIX_LENGTH = sizeof RESULTS_PREFIX - 1 }; /* characters before the round */
 
 /* ---- the lock ---- */
 
@@ -90,7 +90,8 @@ static void set_temporary_path(const struct member_store *store) {
     path_join(store->folder, "results.new", store->temporary, PATH_BYTES);
 }
 
-static void record_round(struct member_store *store, uint32_t round) {
+/* Extends the range of rounds that may have stored results. */
+static void record_stored_round(struct member_store *store, uint32_t round) {
     if (store->newest == 0 || round < store->oldest) {
         store->oldest = round;
     }
@@ -109,7 +110,7 @@ static enum status find_stored_rounds(struct member_store *store, struct fault *
         if (strncmp(file->d_name, RESULTS_PREFIX, RESULTS_PREFIX_LENGTH) == 0 &&
             text_parse_i64(file->d_name + RESULTS_PREFIX_LENGTH, &round) && round > 0 &&
             round <= UINT32_MAX) {
-            record_round(store, (uint32_t)round);
+            record_stored_round(store, (uint32_t)round);
         }
     }
     closedir(listing);
@@ -124,7 +125,7 @@ enum status member_store_add_results(struct member_store *store, const struct en
     set_temporary_path(store);
     TRY(result_file_write(&store->files, entry, replica_result(replica, entry->round, 0),
                           store->path, store->temporary, fault));
-    record_round(store, entry->round);
+    record_stored_round(store, entry->round);
     return OK;
 }
 

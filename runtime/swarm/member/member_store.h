@@ -25,8 +25,8 @@ struct member_store {             /* files of this member in its folder */
     struct entry_journal journal; /* journal of the commits applied since the newest snapshot */
     struct result_files files;    /* files with the results of recent rounds */
     /* range of rounds that may have stored results; newest is 0 if there are none */
-    uint32_t oldest, newest; /* rounds that may have stored results */
-    char *path, *temporary;  /* scratch memory for paths, [PATH_BYTES] each */
+    uint32_t oldest, newest;
+    char *path, *temporary; /* scratch memory for paths, [PATH_BYTES] each */
 };
 
 /* member_store_open: create the folder or use an existing one. Files that a killed process left

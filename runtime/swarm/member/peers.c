@@ -30,7 +30,7 @@ static struct identity link_identity(const struct member_peer_link *link) {
     return id;
 }
 
-uint32_t peers_find_curve(const struct peers *peers, const uint8_t *curve) {
+uint32_t peers_find_by_curve_key(const struct peers *peers, const uint8_t *curve) {
     uint32_t peer = 0;
     while (peer < SWARM_MEMBERS_MAX &&
            (!peers->links[peer].is_known ||
@@ -40,7 +40,7 @@ uint32_t peers_find_curve(const struct peers *peers, const uint8_t *curve) {
     return peer;
 }
 
-uint32_t peers_find_id(const struct peers *peers, const struct identity *id) {
+uint32_t peers_find_by_id(const struct peers *peers, const struct identity *id) {
     uint32_t peer = 0;
     while (peer < SWARM_MEMBERS_MAX &&
            (!peers->links[peer].is_known ||
@@ -53,7 +53,7 @@ uint32_t peers_find_id(const struct peers *peers, const struct identity *id) {
 uint64_t peers_with_seats(const struct peers *peers, const struct entry *entry) {
     uint64_t found = 0;
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
-        uint32_t peer = peers_find_id(peers, &entry->seats[seat].id);
+        uint32_t peer = peers_find_by_id(peers, &entry->seats[seat].id);
         found |= peer == PEER_NONE ? 0 : UINT64_C(1) << peer;
     }
     return found;
@@ -173,7 +173,7 @@ static void add_peer(struct peers *peers, const struct wire_member *entry) {
 static void update_peer(struct peers *peers, const struct wire_member *entry) {
     struct identity id;
     memcpy(id.bytes, entry->keys.sign, KEY_BYTES);
-    uint32_t peer = peers_find_id(peers, &id);
+    uint32_t peer = peers_find_by_id(peers, &id);
     if (peer != PEER_NONE && !are_same_keys(&peers->links[peer].entry.keys, &entry->keys)) {
         remove_peer(peers, peer);
         peer = PEER_NONE;

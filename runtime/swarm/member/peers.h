@@ -15,18 +15,18 @@ enum { PEER_NONE = SWARM_MEMBERS_MAX }; /* an index that is no row of `links` */
 
 /* A member of the address book. Within this process, the member is identified by the index of
  * its row. */
-struct member_peer_link { /* connection to one other member */
-    bool is_known;        /* the row is in use */
-    bool is_open;         /* the member's control connection is open */
-    bool is_dialled;      /* the messenger has the member's address and redials it */
-    bool is_unreachable;  /* the member does not answer */
-    int64_t closed_ns;    /* when the connection was lost, or when the member was listed first */
+struct member_peer_link {
+    bool is_known;       /* the row is in use */
+    bool is_open;        /* the member's control connection is open */
+    bool is_dialled;     /* the messenger has the member's address and redials it */
+    bool is_unreachable; /* the member does not answer */
+    int64_t closed_ns;   /* when the connection was lost, or when the member was listed first */
     int64_t answered_ns, pinged_ns; /* time of the last answer, and of the last ping */
     struct wire_member entry;       /* the member's row in the address book */
 };
 
 struct peers_callbacks {
-    void *context;
+    void *context; /* first argument of the functions */
     /* Called when a peer becomes usable or unusable. The callee discards what is queued for an
      * unusable peer.
      * */
@@ -34,11 +34,11 @@ struct peers_callbacks {
     void (*on_disconnect)(void *context, const struct identity *id);
 };
 
-struct peers { /* connections to the other members */
-    const struct admission *admission;
-    struct member *member;
-    struct messenger *messenger;
-    struct peers_callbacks callbacks;
+struct peers {                         /* connections to the other members */
+    const struct admission *admission; /* this member's admission, with the deadlines */
+    struct member *member;             /* the state machine that gets unreachable peers */
+    struct messenger *messenger;       /* opens and closes the connections */
+    struct peers_callbacks callbacks;  /* called when a peer becomes usable or unusable */
     struct member_peer_link links[SWARM_MEMBERS_MAX]; /* one row per peer */
 };
 
@@ -48,8 +48,8 @@ void peers_init(struct peers *peers, const struct admission *admission, struct m
                 struct messenger *messenger, struct peers_callbacks callbacks);
 
 /* Index of the known peer with this CURVE key, or this identity; else PEER_NONE. */
-uint32_t peers_find_curve(const struct peers *peers, const uint8_t *curve);
-uint32_t peers_find_id(const struct peers *peers, const struct identity *id);
+uint32_t peers_find_by_curve_key(const struct peers *peers, const uint8_t *curve);
+uint32_t peers_find_by_id(const struct peers *peers, const struct identity *id);
 
 /* peers_with_seats: bit i is set when peer i has a seat in the entry's round. */
 uint64_t peers_with_seats(const struct peers *peers, const struct entry *entry);

@@ -13,11 +13,11 @@ void serving_budget_on_open(struct serving_budget *budget, uint32_t round) {
     budget->round = round > budget->round ? round : budget->round;
 }
 
-static uint64_t slices_budget(const struct serving_sizes *sizes) {
+static uint64_t slices_budget_bytes(const struct serving_sizes *sizes) {
     return SERVE_SLICES_TIMES_A_ROUND * sizes->round_bytes;
 }
 
-static uint64_t extra_slices_budget(const struct serving_sizes *sizes) {
+static uint64_t extra_slices_budget_bytes(const struct serving_sizes *sizes) {
     return SERVE_SLICES_EXTRA * sizes->slice_bytes;
 }
 
@@ -37,7 +37,8 @@ static struct peer_usage *update_usage(struct serving_budget *budget,
         *usage = (struct peer_usage){.id = peer->id, .round = budget->round};
     }
     if (usage->round < budget->round) {
-        const uint64_t returned = (budget->round - usage->round) * slices_budget(&budget->sizes);
+        const uint64_t returned =
+            (budget->round - usage->round) * slices_budget_bytes(&budget->sizes);
         usage->charged_result_bytes -= min_u64(returned, usage->charged_result_bytes);
         usage->charged_contribution_bytes = 0;
         usage->round = budget->round;
@@ -45,17 +46,17 @@ static struct peer_usage *update_usage(struct serving_budget *budget,
     return usage;
 }
 
-bool serving_budget_has(struct serving_budget *budget, const struct served_peer *peer,
-                        enum served_kind kind, int64_t now_ms) {
+bool serving_budget_allows(struct serving_budget *budget, const struct served_peer *peer,
+                           enum served_kind kind, int64_t now_ms) {
     struct peer_usage *usage = update_usage(budget, peer);
     const struct serving_sizes *sizes = &budget->sizes;
     switch (kind) {
     case SERVED_CONTRIBUTIONS:
         return usage->charged_contribution_bytes <
-               slices_budget(sizes) + extra_slices_budget(sizes);
+               slices_budget_bytes(sizes) + extra_slices_budget_bytes(sizes);
     case SERVED_RESULTS:
         return usage->charged_result_bytes <
-               SERVE_RESULT_ROUNDS * slices_budget(sizes) + extra_slices_budget(sizes);
+               SERVE_RESULT_ROUNDS * slices_budget_bytes(sizes) + extra_slices_budget_bytes(sizes);
     case SERVED_LEAVES:
         break;
     }

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Kinds of bytes, each with a budget of its own. */
 enum served_kind { SERVED_CONTRIBUTIONS, SERVED_RESULTS, SERVED_LEAVES };
 
 /* Sizes from which the budgets are computed. */
@@ -22,22 +23,22 @@ struct serving_sizes {
 
 /* What this member has sent to one peer. */
 struct peer_usage {
-    struct identity id;
+    struct identity id;                  /* the peer's identity */
     uint32_t round;                      /* round of the last update */
     uint64_t charged_contribution_bytes; /* contributions sent to the peer in this round */
     uint64_t charged_result_bytes;       /* results sent, less the budget of each round since */
-    struct token_bucket leaves;
+    struct token_bucket leaves;          /* bytes of leaves that the peer may still get */
 };
 
 struct serving_budget {
-    struct serving_sizes sizes;
-    uint32_t round; /* round of the newest OPEN */
-    struct peer_usage usages[SWARM_MEMBERS_MAX];
+    struct serving_sizes sizes;                  /* sizes from which the budgets are computed */
+    uint32_t round;                              /* round of the newest OPEN */
+    struct peer_usage usages[SWARM_MEMBERS_MAX]; /* by row of struct peers */
 };
 
 /* A peer that requests bytes: its row in struct peers, and the identity that the row has now. */
 struct served_peer {
-    uint32_t row;
+    uint32_t row; /* row in struct peers */
     struct identity id;
 };
 
@@ -46,11 +47,11 @@ void serving_budget_init(struct serving_budget *budget, const struct serving_siz
 /* serving_budget_on_open: renew the budgets, because a round has opened. */
 void serving_budget_on_open(struct serving_budget *budget, uint32_t round);
 
-/* serving_budget_has: whether a peer may be sent more bytes of this kind. serving_budget_charge:
+/* serving_budget_allows: whether a peer may be sent more bytes of this kind. serving_budget_charge:
  * charge bytes that were sent to it.
  * limits  now_ms never decreases */
-MUST_CHECK bool serving_budget_has(struct serving_budget *budget, const struct served_peer *peer,
-                                   enum served_kind kind, int64_t now_ms);
+MUST_CHECK bool serving_budget_allows(struct serving_budget *budget, const struct served_peer *peer,
+                                      enum served_kind kind, int64_t now_ms);
 void serving_budget_charge(struct serving_budget *budget, const struct served_peer *peer,
                            enum served_kind kind, uint64_t bytes, int64_t now_ms);
 

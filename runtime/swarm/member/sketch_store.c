@@ -7,18 +7,20 @@
 
 #include <string.h>
 
-static size_t row_bytes(const struct slices *slices) {
+/* Returns the size of one row: the sketches of a seat for all slices. */
+static size_t seat_sketch_bytes(const struct slices *slices) {
     return (size_t)slices->count * SKETCH_BYTES;
 }
 
 /* Returns the number of rows of sketches: 0 for codecs without sketches, such as int4. */
-static uint32_t row_count(const struct member_loop_options *options) {
+static uint32_t sketch_row_count(const struct member_loop_options *options) {
     const struct slices *slices = &options->replica->shape.slices;
     return sum_check_has_sketches(slices) ? 1 + options->members_max : 0;
 }
 
 size_t sketch_store_memory_bytes(const struct member_loop_options *options) {
-    return row_count(options) * carve_padded_bytes(row_bytes(&options->replica->shape.slices));
+    return sketch_row_count(options) *
+           carve_padded_bytes(seat_sketch_bytes(&options->replica->shape.slices));
 }
 
 void sketch_store_init(struct sketch_store *store, const struct member_loop_options *options,
@@ -28,17 +30,17 @@ void sketch_store_init(struct sketch_store *store, const struct member_loop_opti
     store->shape = shape;
     store->own = memory;
     store->received =
-        (uint8_t *)memory + carve_padded_bytes(row_bytes(&options->replica->shape.slices));
+        (uint8_t *)memory + carve_padded_bytes(seat_sketch_bytes(&options->replica->shape.slices));
 }
 
-static uint8_t *received_row(const struct sketch_store *store, uint32_t seat) {
+static uint8_t *received_sketches_of_seat(const struct sketch_store *store, uint32_t seat) {
     ASSERT(seat < store->options->members_max);
     return store->received +
-           seat * carve_padded_bytes(row_bytes(&store->options->replica->shape.slices));
+           seat * carve_padded_bytes(seat_sketch_bytes(&store->options->replica->shape.slices));
 }
 
 void sketch_store_add_to_job(struct sketch_store *store, struct member_job *job) {
-    if (row_count(store->options) == 0) {
+    if (sketch_row_count(store->options) == 0) {
         return;
     }
     if (job->kind == ACTION_SKETCH) {
@@ -46,7 +48,8 @@ void sketch_store_add_to_job(struct sketch_store *store, struct member_job *job)
     }
     job->own_sketches = store->own;
     for (uint32_t seat = 0; seat < store->options->members_max; seat++) {
-        job->sketches[seat] = (int)seat == job->seat ? store->own : received_row(store, seat);
+        job->sketches[seat] =
+            (int)seat == job->seat ? store->own : received_sketches_of_seat(store, seat);
     }
 }
 
@@ -83,12 +86,12 @@ const uint8_t *sketch_store_find_page(const struct sketch_store *store,
     return store->own + (size_t)item->slice * SKETCH_BYTES;
 }
 
-void sketch_store_keep(struct sketch_store *store, uint32_t seat, const struct message *message,
-                       const uint8_t *bytes) {
+void sketch_store_keep_page(struct sketch_store *store, uint32_t seat,
+                            const struct message *message, const uint8_t *bytes) {
     ASSERT(message->slice % SKETCH_PAGE_SLICES == 0);
     store->pages[seat][message->slice / SKETCH_PAGE_SLICES] =
         (struct sketch_page){.hash = message->hash, .signature = message->signature};
-    memcpy(received_row(store, seat) + (size_t)message->slice * SKETCH_BYTES, bytes,
+    memcpy(received_sketches_of_seat(store, seat) + (size_t)message->slice * SKETCH_BYTES, bytes,
            sketch_store_page_bytes(store->shape, message->slice));
 }
 

@@ -15,7 +15,7 @@ static size_t result_index_bytes_of(const struct slices *slices) {
     return carve_padded_bytes(result_index_memory_bytes(slices->count));
 }
 
-static size_t listed_bytes(const struct member_loop_options *options) {
+static size_t listed_contributions_bytes(const struct member_loop_options *options) {
     return slices_are_sparse(&options->replica->shape.slices)
                ? carve_padded_bytes(options->members_max * sizeof(struct listed_contribution))
                : 0;
@@ -24,13 +24,13 @@ static size_t listed_bytes(const struct member_loop_options *options) {
 size_t slice_store_memory_bytes(const struct member_loop_options *options) {
     const struct slices *slices = &options->replica->shape.slices;
     return result_index_bytes_of(slices) + carve_padded_bytes(slices_result_bytes_max(slices)) +
-           listed_bytes(options) + sketch_store_memory_bytes(options);
+           listed_contributions_bytes(options) + sketch_store_memory_bytes(options);
 }
 
 /* Signs a result that this member computed and adds it to the index. */
 static void add_signed_result(struct slice_store *store, struct message *result) {
     wire_sign(store->shape, store->options->keys, result);
-    *result_index_slot(&store->index, result->round, result->slice) =
+    *result_index_reset(&store->index, result->round, result->slice) =
         (struct stored_result){.is_stored = true,
                                .epoch = result->epoch,
                                .contributors = result->contributors,
@@ -63,7 +63,8 @@ void slice_store_init(struct slice_store *store, const struct member_loop_option
     store->incoming = (uint8_t *)memory + result_index_bytes_of(slices);
     uint8_t *listed = store->incoming + carve_padded_bytes(slices_result_bytes_max(slices));
     store->listed = (struct listed_contribution *)(void *)listed;
-    sketch_store_init(&store->sketches, options, shape, listed + listed_bytes(options));
+    sketch_store_init(&store->sketches, options, shape,
+                      listed + listed_contributions_bytes(options));
     add_stored_results(store);
 }
 
@@ -184,7 +185,7 @@ void slice_store_keep_result(struct slice_store *store, const struct message *me
     ASSERT(store->incoming_bytes <= slices_range(store_slices(store), message->slice).result_bytes);
     memcpy(replica_result(store->options->replica, message->round, message->slice), store->incoming,
            store->incoming_bytes);
-    *result_index_slot(&store->index, message->round, message->slice) =
+    *result_index_reset(&store->index, message->round, message->slice) =
         (struct stored_result){.is_stored = true,
                                .epoch = message->epoch,
                                .contributors = message->contributors,
@@ -204,7 +205,7 @@ void slice_store_keep_contribution(struct slice_store *store, uint32_t seat, uin
 }
 
 void slice_store_begin_sum(struct slice_store *store, uint32_t round, uint32_t slice) {
-    (void)result_index_slot(&store->index, round, slice);
+    (void)result_index_reset(&store->index, round, slice);
 }
 
 void slice_store_add_own_result(struct slice_store *store, const struct member_job *sum,

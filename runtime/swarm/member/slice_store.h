@@ -17,16 +17,16 @@ struct outbox_item; /* uplink.h */
 
 /* What a member signed about one page of its sketches. */
 struct sketch_page {
-    struct hash hash; /* hash of the encoded sketches */
-    struct signature signature;
+    struct hash hash;           /* hash of the encoded sketches */
+    struct signature signature; /* the sender's signature of the page */
 };
 
 struct sketch_store {
-    const struct member_loop_options *options;
-    const struct wire_shape *shape;
+    const struct member_loop_options *options; /* keys, replica and number of members */
+    const struct wire_shape *shape;            /* numbers of slices and members */
     /* seed of this member's own sketches; zero: they are missing or being computed */
     struct hash own_seed;
-    struct sketch_page own_pages[SKETCH_PAGES_MAX];
+    struct sketch_page own_pages[SKETCH_PAGES_MAX]; /* by page of `own` */
     /* by seat: signatures of received pages */
     struct sketch_page pages[SWARM_MEMBERS_MAX][SKETCH_PAGES_MAX];
     uint8_t *own;      /* [slice_count * SKETCH_BYTES]: of this member's own contribution */
@@ -116,15 +116,15 @@ void sketch_store_sign_own(struct sketch_store *store, const struct member_job *
 
 /* sketch_store_page_bytes: size of the page that begins with this slice.
  * sketch_store_find_page: the bytes of a page of this member's own sketches, whose signature is
- * copied to *message; NULL if they belong to another seed than the item's. sketch_store_keep: store
- * a page that a seat sent.
+ * copied to *message; NULL if they belong to another seed than the item's.
+ * sketch_store_keep_page: store a page that a seat sent.
  * sketch_store_add_evidence: complete an accusation of false sketches with the statement about the
  * page that contains message->slice. */
 uint64_t sketch_store_page_bytes(const struct wire_shape *shape, uint32_t slice);
 const uint8_t *sketch_store_find_page(const struct sketch_store *store,
                                       const struct outbox_item *item, struct message *message);
-void sketch_store_keep(struct sketch_store *store, uint32_t seat, const struct message *message,
-                       const uint8_t *bytes);
+void sketch_store_keep_page(struct sketch_store *store, uint32_t seat,
+                            const struct message *message, const uint8_t *bytes);
 void sketch_store_add_evidence(const struct sketch_store *store, struct message *message);
 
 #endif

@@ -124,10 +124,10 @@ void state_fetcher_on_answer(struct state_fetcher *fetcher, uint32_t job) {
 }
 
 bool state_fetcher_on_result(struct state_fetcher *fetcher, const struct message *message) {
-    uint32_t peer = peers_find_id(fetcher->args.peers, &message->from);
+    uint32_t peer = peers_find_by_id(fetcher->args.peers, &message->from);
     struct replay_request result = {message->round, message->slice, message->epoch, message->hash};
     return fetcher->state == FETCH_RUNNING && peer != PEER_NONE &&
-           leaf_fetch_result(&fetcher->fetch, peer, &result, clock_monotonic_ns());
+           leaf_fetch_on_result(&fetcher->fetch, peer, &result, clock_monotonic_ns());
 }
 
 static void receive_hashes(struct state_fetcher *fetcher, uint32_t peer, const struct frame *frame,
@@ -154,8 +154,8 @@ void state_fetcher_on_frame(struct state_fetcher *fetcher, uint32_t peer, const 
     }
 }
 
-void state_fetcher_set_source(struct state_fetcher *fetcher, uint32_t peer, bool is_usable) {
-    leaf_fetch_set_source(&fetcher->fetch, peer, is_usable);
+void state_fetcher_set_usable(struct state_fetcher *fetcher, uint32_t peer, bool is_usable) {
+    leaf_fetch_set_connected(&fetcher->fetch, peer, is_usable);
 }
 
 static void post_adopt_job(struct state_fetcher *fetcher) {
@@ -177,5 +177,5 @@ bool state_fetcher_step(struct state_fetcher *fetcher, int64_t now_ns) {
         leaf_fetch_step(&fetcher->fetch, now_ns) == LEAF_STAGE_DONE) {
         post_adopt_job(fetcher);
     }
-    return fetcher->state == FETCH_RUNNING && leaf_fetch_is_busy(&fetcher->fetch);
+    return fetcher->state == FETCH_RUNNING && leaf_fetch_has_local_work(&fetcher->fetch);
 }

@@ -26,12 +26,12 @@ enum fetch_state {
     FETCH_POSTED,  /* the state is complete, and a job for the compute thread is posted */
 };
 
-struct state_fetcher { /* fetches a missing state from other members */
-    struct state_fetcher_args args;
-    enum fetch_state state;  /* step of the current fetch */
-    uint32_t job;            /* job number of the newest ADOPT */
-    struct entry entry;      /* entry after which the swarm has the state to fetch */
-    struct leaf_fetch fetch; /* the fetch of the single leaves */
+struct state_fetcher {              /* fetches a missing state from other members */
+    struct state_fetcher_args args; /* the objects that it uses */
+    enum fetch_state state;         /* step of the current fetch */
+    uint32_t job;                   /* job number of the newest ADOPT */
+    struct entry entry;             /* entry after which the swarm has the state to fetch */
+    struct leaf_fetch fetch;        /* the fetch of the single leaves */
 };
 
 /* state_fetcher_memory_bytes: size of the tables. state_fetcher_init: initialize without a state
@@ -57,7 +57,7 @@ void state_fetcher_on_answer(struct state_fetcher *fetcher, uint32_t job);
 bool state_fetcher_on_result(struct state_fetcher *fetcher, const struct message *message);
 void state_fetcher_on_frame(struct state_fetcher *fetcher, uint32_t peer, const struct frame *frame,
                             const uint8_t *payload, int64_t now_ns);
-void state_fetcher_set_source(struct state_fetcher *fetcher, uint32_t peer, bool is_usable);
+void state_fetcher_set_usable(struct state_fetcher *fetcher, uint32_t peer, bool is_usable);
 
 /* state_fetcher_step: send requests that are due, and post the job when the state is complete.
  * Returns whether it should be called again at once. */

@@ -11,7 +11,10 @@
 #include <unistd.h>
 
 static const char PREFIX[] = "state-", TEMPORARY[] = "state.new";
-enum { PREFIX_LENGTH = sizeof PREFIX - 1, NAME_DIGITS = 16 };
+enum {
+    PREFIX_LENGTH = sizeof PREFIX - 1, /* characters of a file name before the digits */
+    NAME_DIGITS = 16,                  /* hexadecimal digits of the root in a file name */
+};
 
 static void build_path(const struct state_store *store, const struct hash *root, char *path) {
     char hex[HASH_HEX_BYTES];
@@ -136,7 +139,7 @@ enum status state_store_add(struct state_store *store, uint32_t round, uint32_t 
     return OK;
 }
 
-void state_store_roots(const struct state_store *store, struct hash *roots) {
+void state_store_list_roots(const struct state_store *store, struct hash *roots) {
     memset(roots, 0, STORED_STATES_MAX * sizeof *roots);
     for (uint32_t i = 0; i < store->count; i++) {
         roots[i] = store->states[i].root;

@@ -37,9 +37,9 @@ MUST_CHECK enum status state_store_add(struct state_store *store, uint32_t round
  * `commits` commits. A file that cannot be removed is logged. */
 void state_store_remove_expired(struct state_store *store, uint32_t commits);
 
-/* state_store_roots: the roots of the stored states.
+/* state_store_list_roots: the roots of the stored states.
  * shapes  roots [STORED_STATES_MAX], zero after the last one */
-void state_store_roots(const struct state_store *store, struct hash *roots);
+void state_store_list_roots(const struct state_store *store, struct hash *roots);
 
 /* state_store_has: whether the state with this root is stored. Any thread may call it at any
  * time. */

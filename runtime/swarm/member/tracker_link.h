@@ -9,17 +9,17 @@
 
 struct tracker_link {
     const struct member_loop_options *options;
-    struct admission *admission;
-    struct messenger *messenger;
-    struct public_keys keys; /* public keys of the tracker */
+    struct admission *admission; /* learns which tracker to introduce this member to */
+    struct messenger *messenger; /* has the connection to the tracker */
+    struct public_keys keys;     /* public keys of the tracker */
     /* delegation that names `keys`; serial 0: the keys never change */
     struct known_delegation known;
     /* the tracker's address with its host name resolved; "": unknown */
     char numeric[MESSAGE_ADDRESS_BYTES];
-    struct delegation_fetch fetch;
-    int64_t next_fetch_ms;    /* when the next fetch is due */
-    const char *logged_error; /* error of a delegation that was logged last; NULL: none */
-    bool has_expired;         /* the delegation has expired, and the connection was closed */
+    struct delegation_fetch fetch; /* fetch of the delegation from the tracker's address */
+    int64_t next_fetch_ms;         /* when the next fetch is due */
+    const char *logged_error;      /* error of a delegation that was logged last; NULL: none */
+    bool has_expired;              /* the delegation has expired, and the connection was closed */
 };
 
 /* tracker_link_init: use the keys of options->tracker. Resolves the tracker's host name, so call it

@@ -8,9 +8,9 @@
 enum {
     /* results wait while contributions that take longer than this to send are queued */
     RESULTS_DEFERRAL_MS = 300,
-    RESULTS_DEFERRAL_MIN_BYTES =
-        65536,             /* with fewer bytes of contributions queued, results are not deferred */
-    DEFERRED_POLL_MS = 10, /* time until deferred results are checked again */
+    /* with fewer bytes of contributions queued, results are not deferred */
+    RESULTS_DEFERRAL_MIN_BYTES = 65536,
+    DEFERRED_POLL_MS = 10,    /* time until deferred results are checked again */
     LEAVES_LIMIT_DIVISOR = 4, /* leaves use at most 1/4 of the upload limit */
     /* rate limit of leaves in bytes a second if the upload is unlimited */
     LEAVES_DEFAULT_RATE = 128 << 20,
@@ -38,7 +38,8 @@ void uplink_init(struct uplink *uplink, const struct uplink_args *args, void *me
     uplink->payload = carve(&rest, uplink->payload_capacity);
     outbox_init(&uplink->contributions, carve(&rest, bytes), SWARM_MEMBERS_MAX, options->limit_up);
     outbox_init(&uplink->results, carve(&rest, bytes), SWARM_MEMBERS_MAX, options->limit_up);
-    outbox_init(&uplink->last_results, carve(&rest, bytes), SWARM_MEMBERS_MAX, options->limit_up);
+    outbox_init(&uplink->slow_member_results, carve(&rest, bytes), SWARM_MEMBERS_MAX,
+                options->limit_up);
     outbox_init(&uplink->requests, carve(&rest, bytes), SWARM_MEMBERS_MAX, options->limit_down);
     outbox_init(&uplink->leaves, carve(&rest, bytes), SWARM_MEMBERS_MAX,
                 leaf_rate_limit(options->limit_up));
@@ -57,7 +58,7 @@ static struct served_peer served_peer(const struct uplink *uplink, uint32_t peer
 
 bool uplink_may_send(struct uplink *uplink, uint32_t peer, enum served_kind kind) {
     const struct served_peer served = served_peer(uplink, peer);
-    return serving_budget_has(&uplink->budget, &served, kind, clock_monotonic_ms());
+    return serving_budget_allows(&uplink->budget, &served, kind, clock_monotonic_ms());
 }
 
 void uplink_charge(struct uplink *uplink, uint32_t peer, enum served_kind kind, uint64_t bytes) {
@@ -114,8 +115,8 @@ static uint64_t requested_bytes(const struct uplink *uplink, const struct outbox
                                                                   : item->index * range.bytes;
 }
 
-static struct slice_data find_bytes(struct uplink *uplink, const struct outbox_item *item,
-                                    struct message *message) {
+static struct slice_data find_slice_bytes(struct uplink *uplink, const struct outbox_item *item,
+                                          struct message *message) {
     if (item->kind != MESSAGE_SKETCHES) {
         return slice_store_find_bytes(uplink->args.slices, item, message);
     }
@@ -131,7 +132,7 @@ static enum send_result send_slice(struct uplink *uplink, uint32_t peer,
         item->kind == MESSAGE_RESULT ? SERVED_RESULTS : SERVED_CONTRIBUTIONS;
     struct message message = message_from_item(uplink, item);
     const struct slice_data slice = uplink_may_send(uplink, peer, kind)
-                                        ? find_bytes(uplink, item, &message)
+                                        ? find_slice_bytes(uplink, item, &message)
                                         : (struct slice_data){.bytes = NULL};
     if (slice.bytes == NULL) {
         return SEND_NO_PEER;
@@ -169,15 +170,16 @@ bool uplink_push_item(struct uplink *uplink, uint32_t peer, const struct outbox_
     return outbox_push(outbox_for_kind(uplink, item->kind), peer, item);
 }
 
-bool uplink_push_last_result(struct uplink *uplink, uint32_t peer, const struct outbox_item *item) {
+bool uplink_push_slow_member_result(struct uplink *uplink, uint32_t peer,
+                                    const struct outbox_item *item) {
     ASSERT(item->kind == MESSAGE_RESULT);
-    return outbox_push(&uplink->last_results, peer, item);
+    return outbox_push(&uplink->slow_member_results, peer, item);
 }
 
 void uplink_drop_peer(struct uplink *uplink, uint32_t peer) {
     outbox_clear(&uplink->contributions, peer);
     outbox_clear(&uplink->results, peer);
-    outbox_clear(&uplink->last_results, peer);
+    outbox_clear(&uplink->slow_member_results, peer);
     outbox_clear(&uplink->requests, peer);
     outbox_clear(&uplink->leaves, peer);
 }
@@ -218,7 +220,7 @@ static int64_t flush_outbox(struct uplink *uplink, struct outbox *outbox,
 /* Charges bytes that one outbox sent to the other outboxes, which share its rate limit. */
 static void charge_others(struct uplink *uplink, const struct outbox *sender, uint64_t bytes) {
     struct outbox *const outboxes[] = {&uplink->contributions, &uplink->results,
-                                       &uplink->last_results};
+                                       &uplink->slow_member_results};
     for (size_t i = 0; i < ARRAY_COUNT(outboxes); i++) {
         if (outboxes[i] != sender) {
             outbox_charge_bytes(outboxes[i], bytes);
@@ -253,10 +255,10 @@ static enum send_result send_slice_result(void *context, uint32_t peer,
     return send_result_from(uplink, &uplink->results, peer, item, bytes);
 }
 
-static enum send_result send_last_result(void *context, uint32_t peer,
-                                         const struct outbox_item *item, uint64_t *bytes) {
+static enum send_result send_slow_member_result(void *context, uint32_t peer,
+                                                const struct outbox_item *item, uint64_t *bytes) {
     struct uplink *uplink = context;
-    return send_result_from(uplink, &uplink->last_results, peer, item, bytes);
+    return send_result_from(uplink, &uplink->slow_member_results, peer, item, bytes);
 }
 
 /* Returns the bytes of contributions in the messenger's queues of all peers. */
@@ -315,15 +317,16 @@ static uint64_t queued_bytes(const struct uplink *uplink) {
 
 /* Sends results for slow members once all other slices are nearly sent. During the exchange,
  * their bytes would delay all members; between two exchanges, the uplink is idle. */
-static int64_t flush_last_results(struct uplink *uplink, int64_t now_ns) {
+static int64_t flush_slow_member_results(struct uplink *uplink, int64_t now_ns) {
     const struct uplink_rate rate = uplink_measurements_rate(uplink->args.measures);
-    if (uplink->last_results.waiting == 0) {
+    if (uplink->slow_member_results.waiting == 0) {
         return INT64_MAX;
     }
     bool must_wait = uplink->contributions.waiting + uplink->results.waiting > 0 ||
                      queued_bytes(uplink) > nearly_sent_bytes(&rate);
     return must_wait ? now_ns + DEFERRED_POLL_MS * NS_PER_MS
-                     : flush_outbox(uplink, &uplink->last_results, send_last_result, now_ns);
+                     : flush_outbox(uplink, &uplink->slow_member_results, send_slow_member_result,
+                                    now_ns);
 }
 
 /* ---- requests and leaves ---- */
@@ -359,8 +362,8 @@ static enum send_result send_leaf(void *context, uint32_t peer, const struct out
  * makes progress. This delays the exchange by at most a few leaves for each joiner. */
 static int64_t flush_leaves(struct uplink *uplink, int64_t heartbeat_ns, int64_t now_ns) {
     int64_t due_ns = uplink->leaves_sent_ns + heartbeat_ns;
-    uint32_t waiting =
-        uplink->contributions.waiting + uplink->results.waiting + uplink->last_results.waiting;
+    uint32_t waiting = uplink->contributions.waiting + uplink->results.waiting +
+                       uplink->slow_member_results.waiting;
     if (waiting > 0 && now_ns < due_ns) {
         return uplink->leaves.waiting > 0 ? due_ns : INT64_MAX;
     }
@@ -371,10 +374,11 @@ static int64_t flush_leaves(struct uplink *uplink, int64_t heartbeat_ns, int64_t
 int64_t uplink_flush(struct uplink *uplink, int64_t heartbeat_ns, int64_t now_ns) {
     const struct uplink_args *args = &uplink->args;
     outbox_add_credit(&uplink->results, now_ns);
-    outbox_add_credit(&uplink->last_results, now_ns);
+    outbox_add_credit(&uplink->slow_member_results, now_ns);
     int64_t contributions_ns =
         flush_outbox(uplink, &uplink->contributions, send_slice_contribution, now_ns);
-    int64_t results_ns = min_i64(flush_results(uplink, now_ns), flush_last_results(uplink, now_ns));
+    int64_t results_ns =
+        min_i64(flush_results(uplink, now_ns), flush_slow_member_results(uplink, now_ns));
 
     const struct messenger_counts counts = messenger_counts(args->messenger);
     uplink_measurements_sample(args->measures, &counts);

@@ -30,9 +30,9 @@ enum {
 struct outbox_item {         /* one frame to send, described without its bytes */
     uint32_t kind;           /* enum message_kind or wire_kind */
     uint32_t member_session; /* session of this member at the tracker */
-    uint32_t round;
-    uint32_t slice;
-    uint32_t epoch; /* epoch of the slice's plan */
+    uint32_t round;          /* round of the contribution, result or sketches */
+    uint32_t slice;          /* index of the slice, or of the first one of a page */
+    uint32_t epoch;          /* epoch of the slice's plan */
     /* index of the leaf or the first leaf hash; of a request for a sparse result: the number of
      * contributions that the answer will have, or 0 if it is not known; else 0 */
     uint64_t index;
@@ -81,7 +81,7 @@ void outbox_add_credit(struct outbox *outbox, int64_t now_ns);
  * the item is removed from its queue. SEND_NO_PEER may also mean that the bytes are no longer
  * available. */
 struct outbox_callbacks {
-    void *context;
+    void *context; /* first argument of `send` */
     enum send_result (*send)(void *context, uint32_t peer, const struct outbox_item *item,
                              uint64_t *bytes);
 };
@@ -244,8 +244,8 @@ void uplink_pacing_update(struct uplink_pacing *pacing, const struct uplink_traf
                           const struct uplink_measurements *measures, int64_t now_ns);
 
 struct uplink_args {
-    const struct member_loop_options *options;
-    const struct wire_shape *shape;
+    const struct member_loop_options *options; /* rate limits, replica and start state */
+    const struct wire_shape *shape;            /* layout of messages */
     struct messenger *messenger;
     const struct peers *peers;
     struct slice_store *slices;            /* encoded slices and sketches to send */
@@ -255,14 +255,14 @@ struct uplink_args {
 };
 
 struct uplink {
-    struct uplink_args args;
+    struct uplink_args args; /* the objects that it uses */
     uint8_t *payload;        /* [payload_capacity] of the frame that is being written */
     size_t payload_capacity; /* size of `payload` in bytes */
     /* contributions, which are sent first, because owners need them for their sums */
     struct outbox contributions;
     struct outbox results; /* queued results */
     /* results for slow members, for which no owner waits; sent after all others */
-    struct outbox last_results;
+    struct outbox slow_member_results;
     struct outbox requests; /* requests, whose rate is limited by the bytes that they request */
     struct outbox leaves;   /* leaf hashes and leaves, which are sent when no slice is queued */
     struct serving_budget budget; /* bytes that peers may still request */
@@ -288,10 +288,11 @@ enum send_result uplink_send_message(struct uplink *uplink, const uint8_t curve[
  * queue is full. */
 bool uplink_push_item(struct uplink *uplink, uint32_t peer, const struct outbox_item *item);
 
-/* uplink_push_last_result: as uplink_push_item, for a result that is sent when no other slice
- * waits. It waits a limited time, because a round has a limited number of slices, and budgets limit
- * repeated requests. */
-bool uplink_push_last_result(struct uplink *uplink, uint32_t peer, const struct outbox_item *item);
+/* uplink_push_slow_member_result: as uplink_push_item, for a result that is sent when no other
+ * slice waits. It waits a limited time, because a round has a limited number of slices, and budgets
+ * limit repeated requests. */
+bool uplink_push_slow_member_result(struct uplink *uplink, uint32_t peer,
+                                    const struct outbox_item *item);
 
 /* uplink_drop_peer: drop the items that are queued for a peer. */
 void uplink_drop_peer(struct uplink *uplink, uint32_t peer);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    KIB = 1024,
+    KIB = 1024, /* bytes in a KiB */
     /* length of the short window, in which the messenger's counters are read several times */
     SHORT_WINDOW_MS = 300,
     /* a shorter transfer may have no second in which the uplink was full */

@@ -9,8 +9,8 @@ enum {
     UPDATE_INTERVAL_MS = 20, /* time between two changes of the peers' rates */
     /* if the queued bytes take less than this time to send, the uplink need not be full */
     BUSY_BACKLOG_MS = 300,
-    UNPACED_INTERVAL_ROUNDS =
-        8, /* one of this many rounds is not paced, to detect that the uplink has become faster */
+    /* one of this many rounds is not paced, to detect that the uplink has become faster */
+    UNPACED_INTERVAL_ROUNDS = 8,
 };
 
 void uplink_pacing_begin(struct uplink_pacing *pacing) {

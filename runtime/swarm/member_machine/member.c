@@ -182,7 +182,7 @@ void member_step(struct member *member, const struct event *event, int64_t now_m
         member_session_tick(member, actions);
         break;
     case EVENT_MESSAGE:
-        member_mark_heard(member);
+        member_mark_message_received(member);
         handle_message(member, event->message, actions);
         break;
     case EVENT_TRAINED:

@@ -81,7 +81,7 @@ void member_audit_plan(struct member *member, uint32_t recheck, struct actions *
     }
     ASSERT(audit->slice < member->slice_count);
     audit->is_planned = true;
-    audit->needed_seats = audit_seats(&draw, audit->slice) & ~seat_bit((uint32_t)seat);
+    audit->needed_seats = audit_needed_seats(&draw, audit->slice) & ~seat_bit((uint32_t)seat);
     audit->compared_seats = audit->needed_seats;
     if (!member->check.has_sketches || !is_owner_added(member)) {
         plan_whole_sum(member);
@@ -107,7 +107,7 @@ bool member_audit_start_planned(struct member *member, struct actions *actions) 
     }
     audit->is_planned = false;
     if (member->check.has_sketches && audit->needed_seats == 0) {
-        return false; /* it has all contributions to its own slices */
+        return false; /* this member has all contributions to its own slices */
     }
     if (seats_contain(member->check.missing_seats, audited_owner(member))) {
         plan_whole_sum(member);
@@ -124,7 +124,7 @@ void member_audit_start(struct member *member, uint32_t slice, struct actions *a
     start_planned_audit(member, actions);
 }
 
-bool member_audit_has_all(const struct member_audit *audit) {
+bool member_audit_has_all_contributions(const struct member_audit *audit) {
     ASSERT((audit->received_seats & ~audit->needed_seats) == 0);
     return (audit->needed_seats & ~audit->received_seats) == 0;
 }
@@ -204,14 +204,14 @@ static void end_without_contributions(struct member *member, struct actions *act
  * such an audit only a short time. */
 static uint32_t find_timeout_ticks(const struct member *member) {
     const uint32_t slowest = member->requests.slowest_ticks;
-    return !member->audit.is_drawn     ? 2 * member_requests_patience(member)
+    return !member->audit.is_drawn     ? 2 * member_requests_timeout_ticks(member)
            : slowest > DRAWN_TICKS_MIN ? slowest
                                        : DRAWN_TICKS_MIN;
 }
 
 void member_audit_tick(struct member *member, struct actions *actions) {
     struct member_audit *audit = &member->audit;
-    if ((!audit->is_active && !audit->is_planned) || member_audit_has_all(audit)) {
+    if ((!audit->is_active && !audit->is_planned) || member_audit_has_all_contributions(audit)) {
         return;
     }
     audit->ticks++;

@@ -34,7 +34,7 @@ bool member_is_contributor(const struct member *member) {
 
 /* The seed covers the content of the proposal, so that no two proposals share sketches, and random
  * bytes that did not exist when the results were computed. */
-static struct hash find_seed(const struct message *proposal) {
+static struct hash compute_sketch_seed(const struct message *proposal) {
     static const char DOMAIN[] = "skep sketches";
     const struct hash content = entry_hash(proposal->entry);
     struct hash_state state;
@@ -86,7 +86,7 @@ void member_check_begin(struct member *member, const struct message *proposal,
     struct member_check *check = &member->check;
     ASSERT(member->proposal.is_current);
     *check = (struct member_check){.has_sketches = check->has_sketches,
-                                   .seed = find_seed(proposal),
+                                   .seed = compute_sketch_seed(proposal),
                                    .silence = check->silence};
     if (check->has_sketches) {
         check->needed_seats = find_needed_seats(member);
@@ -160,7 +160,7 @@ void member_handle_sketches(struct member *member, const struct message *message
 
 /* ---- jobs ---- */
 
-static uint64_t missing_sketches(const struct member *member) {
+static uint64_t find_seats_without_sketches(const struct member *member) {
     uint64_t missing = 0;
     SEATS_EACH(seat, member->check.needed_seats) {
         missing |= has_all_pages(member, (uint32_t)seat) ? 0 : seat_bit(seat);
@@ -171,7 +171,7 @@ static uint64_t missing_sketches(const struct member *member) {
 
 /* Returns the seats whose sketches did not arrive in time before, and that have sent no sketches
  * since. */
-static uint64_t find_earlier_silent(const struct member *member) {
+static uint64_t find_earlier_silent_seats(const struct member *member) {
     const struct member_silence *silence = &member->check.silence;
     uint64_t seats = 0;
     for (uint32_t i = 0; i < silence->count; i++) {
@@ -181,8 +181,8 @@ static uint64_t find_earlier_silent(const struct member *member) {
     return seats;
 }
 
-static struct action *start_job(struct member *member, enum job_kind kind,
-                                struct actions *actions) {
+static struct action *start_check_job(struct member *member, enum job_kind kind,
+                                      struct actions *actions) {
     const struct member_check *check = &member->check;
     ASSERT(member->proposal.is_current && check->next_slice < member->slice_count);
     struct action *action = job_start(&member->job, kind, actions);
@@ -202,7 +202,7 @@ static bool has_waited_enough(const struct member *member, uint64_t missing) {
     const struct member_check *check = &member->check;
     uint64_t unreachable = member_unreachable_seats(&member->session, &member->proposal.entry);
     uint64_t late = member->optional_seats;
-    late &= check->waited_ticks >= OPTIONAL_TICKS ? UINT64_MAX : find_earlier_silent(member);
+    late &= check->waited_ticks >= OPTIONAL_TICKS ? UINT64_MAX : find_earlier_silent_seats(member);
     return (missing & ~(check->silent_seats | unreachable | late)) == 0;
 }
 
@@ -212,26 +212,26 @@ bool member_check_start_job(struct member *member, struct actions *actions) {
         return false;
     }
     if (check->has_sketches && !check->has_sketched && member_is_contributor(member)) {
-        (void)start_job(member, JOB_SKETCH, actions);
+        (void)start_check_job(member, JOB_SKETCH, actions);
         return true;
     }
     if (!member_is_checking(member) || !member->proposal.vote.is_stored) {
         return false;
     }
     if (member->audit.is_active) {
-        const bool has_all = member_audit_has_all(&member->audit);
+        const bool has_all = member_audit_has_all_contributions(&member->audit);
         if (has_all) {
-            member_audit_fill_job(member, start_job(member, JOB_RECHECK, actions));
+            member_audit_fill_job(member, start_check_job(member, JOB_RECHECK, actions));
         }
         return has_all;
     }
     ASSERT(check->has_sketches);
-    uint64_t missing = missing_sketches(member);
+    uint64_t missing = find_seats_without_sketches(member);
     if (!has_waited_enough(member, missing)) {
         return false;
     }
     check->missing_seats = missing;
-    (void)start_job(member, JOB_CHECK, actions);
+    (void)start_check_job(member, JOB_CHECK, actions);
     return true;
 }
 
@@ -264,7 +264,7 @@ void member_check_end(struct member *member, enum refusal_reason reason, uint32_
     member_end_check(member, &refusal, actions);
 }
 
-/* All sketches match. */
+/* Called when all sketches match: begins a planned audit, or else ends the check. */
 static void pass_sketches(struct member *member, struct actions *actions) {
     if (!member_audit_start_planned(member, actions)) {
         member_check_end(member, REFUSAL_NONE, 0, actions);
@@ -318,10 +318,10 @@ void member_check_tick(struct member *member, struct actions *actions) {
         request_sketches(member, actions);
     }
     check->waited_ticks += member->job.kind == JOB_NONE && member->proposal.vote.is_stored;
-    uint64_t overdue = check->waited_ticks > member_requests_patience(member) ? UINT64_MAX
-                       : check->waited_ticks > REPEAT_TICKS ? find_earlier_silent(member)
+    uint64_t overdue = check->waited_ticks > member_requests_timeout_ticks(member) ? UINT64_MAX
+                       : check->waited_ticks > REPEAT_TICKS ? find_earlier_silent_seats(member)
                                                             : 0;
-    check->silent_seats |= missing_sketches(member) & overdue & ~member->optional_seats &
+    check->silent_seats |= find_seats_without_sketches(member) & overdue & ~member->optional_seats &
                            ~member_unreachable_seats(&member->session, &member->proposal.entry);
     ASSERT((check->silent_seats & ~check->needed_seats) == 0);
 }

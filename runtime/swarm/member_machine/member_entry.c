@@ -101,7 +101,7 @@ static void handle_rollback_to_current(struct member *member, const struct entry
     member->outer.round = entry->round;
 }
 
-static void handle_state(struct member *member, const struct message *message) {
+static void handle_state_entry(struct member *member, const struct message *message) {
     const struct entry *entry = message->entry;
     struct member_commit *commit = &member->commit;
     if (entry->kind == ENTRY_ROLLBACK && entry->round >= member->outer.round &&
@@ -132,7 +132,7 @@ void member_handle_entry(struct member *member, const struct message *message,
     if (entry->kind == ENTRY_OPEN) {
         handle_open(member, entry, actions);
     } else if (entry->kind == ENTRY_COMMIT || entry->kind == ENTRY_ROLLBACK) {
-        handle_state(member, message);
+        handle_state_entry(member, message);
     } else if (entry->kind == ENTRY_ABORT && entry->round == round_number(&member->round) &&
                hash_equal(&entry->prev, &member->round.open.hash)) {
         member_lease_end_round(&member->lease, entry);

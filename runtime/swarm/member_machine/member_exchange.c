@@ -229,14 +229,15 @@ void member_handle_contribution(struct member *member, const struct message *mes
 
 /* Whether no member of the open round waits for this one: a slow member receives results when the
  * others have theirs. */
-static bool is_optional(const struct member *member, const struct identity *id, uint32_t round) {
+static bool is_slow_member(const struct member *member, const struct identity *id, uint32_t round) {
     int seat = round_number(&member->round) == round && member->table.version > 0
                    ? roster_find_seat(&member->round.open, id)
                    : NO_SEAT;
     return seat != NO_SEAT && seats_contain(member->optional_seats, (uint32_t)seat);
 }
 
-/* `left_out`: the seat of a receiver that has its own contribution, as a mask. */
+/* Sends the stored result of a slice. `left_out` is the seat, as a mask, of a receiver that has its
+ * own contribution. */
 static void send_result(const struct member *member, const struct identity *to, uint32_t slice,
                         uint64_t left_out, struct actions *actions) {
     const struct slice_report *report = &member->results.reports[slice];
@@ -254,8 +255,8 @@ static void send_result(const struct member *member, const struct identity *to, 
     } else if (member->table.round == message.round) {
         message.owner = member->round.open.seats[member->table.slices[slice].owner].id;
     }
-    bool is_last = is_optional(member, to, message.round);
-    member_send(member, to, message, actions)->is_last = is_last;
+    bool is_slow = is_slow_member(member, to, message.round);
+    member_send(member, to, message, actions)->is_for_slow_member = is_slow;
 }
 
 /* Sends a result that has just become available to the seats that requested it earlier. */
@@ -339,7 +340,7 @@ static void send_contribution(const struct member *member, const struct message 
 
 /* Whether a request for a result of the open round asks for it without the sender's own
  * contribution. */
-static bool leaves_own_out(const struct member *member, const struct message *request) {
+static bool omits_own_contribution(const struct member *member, const struct message *request) {
     const int seat = roster_find_seat(&member->round.open, &request->from);
     return member->sent_values > 0 && seat != NO_SEAT &&
            request->values.left_out == seat_bit((uint32_t)seat);
@@ -359,14 +360,15 @@ static void answer_result_request(struct member *member, const struct message *r
     if (has_result &&
         (is_any ? report->epoch == request->epoch : hash_equal(&report->hash, &request->hash))) {
         send_result(member, &request->from, request->slice,
-                    is_of_open_round && leaves_own_out(member, request) ? request->values.left_out
-                                                                        : 0,
+                    is_of_open_round && omits_own_contribution(member, request)
+                        ? request->values.left_out
+                        : 0,
                     actions);
     } else if (is_of_open_round) {
         int seat = roster_find_seat(&round->open, &request->from);
         if (seat != NO_SEAT) {
             results_add_waiting_seat(&member->results, request->slice, (uint32_t)seat,
-                                     leaves_own_out(member, request));
+                                     omits_own_contribution(member, request));
         }
     } else if (!is_any) {
         struct message reply = {.kind = MESSAGE_RESULT,

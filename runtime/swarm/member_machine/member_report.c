@@ -14,8 +14,8 @@ static bool is_same_state(const struct message *a, const struct message *b) {
            memcmp(a->stored, b->stored, sizeof a->stored) == 0;
 }
 
-/* False also if the member cannot connect to another one, because the tracker may forget that,
- * so it is repeated. */
+/* Whether the position part is unchanged and need not be repeated. False also if the member cannot
+ * connect to another one, because the tracker may forget that. */
 static bool is_same_position(const struct message *a, const struct message *b) {
     return a->version == b->version && a->poll.number == b->poll.number &&
            a->links.unreachable == 0 && b->links.unreachable == 0;

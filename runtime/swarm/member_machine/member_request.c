@@ -3,7 +3,7 @@
 #include "runtime/swarm/member_machine/member_state.h"
 
 enum {
-    TIMEOUT_MIN_TICKS = 8,     /* minimum timeout: about the time until a member is suspected */
+    TIMEOUT_MIN_TICKS = 8,     /* minimum timeout: about the time until a member is silent */
     TIMEOUT_MAX_TICKS = 64,    /* The wait between two repetitions doubles up to this maximum. */
     TIMEOUT_FACTOR = 4,        /* The timeout is the slowest answer times this factor. */
     SKETCH_TIMEOUT_FACTOR = 2, /* timeout of sketches, in units of the slowest answer */
@@ -70,7 +70,7 @@ static uint32_t timeout_ticks(const struct member_requests *requests, uint32_t s
     return larger_ticks(TIMEOUT_MIN_TICKS, TIMEOUT_FACTOR * slowest);
 }
 
-uint32_t member_requests_patience(const struct member *member) {
+uint32_t member_requests_timeout_ticks(const struct member *member) {
     ASSERT(TIMEOUT_MIN_TICKS > 0);
     return larger_ticks(TIMEOUT_MIN_TICKS, SKETCH_TIMEOUT_FACTOR * member->requests.slowest_ticks);
 }
@@ -97,12 +97,12 @@ void member_mark_answered(struct member *member, uint32_t seat) {
     requests->idle_ticks = 0;
 }
 
-void member_mark_heard(struct member *member) {
-    member->requests.unheard_ticks = 0;
+void member_mark_message_received(struct member *member) {
+    member->requests.ticks_without_message = 0;
 }
 
 void member_mark_partial_arrival(struct member *member, const struct identity *id) {
-    member_mark_heard(member);
+    member_mark_message_received(member);
     int seat = roster_find_seat(member_roster(member), id);
     if (seat != NO_SEAT) {
         member->requests.peers[seat].quiet_ticks = 0;
@@ -236,8 +236,8 @@ static bool are_results_overdue(const struct member *member, uint32_t seat_count
  * member.
  * */
 static void count_tick(struct member_requests *requests) {
-    requests->unheard_ticks += requests->unheard_ticks < TIMEOUT_MIN_TICKS;
-    bool is_cut_off = requests->unheard_ticks == TIMEOUT_MIN_TICKS;
+    requests->ticks_without_message += requests->ticks_without_message < TIMEOUT_MIN_TICKS;
+    bool is_cut_off = requests->ticks_without_message == TIMEOUT_MIN_TICKS;
     requests->countable_ticks = is_cut_off ? 0 : requests->countable_ticks + 1;
 }
 
@@ -313,14 +313,14 @@ static uint32_t allocate_slot(struct member *member, uint32_t seat, uint32_t sli
 }
 
 /* The state of one pass that sends requests for all slices. */
-struct request_pass {           /* one pass over the slices that sends requests */
+struct request_pass {
     const struct entry *roster; /* entry whose seats the requests go to */
     const struct entry *target; /* entry whose results are requested; NULL: none */
     uint64_t unreachable;       /* Seats that this member cannot connect to. */
     uint64_t ready;             /* Seats that this member may send requests to. */
     uint64_t full;              /* Ready seats whose contribution slots are all in use. */
     uint64_t busy;              /* Seats with RESULT_REQUESTS_MAX open requests for results. */
-    struct actions *actions;
+    struct actions *actions;    /* receives the requests */
 };
 
 static void request_contributions(struct member *member, struct request_pass *pass,

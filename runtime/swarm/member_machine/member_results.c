@@ -18,8 +18,8 @@ static struct slice_report *change_row(struct member_results *results, uint32_t 
     return row;
 }
 
-/* Most results arrive in the order of the slices, so that passes over the slices without a result
- * are short when they begin with the first of these. */
+/* Finds the first slice without a result. Most results arrive in the order of the slices, so that
+ * passes over the slices without a result are short when they begin with the first of these. */
 static void find_first_open(struct member_results *results) {
     while (results->first_open < results->slice_count &&
            results->reports[results->first_open].has_result != 0) {

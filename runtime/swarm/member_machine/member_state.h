@@ -20,7 +20,7 @@ enum job_kind {
     JOB_ADOPT,   /* fetch a state from other members and use it */
     JOB_SKETCH,  /* sketch this member's contribution */
     JOB_CHECK,   /* check the sums of a proposal by sketches */
-    JOB_RECHECK, /* compute one sum again */
+    JOB_RECHECK, /* audit one slice */
     JOB_RESIGN,  /* make a resignation durable */
 };
 
@@ -79,11 +79,11 @@ struct member_round {  /* member_round.c */
 struct member_results {           /* member_results.c */
     uint32_t round;               /* round that `reports` describes */
     uint64_t next_report;         /* number of the next report to the tracker */
-    uint32_t slice_count;         /* of the state */
+    uint32_t slice_count;         /* number of slices of the state */
     uint32_t first_open;          /* first slice without a result; slice_count: none */
     struct slice_report *reports; /* [slice_count]: progress of this member in each slice */
     uint64_t *waiting_seats; /* [slice_count]: seats that receive the result once it is stored */
-    uint64_t *left_out;      /* [slice_count]: those of them that have their own contribution */
+    uint64_t *left_out;      /* [slice_count]: waiting seats that have their own contribution */
 };
 
 struct member_outer {         /* member_entry.c */
@@ -94,8 +94,8 @@ struct member_outer {         /* member_entry.c */
 
 struct member_vote { /* member_entry.c */
     bool is_stored;  /* The results of the proposal are durable. */
-    /* The results are durable and checked, or the proposal is refused. */
-    bool is_ready;                  /* The vote may be sent. */
+    /* The vote may be sent: the results are durable and checked, or the proposal is refused. */
+    bool is_ready;
     struct message_refusal refusal; /* Why the proposal is refused. */
     struct hash root; /* computed root after the proposal; zero: the proposal is refused */
     struct hash hash; /* hash of the proposed entry with that root */
@@ -121,8 +121,8 @@ struct member_lease {             /* member_lease.c */
 
 /* Members whose sketches did not arrive in time for the newest proposal that needed them. */
 struct member_silence {
-    uint32_t count; /* number of `ids` in use */
-    struct identity ids[SWARM_MEMBERS_MAX];
+    uint32_t count;                         /* number of `ids` in use */
+    struct identity ids[SWARM_MEMBERS_MAX]; /* identities of these members */
 };
 
 /* The check of the sums of the current proposal by sketches. */
@@ -170,7 +170,7 @@ struct member_peer {
     uint32_t slots[CONTRIBUTION_SLOTS_PER_MEMBER];
     uint32_t open_results; /* Number of results requested and not yet received. */
     /* Time without anything received from the peer, counted while a request to it is open. */
-    uint32_t quiet_ticks;   /* heartbeats without anything received from the peer */
+    uint32_t quiet_ticks;
     uint32_t retry_ticks;   /* Value of quiet_ticks at which requests to the peer are sent again. */
     uint32_t slowest_ticks; /* longest time that an answer of the peer took */
     uint32_t away_ticks; /* Remaining time without requests after the peer's connection closed. */
@@ -188,7 +188,8 @@ struct member_requests {                         /* member_request.c */
     uint64_t awaited_seats; /* seats with an outstanding contribution after the last event */
     int64_t measured_ms;    /* time up to which awaited_ms is counted */
     uint32_t idle_ticks;    /* heartbeats since any requested data arrived */
-    uint32_t unheard_ticks; /* heartbeats since any message arrived from any member, at most 8 */
+    uint32_t
+        ticks_without_message; /* heartbeats since any message arrived from any member, at most 8 */
     /* Longest wait that may count as the time of an answer: the time since the newest table
      * arrived, or since this member's own network was last down if that is shorter. */
     uint32_t countable_ticks;
@@ -351,10 +352,11 @@ void member_handle_sketch_request(struct member *member, const struct message *m
                                   struct actions *actions);
 
 /* Audits of single slices (member_audit.c).
- * member_audit_plan               A proposal is current, whose field `recheck` is given.
+ * member_audit_plan               A proposal with this recheck is current.
  * member_audit_start              Audit a slice whose sketches do not match.
  * member_audit_start_planned      The sketches match. Returns false if no audit is planned.
- * member_audit_has_all            Whether all contributions have arrived.
+ * member_audit_has_all_contributions
+ *                                 Whether all contributions have arrived.
  * member_audit_fill_job           Complete the action of a RECHECK.
  * member_audit_tick               Repeat requests, and stop waiting for late members.
  * member_audit_keep_contribution  Whether a contribution belongs to the audit, which keeps it.
@@ -363,7 +365,7 @@ void member_audit_init(struct member_audit *audit, const struct hash *secret);
 void member_audit_plan(struct member *member, uint32_t recheck, struct actions *actions);
 void member_audit_start(struct member *member, uint32_t slice, struct actions *actions);
 bool member_audit_start_planned(struct member *member, struct actions *actions);
-bool member_audit_has_all(const struct member_audit *audit);
+bool member_audit_has_all_contributions(const struct member_audit *audit);
 void member_audit_fill_job(const struct member *member, struct action *action);
 void member_audit_tick(struct member *member, struct actions *actions);
 bool member_audit_keep_contribution(struct member *member, const struct message *message,
@@ -442,9 +444,9 @@ void member_handle_abandoned_sum(struct member *member);
  * member_clear_slice_requests           Withdraw all requests for this slice, and free its slots
  *                                       unless a SUM reads them.
  * member_requests_free_slots            Free all slots; no result is missing, and no SUM reads any.
- * member_requests_patience              How long to wait for an answer, in heartbeats.
- * member_mark_answered                   Record that a seat sent data that was requested from it.
- * member_mark_heard                     Record that something arrived, from anyone.
+ * member_requests_timeout_ticks         How long to wait for an answer, in heartbeats.
+ * member_mark_answered                  Record that a seat sent data that was requested from it.
+ * member_mark_message_received          Record that a message arrived, from any member.
  * member_requests_measure               Count the time since the last event for the seats with an
  *                                       outstanding contribution.
  * member_requests_mark_awaited          Find these seats after an event. */
@@ -463,8 +465,8 @@ uint32_t member_find_slot(const struct member_requests *requests, uint32_t seat,
 void member_free_slot(struct member_requests *requests, uint32_t seat, uint32_t slice);
 void member_clear_slice_requests(struct member *member, uint32_t slice);
 void member_requests_free_slots(struct member *member);
-uint32_t member_requests_patience(const struct member *member);
+uint32_t member_requests_timeout_ticks(const struct member *member);
 void member_mark_answered(struct member *member, uint32_t seat);
-void member_mark_heard(struct member *member);
+void member_mark_message_received(struct member *member);
 
 #endif

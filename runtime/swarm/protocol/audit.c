@@ -9,8 +9,8 @@ static const double TWO_64 = 18446744073709551616.0;
 
 /* Two independent random numbers, from which a voter's audit follows. */
 struct drawn_numbers {
-    uint64_t slice;
-    uint64_t chance;
+    uint64_t slice;  /* decides which slice */
+    uint64_t chance; /* decides whether the slice is audited */
 };
 
 static struct drawn_numbers draw_numbers(const struct audit_draw *draw) {
@@ -45,7 +45,7 @@ static bool is_auditable(const struct audit_draw *draw, uint32_t slice) {
     return (int)line->owner != draw->seat && (!draw->has_sketches || has_owner_values);
 }
 
-uint64_t audit_seats(const struct audit_draw *draw, uint32_t slice) {
+uint64_t audit_needed_seats(const struct audit_draw *draw, uint32_t slice) {
     const struct entry_slice *line = &draw->entry->slices[slice];
     ASSERT(slice < draw->entry->slice_count && draw->seat < SWARM_MEMBERS_MAX);
     const uint64_t own = draw->seat >= 0 && draw->has_own ? UINT64_C(1) << draw->seat : 0;
@@ -67,14 +67,15 @@ bool audit_draw_slice(const struct audit_draw *draw, uint32_t *slice) {
         skip -= is_auditable(draw, at);
     }
     ASSERT(at < entry->slice_count);
-    const double fetched = __builtin_popcountll(audit_seats(draw, at));
+    const double fetched = __builtin_popcountll(audit_needed_seats(draw, at));
     const double chance =
         audit_chance(entry->slice_count, entry->seat_count, draw->has_sketches, fmax(fetched, 1));
     *slice = at;
     return (double)drawn.chance < chance * TWO_64;
 }
 
-double audit_detection(const struct audit_swarm *swarm, uint32_t lies, uint32_t rounds) {
+double audit_detection_probability(const struct audit_swarm *swarm, uint32_t lies,
+                                   uint32_t rounds) {
     const double slices = swarm->slices, voters = swarm->voters;
     if (swarm->voters < AUDIT_VOTERS_MIN || lies == 0) {
         return 0;

@@ -1,5 +1,5 @@
-/* audit: which slices voters compute again although their sketches match, and the probability that
- * this finds a false result.
+/* audit: which slices voters audit although their sketches match, and the probability that this
+ * finds a false result.
  *
  * Sketches show that a result is the sum of the contributions that its contributors declare. They
  * do not show that an owner's own contribution was declared honestly, and for int4 they would not
@@ -34,16 +34,16 @@ struct audit_draw {
     const struct entry *entry; /* the proposed entry */
     int seat;                  /* seat of the voter */
     bool has_own;              /* the voter has its own contribution, and need not fetch it */
-    bool has_sketches;         /* false: int4 */
+    bool has_sketches;         /* the codec has sketches; false: int4 */
 };
 
 /* audit_draw_slice: draw a slice for a voter to audit: one that another member owns, and whose
  * owner contributes to it, or with int4 any that another member owns. Returns false if the voter
  * audits no slice, which is more likely the more bytes the audit of the slice needs. The same draw
  * has the same result.
- * audit_seats: the other seats whose contributions the audit of a slice needs. */
+ * audit_needed_seats: the other seats whose contributions the audit of a slice needs. */
 bool audit_draw_slice(const struct audit_draw *draw, uint32_t *slice);
-uint64_t audit_seats(const struct audit_draw *draw, uint32_t slice);
+uint64_t audit_needed_seats(const struct audit_draw *draw, uint32_t slice);
 
 /* A swarm in which each member owns the same number of slices, and one owner lies. */
 struct audit_swarm {
@@ -52,11 +52,11 @@ struct audit_swarm {
     bool has_sketches; /* false: int4 */
 };
 
-/* audit_detection: the probability that within `rounds` rounds at least one honest voter audits a
- * false result in time, if one owner has `lies` false results in each of these rounds. In time
- * means that the vote arrives while the tracker waits for it.
+/* audit_detection_probability: the probability that within `rounds` rounds at least one honest
+ * voter audits a false result in time, if one owner has `lies` false results in each of these
+ * rounds. In time means that the vote arrives while the tracker waits for it.
  * limits  lies <= slices / voters, rounded up */
-double audit_detection(const struct audit_swarm *swarm, uint32_t lies, uint32_t rounds);
+double audit_detection_probability(const struct audit_swarm *swarm, uint32_t lies, uint32_t rounds);
 
 /* audit_fair_share: the number of slices of each owner if all own equally many, rounded down,
  * but at least 1. */

@@ -37,7 +37,7 @@ struct round_table {
     uint32_t version;        /* Increases with every change; 0 if there is no table yet. */
     uint64_t declared_seats; /* Seats whose declarations count. */
     /* By seat: declared tokens and norm, and the weight that follows from them. */
-    struct entry_member members[SWARM_MEMBERS_MAX]; /* Declarations and weights, by seat. */
+    struct entry_member members[SWARM_MEMBERS_MAX];
     double reference_norm; /* Reference norm of `members` (norms.h). It is not sent. */
     struct signature signatures[SWARM_MEMBERS_MAX]; /* Signatures of the declarations, by seat. */
     struct hash roots[SWARM_MEMBERS_MAX]; /* Roots of the declared contributions, by seat. */
@@ -59,9 +59,9 @@ struct slice_report {
 /* The parts of a report, as bits. A part is left out if the tracker has it from an earlier
  * report. */
 enum report_part {
-    REPORT_POSITION = 1, /* version, poll, links.unreachable */
-    REPORT_STATE = 2,    /* root, hash, measured, stored */
-    REPORT_AWAITED = 4,  /* links.awaited_ms */
+    REPORT_POSITION = 1, /* fields version, poll, links.unreachable */
+    REPORT_STATE = 2,    /* fields root, hash, measured, stored */
+    REPORT_AWAITED = 4,  /* field links.awaited_ms */
     REPORT_ROWS = 8,     /* reports: the rows that changed since the report `base` */
     REPORT_ALL = 15      /* all parts */
 };
@@ -86,7 +86,7 @@ enum message_kind {
     MESSAGE_DECLARE, /* Declaration of a contribution. */
     /* From a member: session, round, number and start of the proposal, refusal.silent_seats,
      * refusal.opposed_seats; and root, hash, signature of the proposal with that root. Without a
-     * root it refuses the proposal; an accusation has refusal, the slice that was computed again,
+     * root it refuses the proposal; an accusation has refusal, the slice that was audited,
      * seed, and of the signed statement about it that is false: epoch, contributors, hash, owner,
      * signature. */
     MESSAGE_VOTE,    /* Vote on a proposal. */
@@ -138,7 +138,7 @@ enum message_kind {
 };
 
 struct message_poll {
-    uint32_t number;
+    uint32_t number;        /* Number of the poll, which increases. */
     uint32_t ends_training; /* POLL: 1 if the tracker no longer waits for training. */
 };
 
@@ -157,7 +157,7 @@ struct message_links {
 
 /* A page: the number of consecutive slices whose sketches are sent and signed together. */
 enum {
-    SKETCH_PAGE_SLICES = 4096,
+    SKETCH_PAGE_SLICES = 4096,                                /* slices in a page */
     SKETCH_PAGES_MAX = SWARM_SLICES_MAX / SKETCH_PAGE_SLICES, /* pages of a round */
 };
 
@@ -172,7 +172,7 @@ enum refusal_reason {
      * can compute the sum again */
     REFUSAL_WITHHELD,
     REFUSAL_PROMISED, /* another start of the tracker has the voter's lease */
-    REFUSAL_REASONS
+    REFUSAL_REASONS   /* number of reasons */
 };
 
 /* refusal_is_accusation: whether a refusal accuses a member of a false statement that it signed. */
@@ -180,12 +180,12 @@ static inline bool refusal_is_accusation(uint32_t reason) {
     return reason == REFUSAL_SUM || reason == REFUSAL_SKETCH || reason == REFUSAL_WITHHELD;
 }
 
-/* What voters of a proposal compute again: nothing, a slice that each voter draws for itself
- * (audit.h), or, from RECHECK_SLICE on, the slice `recheck` - RECHECK_SLICE. */
+/* The recheck of a proposal, which is what its voters audit: nothing, a slice that each voter draws
+ * for itself (audit.h), or, from RECHECK_SLICE on, the slice `recheck` - RECHECK_SLICE. */
 enum { RECHECK_NONE, RECHECK_DRAWN, RECHECK_SLICE };
 
 struct message_refusal {
-    uint32_t reason;        /* enum refusal_reason */
+    uint32_t reason;        /* why the voter refuses: enum refusal_reason */
     uint32_t suspect;       /* of an accusation: seat of the member whose statement is false */
     uint64_t silent_seats;  /* seats whose sketches did not arrive in time */
     uint64_t opposed_seats; /* seats whose contributions oppose the others (opposition.h) */
@@ -195,7 +195,7 @@ struct message_ballot {
     struct hash seed;               /* Random bytes of a proposal, or the seed of sketches. */
     uint64_t start;                 /* Number of the tracker's start; 0: members give no leases. */
     const uint64_t *holders;        /* [slice_count]: seats that probably have the result. */
-    uint32_t recheck;               /* What voters compute again, or RECHECK_NONE. */
+    uint32_t recheck;               /* RECHECK_NONE, RECHECK_DRAWN, or RECHECK_SLICE + slice. */
     struct message_refusal refusal; /* Why a voter refuses the proposal. */
 };
 
@@ -209,7 +209,7 @@ struct message_report {
 /* A contribution in a received result of a sparse codec, and what the receiver computed from its
  * encoding. */
 struct listed_contribution {
-    struct contribution_part part; /* as in the result */
+    struct contribution_part part; /* weight, clip factor and proof, as in the result */
     struct hash hash;              /* hash of the encoding */
     double norm;                   /* L2 norm of the decoded values */
 };
@@ -231,10 +231,10 @@ struct message_values {
 };
 
 struct message {
-    enum message_kind kind;
-    struct identity from; /* Sender of the message. */
-    uint32_t incarnation; /* Incarnation of the tracker that sent the message. */
-    uint32_t session;     /* Session of the member at the tracker. */
+    enum message_kind kind; /* Decides which fields are set. */
+    struct identity from;   /* Sender of the message. */
+    uint32_t incarnation;   /* Incarnation of the tracker that sent the message. */
+    uint32_t session;       /* Session of the member at the tracker. */
     uint32_t round;
     uint32_t slice;                 /* Index of the slice. */
     uint32_t epoch;                 /* Epoch of the slice's plan. */
@@ -276,29 +276,28 @@ enum {
  * numbers of four bytes only, which are stored as one column. */
 struct record_speed {
     uint32_t times[RECORD_TIMES][RECORD_TIMES_RECENT]; /* rings of the newest values of each kind */
-    uint32_t counts;        /* by kind, 4 bits each: values so far, or more with equal remainder */
-    uint32_t round_trip_ms; /* newest reported one */
-    uint32_t owner_term;    /* this and the following: see struct tracker_speed */
-    uint32_t owner_rounds_in_time;
-    uint32_t rounds_without_slices;
-    uint32_t slow_rounds;
-    uint32_t retry_rounds;
-    uint32_t lost_round;
-    uint32_t replaced_round;
+    uint32_t counts; /* by kind, 4 bits each: number n of values so far; 5 + n % 5 from 5 on */
+    uint32_t round_trip_ms;         /* round trip to the tracker that the member reported last */
+    uint32_t owner_term;            /* exchanges until it may own slices again, if it was slow */
+    uint32_t owner_rounds_in_time;  /* consecutive exchanges in which it owned slices in time */
+    uint32_t rounds_without_slices; /* exchanges since the member last owned slices */
+    uint32_t slow_rounds;           /* exchanges since the member became slow */
+    uint32_t retry_rounds;          /* slow_rounds after which owners wait for the member again */
+    uint32_t lost_round;            /* last round in which its loss cost the others time; 0: none */
+    uint32_t replaced_round;        /* last round in which it was replaced as owner; 0: none */
 };
 
 /* All promises of the tracker. A promise is durable before a message that depends on it is sent. */
 struct tracker_record {
-    uint32_t incarnation;
+    uint32_t incarnation;  /* Incarnation of the tracker. */
     uint32_t next_session; /* Number of the next session. */
     uint32_t member_count; /* Number of rows of `members` in use. */
     struct {
         struct identity id; /* Identity of the registered member. */
         uint32_t session;
-        uint32_t misses; /* Newest rounds that waited for the member; bit set: it missed a part. */
-        uint32_t
-            opposed;    /* Newest commits with its contribution; bit set: it opposed the others. */
-        uint32_t share; /* Part of the slices that a slow member contributes to; 0: it is fast. */
+        uint32_t misses;  /* Newest rounds that waited for the member; bit set: it missed a part. */
+        uint32_t opposed; /* Newest commits with its contribution; bit: it opposed the others. */
+        uint32_t share;   /* Of a slow member: 1/1024ths of the slices it contributes to; else 0. */
     } members[SWARM_MEMBERS_MAX];
     struct record_speed speeds[SWARM_MEMBERS_MAX]; /* By row; zero: nothing is known. */
     struct entry head;                             /* Newest entry of any kind. */
@@ -384,7 +383,7 @@ enum action_kind {
     /* Compute the root that the results of `entry` would give, without changing the state, and sign
      * `entry`. */
     ACTION_ROOT, /* Member: compute the root after a proposal, and sign it. */
-    /* Make the stored results of `entry` durable, and `lease` unless it is NULL. */
+    /* Member: make the stored results of `entry` durable, and `lease` unless it is NULL. */
     ACTION_STORE,
     /* Compute the sketches of this member's contribution to the slices of `entry` that list
      * `seat`, with `seed`, and sign them, so that they can be sent. */
@@ -395,7 +394,7 @@ enum action_kind {
     /* Compare the contributions of `contributors` to `slice` of `entry`, which are stored in slot 0
      * of each seat, with their sketches. If these are all contributors, also compute the result
      * again. `seat` is this member's. */
-    ACTION_RECHECK, /* Member: compute one sum again. */
+    ACTION_RECHECK, /* Member: audit one slice. */
     ACTION_RESIGN,  /* Member: make `lease`, a resignation, durable. */
     /* Apply the results of `entry` to the outer state durably, and reset the inner weights to it.
      * The error feedback advances in the slices that list `seat`. */
@@ -411,7 +410,7 @@ struct action {
     enum action_kind kind;
     bool to_tracker; /* The message goes to the tracker, not to `to`. */
     /* SEND of a RESULT: no owner waits for the receiver, so other bytes are sent first. */
-    bool is_last;       /* Bytes for other members are sent first. */
+    bool is_for_slow_member;
     struct identity to; /* Receiver of the message. */
     uint32_t job;       /* Number of the job to start. */
     uint32_t round;
@@ -420,7 +419,7 @@ struct action {
     uint64_t contributors; /* SUM, RECHECK: seats whose contributions are added or compared. */
     /* KEEP_BYTES: seat of the contributor. SUM, APPLY: seat of this member. NO_SEAT (-1) if
      * none. */
-    int seat;              /* Seat of the contributor (KEEP_BYTES) or of this member; -1: none. */
+    int seat;
     uint32_t slot;         /* KEEP_BYTES: slot in which to store the contribution. */
     uint64_t silent;       /* CHECK, RECHECK: seats whose sketches are missing. */
     struct hash seed;      /* SKETCH, CHECK, RECHECK: seed of the sketches. */

@@ -5,7 +5,7 @@
 #include <math.h>
 
 enum {
-    HOUR_MS = 3600 * 1000,
+    HOUR_MS = 3600 * 1000,      /* milliseconds in an hour */
     TIME_MAX_MS = 24 * HOUR_MS, /* measured times are clamped to this, so no product overflows */
     EXCHANGES_PER_ROUND = 10,   /* deadlines of exchange and apply until a round is aborted */
 };

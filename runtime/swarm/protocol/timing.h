@@ -5,7 +5,6 @@
 
 #include <stdint.h>
 
-/* Value of an upload rate that is not measured yet. */
 enum { TIMING_UNKNOWN = UINT32_MAX }; /* the upload rate was not measured */
 
 /* Medians that a member measures itself, for status reports; 0: not measured yet. Of these, only
@@ -37,9 +36,9 @@ struct timing_times {
 
 struct swarm_timing {
     uint32_t heartbeat_ms;    /* Interval between two reports, and before a message is repeated. */
-    uint32_t silence_ms;      /* Time without a message after which a member is suspected. */
+    uint32_t silence_ms;      /* Time without a message after which a member is silent. */
     uint32_t train_ms;        /* Time from OPEN until members stop training. */
-    uint32_t exchange_ms;     /* Time after which an owner without results is replaced. */
+    uint32_t exchange_ms;     /* Time from its plan until an owner without results is replaced. */
     uint32_t round_ms;        /* Maximum age of a round, after which it is aborted. */
     uint32_t contribution_ms; /* Time after which an owner no longer waits for contributions. */
     uint32_t apply_ms;        /* Time from COMMIT for which the next round waits for members. */

@@ -102,8 +102,8 @@ void leaf_fetch_begin(struct leaf_fetch *fetch, const struct hash *root) {
 void leaf_fetch_follow(struct leaf_fetch *fetch, const struct entry *commit, uint64_t sources) {
     leaf_fetch_end(fetch);
     fetch->root = commit->root;
-    uint32_t first_valid =
-        leaf_replay_add(&fetch->replay, commit, sources, fetch->target_version, fetch->versions);
+    uint32_t first_valid = leaf_replay_add_step(&fetch->replay, commit, sources,
+                                                fetch->target_version, fetch->versions);
     fetch->target_version++;
     drop_versions_below(fetch, first_valid);
     begin_hash_stage(fetch);
@@ -150,10 +150,10 @@ static void penalise_source(struct leaf_fetch *fetch, uint32_t index, int64_t ba
     back_off_source(fetch, index, backoff_ms * (int64_t)source->faults, now_ns);
 }
 
-void leaf_fetch_set_source(struct leaf_fetch *fetch, uint32_t source, bool is_connected) {
+void leaf_fetch_set_connected(struct leaf_fetch *fetch, uint32_t source, bool is_connected) {
     ASSERT(source < LEAF_SOURCES_MAX);
     fetch->sources[source].is_connected = is_connected;
-    leaf_replay_set_source(&fetch->replay, source, is_connected);
+    leaf_replay_set_connected(&fetch->replay, source, is_connected);
     if (!is_connected) {
         back_off_source(fetch, source, 0, 0);
     }
@@ -468,13 +468,13 @@ enum leaf_stage leaf_fetch_step(struct leaf_fetch *fetch, int64_t now_ns) {
     return fetch->stage;
 }
 
-bool leaf_fetch_is_busy(const struct leaf_fetch *fetch) {
+bool leaf_fetch_has_local_work(const struct leaf_fetch *fetch) {
     bool is_active = fetch->stage == LEAF_STAGE_HASHES || fetch->stage == LEAF_STAGE_LEAVES;
     return is_active && (fetch->file.is_used || leaf_replay_ready_step(&fetch->replay) != NULL);
 }
 
-bool leaf_fetch_result(struct leaf_fetch *fetch, uint32_t source,
-                       const struct replay_request *result, int64_t now_ns) {
+bool leaf_fetch_on_result(struct leaf_fetch *fetch, uint32_t source,
+                          const struct replay_request *result, int64_t now_ns) {
     bool is_active = fetch->stage == LEAF_STAGE_HASHES || fetch->stage == LEAF_STAGE_LEAVES;
     if (!is_active || !leaf_replay_on_result(&fetch->replay, source, result, now_ns)) {
         return false;

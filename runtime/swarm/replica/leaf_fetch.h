@@ -30,16 +30,16 @@ enum {
     REPLAY_SOURCES_MAX = SWARM_MEMBERS_MAX,    /* members that results can come from */
 };
 
-/* Identifies a result to request. */
-struct replay_request {           /* a request for the result of a slice */
+/* A request for the result of a slice. */
+struct replay_request {
     uint32_t round, slice, epoch; /* round, slice and epoch of the requested result */
-    struct hash hash;
+    struct hash hash;             /* hash of the requested result */
 };
 
 /* request_result: sends a request for a result to a source. Returns false if that is not
  * possible now; the caller repeats it later. */
 struct replay_callbacks {
-    void *context;
+    void *context; /* passed to request_result */
     bool (*request_result)(void *context, uint32_t source, const struct replay_request *request);
 };
 
@@ -60,17 +60,17 @@ struct replay_slice { /* the fetch of one result for a replay step */
 /* One replay step: applies the results of one round to leaves at `from_version`, which are then
  * at the next version. */
 struct replay_step {
-    uint32_t round, members; /* the round, and the number of members with seats in it */
-    uint32_t from_version;
+    uint32_t round, members;     /* the round, and the number of members with seats in it */
+    uint32_t from_version;       /* version of the leaves to which the step is applied */
     uint64_t sources;            /* bit i: source i took part in the round */
     uint32_t missing_count;      /* number of needed results that have not arrived */
     int64_t last_result_ns;      /* time of the newest result, or of the first request; 0: none */
     struct replay_slice *slices; /* [slice_count] */
 };
 
-struct leaf_replay { /* replays commits on fetched leaves */
-    struct replica *replica;
-    struct replay_callbacks callbacks;
+struct leaf_replay {                      /* replays commits on fetched leaves */
+    struct replica *replica;              /* the replica whose leaves are replayed */
+    struct replay_callbacks callbacks;    /* send requests for results */
     int64_t timeout_ns;                   /* timeout of a short answer (leaf_fetch_set_timeout) */
     uint64_t connected;                   /* bit i: source i is connected */
     uint32_t pending[REPLAY_SOURCES_MAX]; /* unanswered requests to each source */
@@ -89,18 +89,18 @@ void leaf_replay_init(struct leaf_replay *replay, void *memory, struct replica *
 void leaf_replay_reset(struct leaf_replay *replay);
 void leaf_replay_stop(struct leaf_replay *replay);
 
-/* leaf_replay_set_source: record that a source connected or disconnected. */
-void leaf_replay_set_source(struct leaf_replay *replay, uint32_t source, bool is_connected);
+/* leaf_replay_set_connected: record that a source connected or disconnected. */
+void leaf_replay_set_connected(struct leaf_replay *replay, uint32_t source, bool is_connected);
 
-/* leaf_replay_add: add the step that applies the results of a commit to leaves at `from_version`.
+/* leaf_replay_add_step: add the step that applies a commit's results to leaves at `from_version`.
  * shapes   versions [leaf_count], of the leaves
  * returns  0, or a version: steps were dropped to free their rows of results, so leaves below this
  *          version can no longer be replayed */
-uint32_t leaf_replay_add(struct leaf_replay *replay, const struct entry *commit, uint64_t sources,
-                         uint32_t from_version, const uint32_t *versions);
+uint32_t leaf_replay_add_step(struct leaf_replay *replay, const struct entry *commit,
+                              uint64_t sources, uint32_t from_version, const uint32_t *versions);
 
 /* leaf_replay_send_requests: request missing results as far as the limits of each source permit.
- * returns  the same as leaf_replay_add: the oldest step is dropped when its results do not
+ * returns  the same as leaf_replay_add_step: the oldest step is dropped when its results do not
  *          arrive */
 uint32_t leaf_replay_send_requests(struct leaf_replay *replay, int64_t now_ns);
 
@@ -118,7 +118,7 @@ void leaf_replay_remove_step(struct leaf_replay *replay);
 enum {
     LEAF_SOURCES_MAX = SWARM_MEMBERS_MAX, /* members that leaves can come from */
     LEAF_REQUESTS_PER_SOURCE = 4,         /* unanswered leaf requests of one source */
-    LEAF_REQUESTS_MAX = LEAF_REQUESTS_PER_SOURCE * LEAF_SOURCES_MAX,
+    LEAF_REQUESTS_MAX = LEAF_REQUESTS_PER_SOURCE * LEAF_SOURCES_MAX, /* of all sources */
 };
 
 enum leaf_stage {
@@ -137,7 +137,7 @@ struct leaf_source {          /* a member from which leaves can be requested */
     int64_t response_ns;      /* duration of the source's latest leaf; 0: none yet */
 };
 
-struct leaf_request {
+struct leaf_request { /* a request for one leaf */
     enum {
         REQUEST_FREE,  /* the row is not in use */
         REQUEST_SENT,  /* the leaf was requested from `source` */
@@ -168,9 +168,9 @@ struct leaf_file {
     uint64_t next_leaf; /* leaves below this index are present */
 };
 
-struct leaf_fetch {
-    struct replica *replica;
-    struct leaf_fetch_callbacks callbacks;
+struct leaf_fetch {                        /* fetches the outer state leaf by leaf */
+    struct replica *replica;               /* receives the state */
+    struct leaf_fetch_callbacks callbacks; /* send requests to sources */
     struct pool pool; /* a pool of one thread, because the compute thread uses the shared pool */
     struct compute compute; /* kernels that run on `pool` */
     enum leaf_stage stage;  /* what is being fetched */
@@ -220,28 +220,28 @@ void leaf_fetch_begin(struct leaf_fetch *fetch, const struct hash *root);
 void leaf_fetch_follow(struct leaf_fetch *fetch, const struct entry *commit, uint64_t sources);
 void leaf_fetch_end(struct leaf_fetch *fetch);
 
-/* leaf_fetch_set_source: record that a source connected or disconnected. */
-void leaf_fetch_set_source(struct leaf_fetch *fetch, uint32_t source, bool is_connected);
+/* leaf_fetch_set_connected: record that a source connected or disconnected. */
+void leaf_fetch_set_connected(struct leaf_fetch *fetch, uint32_t source, bool is_connected);
 
 /* leaf_fetch_on_hashes: handle `count` bytes of leaf hashes from leaf `index`; 0 bytes mean that
  * the source does not have the root. leaf_fetch_on_leaf: handle a leaf of the target root; 0 bytes
  * mean that the source does not have it. Answers without a request are dropped, except a late
- * answer that has all hashes. leaf_fetch_result: whether the caller must copy the bytes of this
+ * answer that has all hashes. leaf_fetch_on_result: whether the caller must copy the bytes of this
  * result, which have result->hash, into the replica. */
 void leaf_fetch_on_hashes(struct leaf_fetch *fetch, uint32_t source, const struct hash *root,
                           uint64_t index, const uint8_t *hashes, size_t count, int64_t now_ns);
 void leaf_fetch_on_leaf(struct leaf_fetch *fetch, uint32_t source, uint64_t index,
                         const uint8_t *bytes, size_t count, int64_t now_ns);
-MUST_CHECK bool leaf_fetch_result(struct leaf_fetch *fetch, uint32_t source,
-                                  const struct replay_request *result, int64_t now_ns);
+MUST_CHECK bool leaf_fetch_on_result(struct leaf_fetch *fetch, uint32_t source,
+                                     const struct replay_request *result, int64_t now_ns);
 
 /* leaf_fetch_step: send requests as far as limits permit, and replay some leaves; returns
- * LEAF_STAGE_DONE once replica->root is the target root. leaf_fetch_is_busy: whether leaves can
- * be replayed immediately.
+ * LEAF_STAGE_DONE once replica->root is the target root.
+ * leaf_fetch_has_local_work: whether leaves can be read from the file or replayed at once.
  * limits  from the first step after begin or follow until LEAF_STAGE_DONE or end, no other thread
  *         accesses the replica's params, momentum, leaves, voted_leaves, results and scratch */
 enum leaf_stage leaf_fetch_step(struct leaf_fetch *fetch, int64_t now_ns);
-bool leaf_fetch_is_busy(const struct leaf_fetch *fetch);
+bool leaf_fetch_has_local_work(const struct leaf_fetch *fetch);
 
 /* leaf_fetch_outdated_count: number of leaves that must still be fetched or replayed; all of them
  * while the hashes are unknown. */

@@ -64,7 +64,7 @@ void leaf_replay_reset(struct leaf_replay *replay) {
     replay->step_count = 0;
 }
 
-void leaf_replay_set_source(struct leaf_replay *replay, uint32_t source, bool is_connected) {
+void leaf_replay_set_connected(struct leaf_replay *replay, uint32_t source, bool is_connected) {
     ASSERT(source < REPLAY_SOURCES_MAX);
     uint64_t others = replay->connected & ~source_bit(source);
     replay->connected = is_connected ? others | source_bit(source) : others;
@@ -102,8 +102,8 @@ static void mark_used_slices(struct leaf_replay *replay, struct replay_step *ste
     }
 }
 
-uint32_t leaf_replay_add(struct leaf_replay *replay, const struct entry *commit, uint64_t sources,
-                         uint32_t from_version, const uint32_t *versions) {
+uint32_t leaf_replay_add_step(struct leaf_replay *replay, const struct entry *commit,
+                              uint64_t sources, uint32_t from_version, const uint32_t *versions) {
     uint32_t slice_count = slice_count_of(replay);
     ASSERT(commit->slice_count == slice_count);
     uint32_t first_valid = 0;
@@ -150,7 +150,9 @@ static int64_t result_timeout_ns(const struct leaf_replay *replay, uint32_t sour
                                                         : min_ns;
 }
 
-/* Slices start with different sources, which spreads the load; each retry uses the next source. */
+/* Chooses the source of the next request for a result. Returns false if there is none, or if it has
+ * too many unanswered requests. Slices start with different sources, which spreads the load; each
+ * retry uses the next source. */
 static bool find_source(const struct leaf_replay *replay, uint64_t sources,
                         const struct replay_request *request, uint32_t attempts, uint32_t *source) {
     uint32_t count = (uint32_t)__builtin_popcountll(sources);

@@ -29,7 +29,8 @@ static bool read_sketch(const struct opposition_round *round, uint32_t slice, ui
            sketch_read(round->sketches[seat] + (size_t)slice * SKETCH_BYTES, sketch);
 }
 
-static double seat_share(const struct entry *entry, uint32_t seat) {
+/* The weight of a seat's contribution, times the clip factor of its norm. */
+static double clipped_weight(const struct entry *entry, uint32_t seat) {
     const struct entry_member *member = &entry->members[seat];
     return (double)member->weight * (double)norms_clip_factor(member->norm, entry->reference_norm);
 }
@@ -47,7 +48,7 @@ static void add_slice_sums(const struct opposition_round *round, uint32_t slice,
     double total[SKETCH_BUCKETS] = {0}, rest[SKETCH_BUCKETS];
     struct sketch sketch;
     for (uint32_t seat = 0; seat < round->entry->seat_count; seat++) {
-        const double share = seat_share(round->entry, seat);
+        const double share = clipped_weight(round->entry, seat);
         if (!read_sketch(round, slice, seat, &sketch)) {
             continue;
         }
@@ -56,7 +57,7 @@ static void add_slice_sums(const struct opposition_round *round, uint32_t slice,
         }
     }
     for (uint32_t seat = 0; seat < round->entry->seat_count; seat++) {
-        const double share = seat_share(round->entry, seat);
+        const double share = clipped_weight(round->entry, seat);
         if (!read_sketch(round, slice, seat, &sketch)) {
             continue;
         }

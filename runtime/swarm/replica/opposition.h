@@ -27,7 +27,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* with fewer voters, the others may be one honest member and one liar */
+/* Fewest voters of a round in which one can be opposed: of fewer, the others may be one honest
+ * member and one liar. */
 enum { OPPOSITION_VOTERS_MIN = 4 };
 
 /* What a voter knows of the contributions to a proposed commit. */
@@ -41,7 +42,7 @@ struct opposition_round {
 
 /* The cosine of one contribution and the sum of the others, and its standard deviation. */
 struct opposition_measure {
-    double cosine, deviation;
+    double cosine, deviation; /* {0, 0}: not measured */
 };
 
 /* opposition_find: the seats of opposed members, in O(members x slices) and O(members x slices) for

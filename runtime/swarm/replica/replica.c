@@ -31,8 +31,9 @@ uint64_t replica_leaf_count(const struct slices *slices) {
     return merkle_leaf_count(replica_state_bytes(slices));
 }
 
-/* A contribution that waits to be listed in a result needs its proof. */
-static uint64_t slot_bytes(const struct slices *slices) {
+/* The bytes of a contribution slot: with a sparse codec, the contribution is followed by its proof,
+ * which a result lists. */
+static uint64_t contribution_slot_bytes(const struct slices *slices) {
     return slices_are_sparse(slices) ? align_up(slices->bytes_max, _Alignof(struct slice_proof)) +
                                            sizeof(struct slice_proof)
                                      : slices->bytes_max;
@@ -41,7 +42,7 @@ static uint64_t slot_bytes(const struct slices *slices) {
 uint8_t *replica_contribution_slot(const struct replica *replica, uint32_t seat, uint32_t slot) {
     ASSERT(seat < replica->shape.members_max && slot < CONTRIBUTION_SLOTS_PER_MEMBER);
     return replica->slots + ((uint64_t)seat * CONTRIBUTION_SLOTS_PER_MEMBER + slot) *
-                                slot_bytes(&replica->shape.slices);
+                                contribution_slot_bytes(&replica->shape.slices);
 }
 
 struct slice_proof *replica_slot_proof(const struct replica *replica, uint32_t seat,
@@ -68,7 +69,8 @@ struct replica_memory replica_memory_of(const struct replica_shape *shape) {
         .contribution = slices->bytes,
         .declared = replica_declared_bytes(slices->count),
         .results = RESULT_ROUNDS * slices_results_bytes(slices),
-        .slots = (uint64_t)shape->members_max * CONTRIBUTION_SLOTS_PER_MEMBER * slot_bytes(slices),
+        .slots = (uint64_t)shape->members_max * CONTRIBUTION_SLOTS_PER_MEMBER *
+                 contribution_slot_bytes(slices),
         .residual_sources = has_residuals ? slices->count * sizeof(struct residual_source) : 0,
         .leaves = 2 * replica_leaf_count(slices) * sizeof(struct hash),
         .scratch = 2 * sizeof(float) * (uint64_t)chunk,
@@ -79,14 +81,14 @@ struct replica_device_memory replica_device_memory_of(const struct replica_shape
     int64_t chunk = replica_chunk_elements_max(shape);
     uint64_t vector = sizeof(float) * (uint64_t)chunk;
     if (slices_are_sparse(&shape->slices)) {
-        return (struct replica_device_memory){.slots = 0}; /* the CPU does all of it */
+        return (struct replica_device_memory){.slots = 0}; /* the CPU does all the arithmetic */
     }
-    uint64_t slot = 3 * align_up(vector, REPLICA_DEVICE_WORDS) +
-                    align_up(codec_bytes(shape->slices.codec, chunk), REPLICA_DEVICE_WORDS) +
-                    REPLICA_DEVICE_WORDS;
+    uint64_t slot = 3 * align_up(vector, REPLICA_DEVICE_ALIGNMENT) +
+                    align_up(codec_bytes(shape->slices.codec, chunk), REPLICA_DEVICE_ALIGNMENT) +
+                    REPLICA_DEVICE_ALIGNMENT;
     return (struct replica_device_memory){.slots = REPLICA_DEVICE_SLOTS * slot,
                                           .scratch = REPLICA_DEVICE_SLOTS * 2 * vector +
-                                                     REPLICA_DEVICE_WORDS};
+                                                     REPLICA_DEVICE_ALIGNMENT};
 }
 
 /* ---- the inner weights ---- */

@@ -48,7 +48,7 @@ enum {
     /* 4096 bytes are reserved for the message's other fields */
     SLICE_BYTES_MAX = FRAME_PAYLOAD_MAX - 4096,
     SLICE_BYTES_MIN = 16 << 10, /* least encoded size of a slice, unless the model is smaller */
-    /* the same for a sparse codec, at which a proof is at most a ninth of a contribution */
+    /* least encoded size with a sparse codec: a proof is then at most a ninth of a contribution */
     SLICE_SPARSE_BYTES_MIN = 4 << 10,
 };
 
@@ -64,10 +64,10 @@ struct slices {
     uint64_t bytes;       /* encoded size of all slices */
 };
 
-struct slice_range {
+struct slice_range {        /* the elements of a slice, and where its bytes are */
     int64_t begin, end;     /* first element, and the one after the last */
     uint64_t offset;        /* offset of the slice in the concatenated encodings */
-    uint64_t bytes;         /* encoded */
+    uint64_t bytes;         /* encoded size of the slice */
     uint64_t result_offset; /* offset of the result in the results of a round */
     uint64_t result_bytes;  /* of the longest result: `bytes`, or of a list of members_max parts */
 };
@@ -77,20 +77,21 @@ static inline bool slices_are_sparse(const struct slices *slices) {
     return slices->sparse.keep > 0;
 }
 
-/* slices_plan: choose the longest slices with which each of members_max members gets
+/* slices_divide: choose the longest slices with which each of members_max members gets
  * SLICES_PER_MEMBER slices, from SLICE_BYTES_MIN to SLICE_BYTES_MAX encoded bytes each. So even a
  * small model is distributed over all members.
  * limits  parameter_count > 0, members_max > 0
  * errors  STATUS_INPUT when P needs more than SWARM_SLICES_MAX slices; *slices untouched */
-MUST_CHECK enum status slices_plan(int64_t parameter_count, enum codec codec, uint32_t members_max,
-                                   struct slices *slices, struct fault *fault);
+MUST_CHECK enum status slices_divide(int64_t parameter_count, enum codec codec,
+                                     uint32_t members_max, struct slices *slices,
+                                     struct fault *fault);
 
-/* slices_plan_sparse: the same for a sparse codec: the encoding of a slice has at least
+/* slices_divide_sparse: the same for a sparse codec: the encoding of a slice has at least
  * SLICE_SPARSE_BYTES_MIN bytes, and a result with the contributions of all members at most
  * SLICE_BYTES_MAX. */
-MUST_CHECK enum status slices_plan_sparse(int64_t parameter_count, struct sparse_shape shape,
-                                          uint32_t members_max, struct slices *slices,
-                                          struct fault *fault);
+MUST_CHECK enum status slices_divide_sparse(int64_t parameter_count, struct sparse_shape shape,
+                                            uint32_t members_max, struct slices *slices,
+                                            struct fault *fault);
 
 /* slices_codec_name: the name of the codec.
  * slices_sent_values: with a sparse codec, the number of values that a whole contribution sends;
@@ -159,18 +160,18 @@ struct replica_device_methods {
 };
 
 struct replica_device {
-    const struct replica_device_methods *methods;
+    const struct replica_device_methods *methods; /* how this kind of device does its work */
 };
 
 /* Memory of a device in bytes. It depends only on the shape, so any machine can plan it. */
 struct replica_device_memory {
     uint64_t slots;   /* device memory: three vectors and one encoding for each slot */
     uint64_t scratch; /* pinned, in place of replica_memory.scratch: two vectors for each slot, and
-                         REPLICA_DEVICE_WORDS bytes */
+                         REPLICA_DEVICE_ALIGNMENT bytes */
 };
 
-/* alignment of a slot's buffers and size of its counter, in bytes */
-enum { REPLICA_DEVICE_WORDS = 64 };
+/* alignment of a device slot's buffers, and size of its counter, in bytes */
+enum { REPLICA_DEVICE_ALIGNMENT = 64 };
 
 struct replica_shape;
 struct replica_device_memory replica_device_memory_of(const struct replica_shape *shape);
@@ -179,8 +180,8 @@ enum {
     LEAF_ELEMENTS = LEAF_BYTES / 8, /* elements of a leaf: parameter and momentum, f32 each */
     LEAF_SPARSE_ELEMENTS = LEAF_BYTES / 4, /* with a sparse codec: parameter only */
     RESULT_ROUNDS = 2, /* rounds whose results are in memory: the open one and the previous one */
-    REPLICA_CHUNK_ELEMENTS =
-        8 * LEAF_ELEMENTS, /* elements processed at a time: a leaf for each of eight threads */
+    /* elements processed at a time: a leaf for each of eight threads */
+    REPLICA_CHUNK_ELEMENTS = 8 * LEAF_ELEMENTS,
 };
 
 /* A part of the inner weights: elements [begin, begin + count) of the flat parameter space,
@@ -228,8 +229,8 @@ struct replica_memory replica_memory_of(const struct replica_shape *shape);
 
 /* The result to which the residual of a slice belongs. Dividing the residual by `divisor` gives the
  * feedback: a member's contribution enters the mean with only its share of the weight. */
-struct residual_source { /* the result that a slice's residual belongs to */
-    struct hash result;  /* hash of the result that the residual belongs to */
+struct residual_source {
+    struct hash result; /* hash of the result that the residual belongs to */
     float divisor; /* this member's share, at least a quarter of an equal share; 0: no feedback */
 };
 
@@ -239,13 +240,14 @@ struct replica {
     struct replica_device *device; /* device for most of the arithmetic; NULL: `compute` does all */
     float *params, *momentum;      /* [P]; momentum: NULL with a sparse codec */
     float *feedback, *residual;    /* [P] or NULL */
-    uint8_t *contribution;         /* [slices.bytes] */
+    uint8_t *contribution;         /* [slices.bytes]: this member's, encoded */
     /* [merkle_list_node_count(slices.count)]: Merkle tree over the slices of `contribution` */
     struct hash *declared_nodes;
     double *declared_norms; /* [slices.count]: norms of the slices of `contribution` */
     /* [RESULT_ROUNDS][slices_results_bytes]: round r in row r % RESULT_ROUNDS */
     uint8_t *results;
-    uint8_t *slots;                           /* [members_max * CONTRIBUTION_SLOTS_PER_MEMBER] */
+    /* [members_max * CONTRIBUTION_SLOTS_PER_MEMBER] contribution slots, of other members */
+    uint8_t *slots;
     struct residual_source *residual_sources; /* [slices.count]; NULL without `residual` */
     /* [leaf_count] each: hashes of the current leaves, and of the leaves of the state voted for */
     struct hash *leaves, *voted_leaves;
@@ -304,12 +306,12 @@ double replica_slice_energy(const struct replica *replica, uint32_t slice, const
 MUST_CHECK bool replica_encoding_is_valid(const struct replica *replica, uint32_t slice,
                                           const uint8_t *bytes, uint64_t size);
 
-/* One contribution to a mean. */
-struct addend { /* one encoded contribution to a sum, and its weight */
-    const uint8_t *bytes;
-    uint64_t weight; /* tokens */
-    float clip;      /* factor in [0, 1] that limits its norm (norms_clip_factor) */
-    bool is_own;     /* this member's contribution, whose share sets the divisor of the residual */
+/* One contribution to the mean of a slice. */
+struct addend {
+    const uint8_t *bytes; /* the encoded contribution */
+    uint64_t weight;      /* its weight, in tokens */
+    float clip;           /* factor in [0, 1] that limits its norm (norms_clip_factor) */
+    bool is_own; /* this member's contribution, whose share sets the divisor of the residual */
 };
 
 /* replica_sum: the weighted mean of the addends, each times its clip factor, summed in their order

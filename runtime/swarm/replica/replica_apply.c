@@ -24,13 +24,13 @@ struct round_step {
 };
 
 /* Buffers for the output of the outer step of a chunk. */
-struct step_output {          /* output of the outer step of a chunk */
+struct step_output {
     float *params, *momentum; /* [chunk.count]: receive the new values; no momentum: NULL */
 };
 
-/* The same with a sparse codec, which has no momentum: with a momentum of 0 the step does not
- * depend on the moments, and overwrites them with the mean. The sums of shares, which are no longer
- * needed, take their place. */
+/* Performs the outer step of one chunk with a sparse codec, which has no momentum: with a momentum
+ * of 0 the step does not depend on the moments, and overwrites them with the mean. The sums of
+ * shares, which are no longer needed, take their place. */
 static void step_sparse_chunk(const struct compute *compute, const struct replica *replica,
                               uint32_t round, struct replica_chunk chunk, float *next_params) {
     float *mean = replica_scratch(replica, 0);
@@ -72,7 +72,7 @@ static void step_chunk(const struct compute *compute, const struct replica *repl
 }
 
 /* One outer step over the whole parameter space. */
-struct outer_step_pass {     /* an outer step over the whole replica */
+struct outer_step_pass {
     struct replica *replica; /* the replica to step */
     struct round_step step;  /* results and momentum of the round */
     bool is_trial;           /* the results go to scratch, not to the state */
@@ -129,7 +129,7 @@ static void end_step_of_chunk(struct outer_step_pass *pass, int64_t index) {
 
 /* Executes the pass chunk by chunk. A device computes the next chunk while the CPU hashes the
  * current one. */
-static void run_pass(struct outer_step_pass *pass) {
+static void execute_pass(struct outer_step_pass *pass) {
     int64_t count =
         items_count(pass->replica->shape.slices.parameter_count, REPLICA_CHUNK_ELEMENTS);
     int64_t ahead = pass->replica->device == NULL ? 1 : REPLICA_DEVICE_SLOTS;
@@ -152,7 +152,7 @@ struct hash replica_root_after(struct replica *replica, uint32_t round, uint32_t
     static const struct hash NO_ROOT;
     struct outer_step_pass pass = {replica, step_of_round(replica, round, members), true,
                                    replica->voted_leaves, true};
-    run_pass(&pass);
+    execute_pass(&pass);
     if (!pass.is_finite) {
         replica_drop_vote(replica);
         return NO_ROOT;
@@ -174,7 +174,7 @@ struct hash replica_apply(struct replica *replica, const struct entry *entry, in
     }
     struct outer_step_pass pass = {replica, step_of_round(replica, entry->round, entry->seat_count),
                                    false, is_hashed ? NULL : replica->leaves, true};
-    run_pass(&pass);
+    execute_pass(&pass);
     if (is_hashed) {
         memcpy(replica->leaves, replica->voted_leaves,
                replica_leaf_count(slices) * sizeof(struct hash));

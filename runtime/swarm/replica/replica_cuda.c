@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-/* The arrays of one slot in device memory. */
-struct slot_memory { /* device buffers of one slot */
+/* The arrays of one pipeline slot in device memory. */
+struct slot_memory {
     float *values;  /* Outer params, replaced in place by pseudo-gradients or by the next params. */
     float *moments; /* Momentum or feedback, replaced in place by the next values. */
     float *spare;   /* Decoded results, or inner weights copied from the host. */
@@ -24,7 +24,7 @@ static struct slot_memory slot_memory_of(const struct replica_cuda *cuda, int sl
     const struct replica_shape *shape = &cuda->replica->shape;
     uint64_t bytes = replica_device_memory_of(shape).slots / REPLICA_DEVICE_SLOTS;
     uint64_t encoded = codec_bytes(shape->slices.codec, replica_chunk_elements_max(shape));
-    uint64_t words = REPLICA_DEVICE_WORDS;
+    uint64_t words = REPLICA_DEVICE_ALIGNMENT;
     uint64_t vector = (bytes - words - align_up(encoded, words)) / 3;
     char *begin = cuda->slot_memory + (uint64_t)slot * bytes;
     return (struct slot_memory){.values = (float *)begin,
@@ -87,9 +87,8 @@ static bool wait_for_slot(struct replica_device *device, int slot) {
 
 /* ---- contributions ---- */
 
-/* Returns the overlap_with_part of a chunk and a part. A count of 0 or less means that they do not
-
- * overlap_with_part. */
+/* Returns the overlap of a chunk and a part. A count of 0 or less means that they do not
+ * overlap. */
 static struct replica_chunk overlap_with_part(struct replica_chunk chunk,
                                               const struct flat_span *part) {
     int64_t begin = chunk.begin > part->begin ? chunk.begin : part->begin;
@@ -284,8 +283,10 @@ static void warm_up(struct replica_cuda *cuda) {
 
 enum status replica_cuda_init(const struct replica_cuda_args *args, struct replica *replica,
                               struct replica_cuda *made, struct fault *fault) {
-    *made = (struct replica_cuda){
-        .device = {&METHODS}, .replica = replica, .gpu = args->gpu, .slot_memory = args->slots};
+    *made = (struct replica_cuda){.device = {&METHODS},
+                                  .replica = replica,
+                                  .gpu = args->gpu,
+                                  .slot_memory = args->device_slots};
     enum status status = OK;
     for (int slot = 0; slot < REPLICA_DEVICE_SLOTS; slot++) {
         made->compute[slot] = *args->compute;

@@ -9,9 +9,9 @@
 #include "targets/ports/cuda_device.h"
 
 struct replica_cuda {
-    struct replica_device device; /* Must be first, because the methods cast it to this struct. */
-    const struct replica *replica;
-    const struct cuda_device *gpu;                     /* the device */
+    struct replica_device device;  /* Must be first, because the methods cast it to this struct. */
+    const struct replica *replica; /* the replica that the GPU works on */
+    const struct cuda_device *gpu; /* the device */
     struct cuda_compute compute[REPLICA_DEVICE_SLOTS]; /* One per slot, with the slot's stream. */
     char *slot_memory;                                 /* device memory of all device slots */
     bool has_unread_count[REPLICA_DEVICE_SLOTS]; /* the slot's rejected_count is not read yet */
@@ -21,7 +21,8 @@ struct replica_cuda {
  * warm-up. Call it before memory is sealed, while the replica's arrays are all zeros; they are
  * still zeros after the warm-up.
  * compute  driver, kernels, and the record of the first device failure
- * slots    replica_device_memory_of(shape).slots bytes of device memory
+ * device_slots
+ *          replica_device_memory_of(shape).slots bytes of device memory
  * limits   the replica's scratch has replica_device_memory_of(shape).scratch bytes. Its arrays are
  *          pinned memory, except residual, slots, residual_sources and leaf hashes. Its parts are
  *          in device memory, or in ordinary memory where device_memory is NULL
@@ -31,7 +32,7 @@ struct replica_cuda_args {
     /* driver and kernels from which the compute object of each slot is made */
     const struct cuda_compute *compute;
     const struct cuda_device *gpu;
-    void *slots;
+    void *device_slots;
 };
 MUST_CHECK enum status replica_cuda_init(const struct replica_cuda_args *args,
                                          struct replica *replica, struct replica_cuda *made,

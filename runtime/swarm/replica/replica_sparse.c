@@ -15,13 +15,13 @@ static const float FEEDBACK_DECAY = 0.95F;
 
 /* ---- this member's contribution ---- */
 
-struct blend_call {
+struct blend_call {        /* arguments of blend_item */
     const float *feedback; /* [count] */
-    float *gradient;       /* [count] += decay x feedback */
-    int64_t count;
+    float *gradient;       /* [count] += FEEDBACK_DECAY x feedback */
+    int64_t count;         /* number of elements */
 };
 
-/* The product rounds once, and the sum once. */
+/* Adds the decayed feedback to the pseudo-gradient. The product rounds once, and the sum once. */
 static void blend_item(void *context, int64_t item, int thread) {
     (void)thread;
     const struct blend_call *call = context;
@@ -33,10 +33,10 @@ static void blend_item(void *context, int64_t item, int thread) {
     }
 }
 
-/* Computes what this member means to contribute: outer - inner weights, plus the feedback.
+/* Computes this member's contribution before its encoding: outer - inner weights, plus feedback.
  * shapes  values [chunk.count] */
-static void find_contribution(const struct replica *replica, struct replica_chunk chunk,
-                              float *values) {
+static void compute_exact_contribution(const struct replica *replica, struct replica_chunk chunk,
+                                       float *values) {
     struct blend_call call = {replica->feedback + chunk.begin, values, chunk.count};
     replica_pseudo_gradient(replica, chunk, values);
     pool_run(replica->compute->pool, blend_item, &call, items_count(chunk.count, ITEM_ELEMENTS));
@@ -59,7 +59,7 @@ bool replica_encode_sparse(struct replica *replica) {
         const struct slice_range range = slices_range(slices, slice);
         for (int64_t at = range.begin; at < range.end && is_finite; at += REPLICA_CHUNK_ELEMENTS) {
             const struct replica_chunk chunk = replica_chunk_at(at, range.end);
-            find_contribution(replica, chunk, values);
+            compute_exact_contribution(replica, chunk, values);
             is_finite = sparse_encode(replica->compute, slices->sparse, chunk.count, values,
                                       encoded_chunk(replica, slice, chunk));
         }
@@ -69,9 +69,9 @@ bool replica_encode_sparse(struct replica *replica) {
 
 /* ---- lists ---- */
 
-static struct contribution_part make_part(const struct replica *replica, uint32_t slice,
-                                          const struct addend *addend,
-                                          const struct slice_proof *proof) {
+static struct contribution_part make_contribution_part(const struct replica *replica,
+                                                       uint32_t slice, const struct addend *addend,
+                                                       const struct slice_proof *proof) {
     struct contribution_part part = {.weight = addend->weight, .clip = addend->clip};
     if (addend->is_own) {
         replica_prove_slice(replica, slice, &part.proof);
@@ -92,7 +92,7 @@ struct hash replica_list(struct replica *replica, uint32_t round, uint32_t slice
     sparse_result_begin(result, list->seats, list->value_limit);
     for (uint32_t i = 0; i < count; i++) {
         const struct contribution_part part =
-            make_part(replica, slice, &list->addends[i], list->proofs[i]);
+            make_contribution_part(replica, slice, &list->addends[i], list->proofs[i]);
         sparse_result_write_head(slices, result, i, &part);
         memcpy(result + sparse_result_encoding(slices, slice, count, i), list->addends[i].bytes,
                bytes);
@@ -119,10 +119,11 @@ void replica_sparse_mean(const struct compute *compute, const struct replica *re
 
 /* ---- feedback ---- */
 
-static void advance_chunk(struct replica *replica, uint32_t slice, struct replica_chunk chunk,
-                          bool is_sent) {
+/* Sets the feedback of a chunk to the exact contribution, minus the encoded one if it was sent. */
+static void advance_chunk_feedback(struct replica *replica, uint32_t slice,
+                                   struct replica_chunk chunk, bool is_sent) {
     float *values = replica_scratch(replica, 0);
-    find_contribution(replica, chunk, values);
+    compute_exact_contribution(replica, chunk, values);
     const struct sparse_add_args sent = {
         .shape = replica->shape.slices.sparse, .count = chunk.count, .factor = -1, .sums = values};
     if (is_sent) {
@@ -150,7 +151,7 @@ void replica_advance_sparse_feedback(struct replica *replica, const struct entry
         const struct slice_range range = slices_range(slices, slice);
         const bool is_sent = (entry->slices[slice].contributors >> seat & 1) != 0;
         for (int64_t at = range.begin; at < range.end; at += REPLICA_CHUNK_ELEMENTS) {
-            advance_chunk(replica, slice, replica_chunk_at(at, range.end), is_sent);
+            advance_chunk_feedback(replica, slice, replica_chunk_at(at, range.end), is_sent);
         }
     }
 }

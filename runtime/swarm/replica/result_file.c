@@ -13,17 +13,17 @@ static const char MARK[16] = "skep results 1\n";
 /* The header of a result file, before its rows and their hash. Integers are little-endian in the
  * file, and on every supported processor. */
 struct result_header {
-    char mark[sizeof MARK];
-    uint32_t round;
-    uint32_t slice_count;
+    char mark[sizeof MARK]; /* name and version of the format */
+    uint32_t round;         /* round of the results */
+    uint32_t slice_count;   /* number of rows and of results */
 };
 
-struct result_row {
-    uint32_t epoch;
-    uint32_t owner;
-    uint64_t contributors;
-    uint64_t bytes;
-    struct hash hash;
+struct result_row {        /* one result in a result file */
+    uint32_t epoch;        /* epoch of the slice in which the result was made */
+    uint32_t owner;        /* seat of the member that computed the result */
+    uint64_t contributors; /* seats whose contributions are in the result */
+    uint64_t bytes;        /* length of the result */
+    struct hash hash;      /* hash of the result */
 };
 
 _Static_assert(sizeof(struct result_header) == 24 && sizeof(struct result_row) == 24 + HASH_BYTES,
@@ -263,8 +263,8 @@ void result_index_init(struct result_index *index, void *memory, uint32_t slice_
     *index = (struct result_index){.slice_count = slice_count, .results = memory};
 }
 
-struct stored_result *result_index_slot(struct result_index *index, uint32_t round,
-                                        uint32_t slice) {
+struct stored_result *result_index_reset(struct result_index *index, uint32_t round,
+                                         uint32_t slice) {
     ASSERT(slice < index->slice_count);
     uint32_t row = round % RESULT_ROUNDS;
     struct stored_result *results = &index->results[(size_t)row * index->slice_count];

@@ -84,9 +84,10 @@ struct result_index {
 size_t result_index_memory_bytes(uint32_t slice_count);
 void result_index_init(struct result_index *index, void *memory, uint32_t slice_count);
 
-/* result_index_slot: clear and return the index element of a result whose bytes are about to
+/* result_index_reset: clear and return the index element of a result whose bytes are about to
  * change. The caller fills it in when the bytes are complete. */
-struct stored_result *result_index_slot(struct result_index *index, uint32_t round, uint32_t slice);
+struct stored_result *result_index_reset(struct result_index *index, uint32_t round,
+                                         uint32_t slice);
 
 /* result_index_find: return the stored result of a round and slice if it has this hash, else
  * NULL. */

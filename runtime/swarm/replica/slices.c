@@ -10,7 +10,7 @@ _Static_assert(SLICE_GRANULE % CODEC_INT8_BLOCK == 0 && SLICE_GRANULE % CODEC_IN
 /* Limits of the length of a slice, in elements. */
 struct slice_limits {
     int64_t granule;  /* slices but the last are multiples of it */
-    int64_t min, max; /* multiples of the granule */
+    int64_t min, max; /* shortest and longest slice, multiples of the granule */
 };
 
 static enum status reject_slices(const struct slices *slices, int64_t count, struct fault *fault) {
@@ -21,9 +21,9 @@ static enum status reject_slices(const struct slices *slices, int64_t count, str
                      (long long)count, (int)SWARM_SLICES_MAX);
 }
 
-/* Sets elements and count of slices whose other fields but the sizes are set. */
-static enum status partition(struct slices *slices, uint32_t members_max,
-                             const struct slice_limits *limits, struct fault *fault) {
+/* Sets `elements` and `count`: SLICES_PER_MEMBER equal slices a member, as far as limits allow. */
+static enum status choose_partition(struct slices *slices, uint32_t members_max,
+                                    const struct slice_limits *limits, struct fault *fault) {
     const int64_t parameter_count = slices->parameter_count;
     ASSERT(parameter_count > 0 && members_max > 0 && members_max <= SWARM_MEMBERS_MAX);
     int64_t target_count = (int64_t)SLICES_PER_MEMBER * members_max;
@@ -44,13 +44,13 @@ static int64_t granules_within(enum codec codec, uint64_t bytes) {
     return elements - elements % SLICE_GRANULE;
 }
 
-enum status slices_plan(int64_t parameter_count, enum codec codec, uint32_t members_max,
-                        struct slices *slices, struct fault *fault) {
+enum status slices_divide(int64_t parameter_count, enum codec codec, uint32_t members_max,
+                          struct slices *slices, struct fault *fault) {
     struct slices made = {.parameter_count = parameter_count, .codec = codec};
     const struct slice_limits limits = {.granule = SLICE_GRANULE,
                                         .min = granules_within(codec, SLICE_BYTES_MIN),
                                         .max = granules_within(codec, SLICE_BYTES_MAX)};
-    TRY(partition(&made, members_max, &limits, fault));
+    TRY(choose_partition(&made, members_max, &limits, fault));
     int64_t longest = min_i64(parameter_count, made.elements);
     made.bytes_max = codec_bytes(codec, longest);
     made.bytes = codec_bytes(codec, parameter_count);
@@ -58,8 +58,8 @@ enum status slices_plan(int64_t parameter_count, enum codec codec, uint32_t memb
     return OK;
 }
 
-enum status slices_plan_sparse(int64_t parameter_count, struct sparse_shape shape,
-                               uint32_t members_max, struct slices *slices, struct fault *fault) {
+enum status slices_divide_sparse(int64_t parameter_count, struct sparse_shape shape,
+                                 uint32_t members_max, struct slices *slices, struct fault *fault) {
     struct slices made = {
         .parameter_count = parameter_count, .sparse = shape, .members_max = members_max};
     const int64_t block_bytes = (int64_t)sparse_block_bytes(shape);
@@ -68,7 +68,7 @@ enum status slices_plan_sparse(int64_t parameter_count, struct sparse_shape shap
     const struct slice_limits limits = {.granule = SPARSE_BLOCK,
                                         .min = SLICE_SPARSE_BYTES_MIN / block_bytes * SPARSE_BLOCK,
                                         .max = most / block_bytes * SPARSE_BLOCK};
-    TRY(partition(&made, members_max, &limits, fault));
+    TRY(choose_partition(&made, members_max, &limits, fault));
     made.bytes_max = sparse_bytes(shape, min_i64(parameter_count, made.elements));
     made.bytes = sparse_bytes(shape, parameter_count);
     ASSERT(slices_result_bytes_max(&made) <= SLICE_BYTES_MAX);

@@ -54,20 +54,22 @@ double sparse_result_value_limit(const uint8_t *bytes) {
 
 /* ---- heads ---- */
 
-/* A head in memory, before its path. */
-struct head {
-    uint64_t weight;
-    double norm;
-    float clip;
-    uint32_t path_count;
+/* The head of a contribution in a list, without the path that follows it. */
+struct contribution_head {
+    uint64_t weight;     /* weight of the contribution */
+    double norm;         /* its declared L2 norm */
+    float clip;          /* clip factor, in [0, 1] */
+    uint32_t path_count; /* number of hashes in the path */
 };
 
-_Static_assert(sizeof(struct head) == SPARSE_RESULT_HEAD_BYTES, "the head has no padding");
+_Static_assert(sizeof(struct contribution_head) == SPARSE_RESULT_HEAD_BYTES,
+               "the head has no padding");
 
 void sparse_result_write_head(const struct slices *slices, uint8_t *bytes, uint32_t index,
                               const struct contribution_part *part) {
     uint8_t *at = bytes + head_offset(slices, index);
-    const struct head head = {part->weight, part->proof.norm, part->clip, part->proof.path_count};
+    const struct contribution_head head = {part->weight, part->proof.norm, part->clip,
+                                           part->proof.path_count};
     ASSERT(part->proof.path_count <= contribution_path_max(slices->count));
     memset(at, 0, sparse_result_head_bytes(slices->count));
     memcpy(at, &head, sizeof head);
@@ -86,7 +88,7 @@ bool sparse_result_read_head(const struct slices *slices, const uint8_t *bytes, 
                              struct contribution_part *part) {
     const uint8_t *at = bytes + head_offset(slices, index);
     const uint64_t size = sparse_result_head_bytes(slices->count);
-    struct head head;
+    struct contribution_head head;
     memcpy(&head, at, sizeof head);
     if (head.path_count > contribution_path_max(slices->count)) {
         return false;
@@ -134,13 +136,13 @@ bool sparse_result_is_valid(const struct slices *slices, uint32_t slice, const u
 
 /* A contribution that is added to a mean. */
 struct added_part {
-    const struct compute *compute;
-    struct sparse_shape shape;
-    const uint8_t *bytes; /* encoding of the first element that is added */
-    int64_t count;        /* number of elements */
-    float share, clip;
-    double value_limit;
-    float *sums, *shares; /* [count] sums of values and of shares */
+    const struct compute *compute; /* threads and kernels that add it */
+    struct sparse_shape shape;     /* sparse encoding of its blocks */
+    const uint8_t *bytes;          /* encoding of the first element that is added */
+    int64_t count;                 /* number of elements */
+    float share, clip;             /* its part of all weights, and its clip factor */
+    double value_limit;            /* largest magnitude of a value in the mean */
+    float *sums, *shares;          /* [count] sums of values and of shares */
 };
 
 /* The factor by which the values of a block are multiplied. */

@@ -25,7 +25,7 @@ static const double FP32_ROUNDING = 0x1p-24;
 
 /* ---- sketches ---- */
 
-static uint64_t slice_key(const struct hash *seed, uint32_t slice) {
+static uint64_t sketch_key_of_slice(const struct hash *seed, uint32_t slice) {
     static const char DOMAIN[] = "skep sketch";
     struct hash_state state;
     uint64_t key;
@@ -42,7 +42,7 @@ static void sketch_slice(const struct replica *replica, uint32_t slice, const st
                          const uint8_t *bytes, struct sketch *sketch) {
     const struct slice_range range = slices_range(&replica->shape.slices, slice);
     sketch_run(replica->compute, replica->shape.slices.codec, range.end - range.begin, bytes,
-               slice_key(seed, slice), sketch);
+               sketch_key_of_slice(seed, slice), sketch);
 }
 
 void sum_check_sketch(const struct replica *replica, uint32_t slice, const struct hash *seed,
@@ -135,9 +135,11 @@ struct hash sum_check_recompute(const struct replica *replica, uint32_t slice,
     return hash_of(bytes, range.bytes);
 }
 
-double sum_check_detection(const struct slices *slices, uint32_t voters, uint32_t rounds) {
+double sum_check_detection_probability(const struct slices *slices, uint32_t voters,
+                                       uint32_t rounds) {
     const struct audit_swarm swarm = {
         .slices = slices->count, .voters = voters, .has_sketches = sum_check_has_sketches(slices)};
-    return slices_are_sparse(slices) ? 1
-                                     : audit_detection(&swarm, audit_fair_share(&swarm), rounds);
+    return slices_are_sparse(slices)
+               ? 1
+               : audit_detection_probability(&swarm, audit_fair_share(&swarm), rounds);
 }

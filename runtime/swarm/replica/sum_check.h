@@ -27,7 +27,7 @@ void sum_check_sketch(const struct replica *replica, uint32_t slice, const struc
 struct sum_part {
     const uint8_t *sketch; /* [SKETCH_BYTES] of the contribution; NULL: it was not received */
     uint64_t weight;       /* weight of the contribution, as in struct addend */
-    float clip;
+    float clip;            /* clip factor of the contribution, in [0, 1] */
     double norm; /* upper bound of the contribution's L2 norm, which its member declared */
 };
 
@@ -50,9 +50,10 @@ MUST_CHECK bool sum_check_allows(const struct replica *replica, uint32_t round, 
 struct hash sum_check_recompute(const struct replica *replica, uint32_t slice,
                                 const struct addend *addends, uint32_t count);
 
-/* sum_check_detection: the probability that, within `rounds` rounds, the audits of `voters`
- * members find an owner that has an equal share of the slices and signs a false result in each
- * of them (audit.h); 1 with a sparse codec, whose results every member checks. */
-double sum_check_detection(const struct slices *slices, uint32_t voters, uint32_t rounds);
+/* sum_check_detection_probability: the probability that, within `rounds` rounds, the audits of
+ * `voters` members find an owner that has an equal share of the slices and signs a false result in
+ * each of them (audit.h); 1 with a sparse codec, whose results every member checks. */
+double sum_check_detection_probability(const struct slices *slices, uint32_t voters,
+                                       uint32_t rounds);
 
 #endif

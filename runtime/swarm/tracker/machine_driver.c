@@ -57,7 +57,7 @@ enum status machine_driver_open(const struct durable_options *options,
     entry_copy(&opened->newest_entry, &record->head);
     void *memory = region_alloc(region, tracker_memory_bytes(settings), 1);
     opened->tracker = tracker_init(memory, settings, record, tracker_now_ms());
-    tracker_know_roster(opened->tracker, &opened->durable.chain.roster_epoch);
+    tracker_restore_roster_epoch(opened->tracker, &opened->durable.chain.roster_epoch);
     if (opened->durable.chain.needs_leases == 1) {
         tracker_use_leases(opened->tracker, draw_start_number(opened->durable.place),
                            &opened->durable.chain);
@@ -73,7 +73,7 @@ enum status machine_driver_open(const struct durable_options *options,
     }
     if (options->delegation != NULL &&
         options->delegation->serial > opened->durable.chain.delegation_serial) {
-        tracker_set_delegation(opened->tracker, options->delegation);
+        tracker_queue_delegation(opened->tracker, options->delegation);
     }
     enum status status = tracker_durable_replay(&opened->durable, opened->tracker, fault);
     if (status != OK) {
@@ -231,7 +231,7 @@ static struct continue_file make_continue_file(const struct tracker_loop *loop) 
     struct hash state;
     struct tracker_start start;
     struct continue_order order;
-    tracker_describe_wait(loop->driver->tracker, &state, &start, &order);
+    tracker_fill_continue_order(loop->driver->tracker, &state, &start, &order);
     return (struct continue_file){
         .swarm = loop->options.manifest_hash, .state = state, .start = start, .order = order};
 }
@@ -270,7 +270,7 @@ void machine_driver_read_continue_order(struct tracker_loop *loop) {
         log_line(LOG_WARNING,
                  "%s: the operator of this swarm did not sign the order; it is ignored", path);
     } else {
-        tracker_order_continue(loop->driver->tracker, &file.order);
+        tracker_set_continue_order(loop->driver->tracker, &file.order);
         log_line(LOG_WARNING, "the operator ordered this tracker to continue with %u members",
                  file.order.count);
     }

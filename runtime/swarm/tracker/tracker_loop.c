@@ -151,7 +151,7 @@ static void pass_roster(struct tracker_loop *loop) {
     if (epoch->serial > loop->driver->durable.chain.roster_epoch.serial &&
         epoch->serial > loop->roster_serial) {
         loop->roster_serial = epoch->serial;
-        tracker_set_roster(loop->driver->tracker, epoch);
+        tracker_queue_roster_epoch(loop->driver->tracker, epoch);
     }
 }
 

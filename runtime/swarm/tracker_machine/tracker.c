@@ -59,7 +59,7 @@ static void enter_stage_of_head(struct tracker *tracker, int64_t now_ms) {
             tracker_judge_round(tracker);
             tracker_observe_pairs(tracker);
         } else if (tracker->record.head.kind == ENTRY_SUSPEND) {
-            tracker_add_suspension(tracker, &tracker->record.head);
+            tracker_apply_suspension(tracker, &tracker->record.head);
         }
         tracker_enter_stage(tracker, STAGE_READY, now_ms);
         return;
@@ -117,7 +117,7 @@ static void handle_tick(struct tracker *tracker, int64_t now_ms) {
 static void handle_closed(struct tracker *tracker, const struct identity *id) {
     uint32_t row = tracker_find_row(tracker, id);
     if (row != ROW_NONE) {
-        tracker_suspect_member(&tracker->members[row]);
+        tracker_mark_silent(&tracker->members[row]);
     }
 }
 

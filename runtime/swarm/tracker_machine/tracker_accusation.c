@@ -32,8 +32,8 @@ static uint32_t count_accusers(const struct tracker *tracker, const struct track
     return accusers;
 }
 
-/* Of the accusations of one seat, those of the most frequent lie count, and of these the one about
- * the lowest slice is the evidence. */
+/* Returns the accusation of the same seat that is the evidence against it: one of the most frequent
+ * lie, and of these the one about the lowest slice. */
 static const struct tracker_vote *find_evidence(const struct tracker *tracker,
                                                 const struct tracker_vote *vote) {
     const struct tracker_vote *best = vote;
@@ -53,8 +53,8 @@ static const struct tracker_vote *find_evidence(const struct tracker *tracker,
 }
 
 /* One of the accusations with the most accusers, whose number is *count; NULL if there is none. */
-static const struct tracker_vote *find_most_accused(const struct tracker *tracker,
-                                                    uint32_t *count) {
+static const struct tracker_vote *find_most_shared_accusation(const struct tracker *tracker,
+                                                              uint32_t *count) {
     const struct tracker_vote *found = NULL;
     *count = 0;
     for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
@@ -67,7 +67,7 @@ static const struct tracker_vote *find_most_accused(const struct tracker *tracke
     return found;
 }
 
-static enum suspension_reason suspension_of(uint32_t refusal) {
+static enum suspension_reason suspension_reason_of_refusal(uint32_t refusal) {
     ASSERT(refusal_is_accusation(refusal));
     return refusal == REFUSAL_SUM      ? SUSPENSION_WRONG_SUM
            : refusal == REFUSAL_SKETCH ? SUSPENSION_WRONG_SKETCH
@@ -76,16 +76,16 @@ static enum suspension_reason suspension_of(uint32_t refusal) {
 
 /* Whether the slice of an accusation gets another owner. False sketches of an owner for its own
  * slice may hide a wrong sum. If it signs false ones again after that, the round is lost. */
-static bool has_wrong_result(const struct tracker *tracker, const struct tracker_vote *vote) {
+static bool is_new_owner_needed(const struct tracker *tracker, const struct tracker_vote *vote) {
     const uint32_t suspect = vote->refusal.suspect;
     ASSERT(vote->slice < tracker->settings.slice_count);
     return vote->refusal.reason != REFUSAL_SKETCH ||
            (tracker->proposal.entry.slices[vote->slice].owner == suspect &&
-            !seats_contain(tracker->exchange.wrong_owners, suspect));
+            !seats_contain(tracker->exchange.lying_owners, suspect));
 }
 
-uint64_t tracker_wrong_owners(const struct tracker *tracker) {
-    const uint64_t wrong = tracker->exchange.wrong_owners;
+uint64_t tracker_lying_owners(const struct tracker *tracker) {
+    const uint64_t wrong = tracker->exchange.lying_owners;
     return (tracker_live_voters(tracker) & ~wrong) != 0 ? wrong : 0;
 }
 
@@ -93,29 +93,29 @@ uint64_t tracker_wrong_owners(const struct tracker *tracker) {
 bool tracker_judge_accusations(struct tracker *tracker) {
     uint32_t accusers = 0;
     const struct entry *head = &tracker->record.head;
-    const struct tracker_vote *vote = find_most_accused(tracker, &accusers);
+    const struct tracker_vote *vote = find_most_shared_accusation(tracker, &accusers);
     if (tracker->stage.kind != STAGE_VOTE || accusers < entry_votes_needed(head)) {
         return false;
     }
     ASSERT(vote->refusal.suspect < head->seat_count);
     vote = find_evidence(tracker, vote);
-    bool is_sum = has_wrong_result(tracker, vote);
+    bool is_sum = is_new_owner_needed(tracker, vote);
     int row = tracker->seats.row_of_seat[vote->refusal.suspect];
     bool is_excused = row == NO_SEAT ||
                       (vote->refusal.reason == REFUSAL_WITHHELD && tracker->members[row].is_silent);
     if (!is_excused) {
-        tracker_suspend_liar(tracker, (uint32_t)row, suspension_of(vote->refusal.reason),
-                             &vote->evidence);
+        tracker_suspend_liar(tracker, (uint32_t)row,
+                             suspension_reason_of_refusal(vote->refusal.reason), &vote->evidence);
     }
-    recheck_confirm(&tracker->recheck);
+    recheck_confirm_accusation(&tracker->recheck);
     if (is_sum) {
-        exchange_mark_wrong_owner(&tracker->exchange, vote->refusal.suspect);
+        exchange_mark_lying_owner(&tracker->exchange, vote->refusal.suspect);
     }
     return !is_sum;
 }
 
-/* While the votes that are still to come could name a liar, the tracker waits for them, at most as
- * long as an owner has for its results. */
+/* Whether the proposal cannot get a quorum. While the votes that are still to come could name a
+ * liar, the tracker waits for them, at most as long as an owner has for its results. */
 bool tracker_is_proposal_refused(const struct tracker *tracker, int64_t now_ms) {
     const struct entry *head = &tracker->record.head;
     const uint32_t voter_count = entry_voter_count(head), quorum = entry_quorum(voter_count);
@@ -131,7 +131,7 @@ bool tracker_is_proposal_refused(const struct tracker *tracker, int64_t now_ms) 
     }
     ASSERT(refusals <= voter_count);
     bool is_late = now_ms - tracker->stage.stage_began_ms >= tracker_result_wait_ms(tracker);
-    (void)find_most_accused(tracker, &accusers);
+    (void)find_most_shared_accusation(tracker, &accusers);
     bool may_name_liar = accusers > 0 && accusers + awaited >= quorum && !is_late;
     return refusals > voter_count - quorum && !may_name_liar;
 }
@@ -178,9 +178,10 @@ uint64_t tracker_find_opposed_seats(const struct tracker *tracker) {
     return opposed;
 }
 
-/* With an odd number of voters, the votes of a commit can be that of the opposed member and those
- * of half of the others. A minority can cause a wait if it has most of the votes so far. */
-bool tracker_is_direction_open(const struct tracker *tracker) {
+/* Whether most votes so far call a seat opposed, and more are needed. With an odd number of voters,
+ * the votes of a commit can be that of the opposed member and those of half of the others. A
+ * minority can cause a wait if it has most of the votes so far. */
+bool tracker_is_opposition_undecided(const struct tracker *tracker) {
     const struct entry *head = &tracker->record.head;
     const uint64_t voters = entry_voting_seats(head);
     bool is_open = false;

@@ -4,7 +4,8 @@
 #include "base/statistics.h"
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
-enum { AGED_EXCHANGES_MAX = 16 /* the times are then 18 hours at least: above all maxima */ };
+/* most rounds that double the times, which then exceed the maxima of all deadlines */
+enum { TIMED_OUT_ROUNDS_MAX = 16 };
 
 uint32_t tracker_usual_time(const struct tracker *tracker, enum speed_kind kind) {
     int64_t values[SWARM_MEMBERS_MAX];
@@ -19,7 +20,7 @@ uint32_t tracker_usual_time(const struct tracker *tracker, enum speed_kind kind)
     return count == 0 ? UINT32_MAX : (uint32_t)sorted_value_i64(values, count, (count - 1) / 2);
 }
 
-static int collect_trips(const struct tracker *tracker, int64_t values[SWARM_MEMBERS_MAX]) {
+static int collect_round_trips(const struct tracker *tracker, int64_t values[SWARM_MEMBERS_MAX]) {
     int count = 0;
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         uint32_t trip_ms = tracker->members[row].report.measured.round_trip_ms;
@@ -34,7 +35,7 @@ static int collect_trips(const struct tracker *tracker, int64_t values[SWARM_MEM
  * report long ones cannot make all heartbeats slow. */
 static uint32_t usual_round_trip_ms(const struct tracker *tracker) {
     int64_t values[SWARM_MEMBERS_MAX];
-    int count = collect_trips(tracker, values);
+    int count = collect_round_trips(tracker, values);
     if (count == 0) {
         return tracker->settings.times.round_trip_ms;
     }
@@ -49,9 +50,9 @@ static uint32_t usual_round_trip_ms(const struct tracker *tracker) {
 static uint32_t derive_time(struct tracker *tracker, enum speed_kind kind, uint32_t assumed_ms) {
     struct tracker_deadlines *deadlines = &tracker->deadlines;
     uint64_t time_ms = tracker_usual_time(tracker, kind);
-    deadlines->is_assumed[kind] = time_ms == UINT32_MAX;
-    time_ms = deadlines->is_assumed[kind] ? assumed_ms : time_ms;
-    time_ms <<= kind == SPEED_TRAIN ? 0 : deadlines->aged_exchanges;
+    deadlines->is_time_assumed[kind] = time_ms == UINT32_MAX;
+    time_ms = deadlines->is_time_assumed[kind] ? assumed_ms : time_ms;
+    time_ms <<= kind == SPEED_TRAIN ? 0 : deadlines->timed_out_rounds;
     return time_ms < UINT32_MAX ? (uint32_t)time_ms : UINT32_MAX;
 }
 
@@ -66,18 +67,18 @@ void tracker_derive_timing(struct tracker *tracker) {
     tracker->deadlines.timing = timing_derive(times, tracker->settings.training.patience);
 }
 
-void tracker_count_aged_exchange(struct tracker *tracker) {
-    uint32_t *rounds = &tracker->deadlines.aged_exchanges;
-    *rounds += *rounds < AGED_EXCHANGES_MAX;
+void tracker_count_timed_out_round(struct tracker *tracker) {
+    uint32_t *rounds = &tracker->deadlines.timed_out_rounds;
+    *rounds += *rounds < TIMED_OUT_ROUNDS_MAX;
 }
 
-bool tracker_end_aged_exchanges(struct tracker *tracker) {
-    bool has_any = tracker->deadlines.aged_exchanges > 0;
-    tracker->deadlines.aged_exchanges = 0;
+bool tracker_clear_timed_out_rounds(struct tracker *tracker) {
+    bool has_any = tracker->deadlines.timed_out_rounds > 0;
+    tracker->deadlines.timed_out_rounds = 0;
     return has_any;
 }
 
-uint64_t tracker_usual_limit_ms(const struct tracker *tracker, uint32_t usual_ms) {
+uint64_t tracker_longest_usual_ms(const struct tracker *tracker, uint32_t usual_ms) {
     const struct tracker_deadlines *deadlines = &tracker->deadlines;
     return (uint64_t)(tracker->settings.training.patience * usual_ms) +
            timing_slack_ms(&deadlines->timing, deadlines->times.round_trip_ms);

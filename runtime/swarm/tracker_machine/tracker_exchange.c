@@ -2,7 +2,7 @@
  * proposal once no result is missing. */
 #include "runtime/swarm/tracker_machine/tracker_accusation.h"
 
-enum { GENERAL_FACTOR = 4 }; /* times the wait while most owners are as slow: no owner's fault */
+enum { GENERAL_FACTOR = 4 }; /* multiplies an owner's wait while most owners are as slow */
 
 /* After a restart, all owners of an open exchange have the whole time again. */
 void exchange_init(struct tracker_exchange *exchange, char **memory, uint32_t slice_count,
@@ -37,11 +37,11 @@ void exchange_shift_times(struct tracker_exchange *exchange, int64_t gap_ms) {
     }
 }
 
-void exchange_mark_wrong_owner(struct tracker_exchange *exchange, uint32_t seat) {
-    exchange->wrong_owners |= seat_bit(seat);
+void exchange_mark_lying_owner(struct tracker_exchange *exchange, uint32_t seat) {
+    exchange->lying_owners |= seat_bit(seat);
 }
 
-void exchange_set_undeclared(struct tracker_exchange *exchange, uint64_t seats) {
+void exchange_set_undeclared_seats(struct tracker_exchange *exchange, uint64_t seats) {
     exchange->undeclared_seats = seats;
 }
 
@@ -54,7 +54,7 @@ void tracker_begin_exchange(struct tracker *tracker, int64_t now_ms) {
     exchange->late_seats = 0;
     exchange->lost_seats = 0;
     exchange->failed_owners = 0;
-    exchange->wrong_owners = 0;
+    exchange->lying_owners = 0;
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         exchange->assigned_ms[seat] = now_ms;
         exchange->result_ms[seat] = 0;
@@ -115,6 +115,7 @@ const struct slice_report *tracker_find_slice_report(const struct tracker *track
     return is_of_round ? &report->slices[slice] : NULL;
 }
 
+/* The bit of a seat that reports the result of a slice in its current epoch; 0 for any other. */
 static uint64_t holder_bit(const struct tracker *tracker, uint32_t seat, uint32_t slice) {
     const struct slice_report *report = tracker_find_slice_report(tracker, seat, slice);
     uint32_t epoch = tracker->record.table.slices[slice].epoch;
@@ -142,8 +143,8 @@ void tracker_clear_holder(struct tracker *tracker, uint32_t seat) {
     }
 }
 
-/* The first report in which an owner has all its results ends the time that it took. What a guest
- * says to have is of no use: members fetch results from voters. */
+/* The first report in which an owner has all its results ends the time that it took. Results that a
+ * guest reports are of no use: members fetch results from voters. */
 void tracker_update_holders(struct tracker *tracker, uint32_t row, int64_t now_ms) {
     struct tracker_exchange *exchange = &tracker->exchange;
     int seat = tracker->seats.seat_of_row[row];
@@ -199,15 +200,15 @@ static bool have_all_answered(struct tracker *tracker, uint64_t voters) {
 
 struct recovery {               /* state of one pass that assigns missing results to new owners */
     uint64_t live;              /* seats of the open round that are not silent */
-    uint64_t voters;            /* of these, the voting seats */
+    uint64_t voters;            /* of `live`, the voting seats */
     bool has_answers;           /* All live voters have answered the newest poll. */
     uint64_t checked_owners;    /* Owners whose progress was checked in this pass. */
     uint64_t replaced_owners;   /* Checked owners whose slices get a different owner. */
     struct tracker_links links; /* seats that cannot connect to each other */
     uint64_t blocked[SWARM_MEMBERS_MAX]; /* Seats that each owner waits for without progress. */
     uint64_t owners;                     /* live owners of slices */
-    uint64_t unfinished_owners;          /* of these, owners that lack a result */
-    uint64_t lone_owners;                /* of these, owners whose results only they have */
+    uint64_t unfinished_owners;          /* of `owners`, those that lack a result */
+    uint64_t lone_owners;                /* of `owners`, those whose results few others have */
     bool has_loads;                      /* `loads` and `rates` are set */
     uint32_t loads[SWARM_MEMBERS_MAX];   /* Number of slices without a result of each owner. */
     uint64_t rates[SWARM_MEMBERS_MAX];   /* upload rate of each seat */
@@ -256,9 +257,8 @@ static void mark_missed(struct tracker_exchange *exchange, const struct recovery
     }
 }
 
-/* Whether at least half of the voters that the first table made an owner wait for are left, of
- * those that are live. A restarted tracker does not know the first table. Guests, which may be many
- * and liars, can all be dropped. */
+/* Whether `left` has at least half of the live voters that the owner waited for by the first table,
+ * which a restarted tracker does not know. Guests, perhaps many and liars, can all be dropped. */
 static bool keeps_half(const struct tracker *tracker, uint32_t slice, uint64_t voters,
                        uint64_t left) {
     uint64_t first = tracker->exchange.awaited[slice] & voters;
@@ -323,7 +323,7 @@ static uint32_t choose_owner(const struct tracker *tracker, struct recovery *rec
         count_owner_loads(tracker, recovery);
     }
     uint32_t best = current;
-    const uint64_t others = recovery->voters & ~tracker_wrong_owners(tracker) & ~seat_bit(current);
+    const uint64_t others = recovery->voters & ~tracker_lying_owners(tracker) & ~seat_bit(current);
     uint64_t honest = recovery->links.owner_candidates & others;
     honest = honest != 0 ? honest : others;
     uint64_t candidates = honest & ~tracker->exchange.failed_owners;
@@ -363,7 +363,7 @@ static struct slice_plan replan_slice(struct tracker *tracker, struct recovery *
     }
     uint64_t replaceable =
         recovery->replaced_owners | (recovery->voters & ~recovery->links.well_connected);
-    bool needs_owner = is_owner_live || seats_contain(tracker_wrong_owners(tracker), plan.owner)
+    bool needs_owner = is_owner_live || seats_contain(tracker_lying_owners(tracker), plan.owner)
                            ? seats_contain(replaceable, plan.owner)
                            : recovery->has_answers;
     if (needs_owner && plan.epoch < SWARM_EPOCH_MAX) { /* at the maximum the round is aborted */
@@ -408,13 +408,13 @@ static void send_proposal(struct tracker *tracker, const struct recovery *recove
     }
 }
 
-/* At most a third of the live voters report the result: all these reports may be false. */
+/* Whether at most a third of the live voters report the result: then all reports may be false. */
 static bool has_few_holders(uint64_t holders, uint64_t voters) {
     uint32_t count = seats_count(holders);
     return holders != voters && (count <= 1 || 3 * count <= seats_count(voters));
 }
 
-/* Finds the owners, those that lack a result, and those whose result few other seats have. */
+/* Finds the owners, those that lack a result, and those with a result that few other seats have. */
 static void find_owners(const struct tracker *tracker, struct recovery *recovery) {
     for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
         uint64_t owner = seat_bit(tracker->record.table.slices[s].owner) & recovery->voters;
@@ -425,7 +425,7 @@ static void find_owners(const struct tracker *tracker, struct recovery *recovery
     }
 }
 
-/* Whether the other seats had time to fetch results and to vote; more if few have most results. */
+/* Whether the seats had time to fetch results and to vote: longer if few have most results. */
 static bool is_vote_late(const struct tracker *tracker, const struct recovery *recovery,
                          int64_t now_ms) {
     bool is_general = 2 * seats_count(recovery->lone_owners) > seats_count(recovery->owners);
@@ -448,7 +448,7 @@ static struct recovery_outcome recover_results(struct tracker *tracker, struct r
     bool is_late = is_vote_late(tracker, recovery, now_ms);
     for (uint32_t s = 0; recovery->voters != 0 && s < tracker->settings.slice_count; s++) {
         uint64_t holders = find_holders(tracker, recovery->voters, s);
-        bool is_wrong = seats_contain(tracker_wrong_owners(tracker), plans[s].owner);
+        bool is_wrong = seats_contain(tracker_lying_owners(tracker), plans[s].owner);
         if (holders != 0 && !is_wrong && !(is_late && has_few_holders(holders, recovery->voters))) {
             continue;
         }
@@ -468,7 +468,7 @@ static struct recovery_outcome recover_results(struct tracker *tracker, struct r
             continue;
         }
         if (!outcome.is_changed) {
-            tracker_draft_plans(tracker);
+            tracker_begin_draft_with_plans(tracker);
         }
         outcome.is_changed = true;
         tracker->exchange.assigned_ms[plan.owner] = now_ms;

@@ -1,7 +1,7 @@
 /* tracker_guests: which members are guests, by the operator's newest roster epoch. */
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
-void tracker_know_roster(struct tracker *tracker, const struct roster_epoch *roster) {
+void tracker_restore_roster_epoch(struct tracker *tracker, const struct roster_epoch *roster) {
     ASSERT(roster->serial >= tracker->roster.epoch.serial);
     tracker->roster.epoch = *roster;
 }

@@ -13,7 +13,7 @@
 struct tracker;
 
 struct tracker_roster {        /* tracker_guests.c */
-    struct roster_epoch epoch; /* newest one of the operator; serial 0: none, and no guests */
+    struct roster_epoch epoch; /* the operator's newest document; serial 0: none, and no guests */
 };
 
 /* tracker_is_guest: whether the row has the seat of a guest in the next round.

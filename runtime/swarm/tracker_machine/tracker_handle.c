@@ -259,7 +259,7 @@ void tracker_send_goodbyes(struct tracker *tracker, int64_t now_ms, struct actio
     bool is_state_lost =
         now_ms - stage->last_current_ms >= timeout_ms || (stage->is_concluded && current == 0);
     if (current > 0 && (outdated == 0 || has_waited)) {
-        stage_conclude(stage);
+        stage_mark_concluded(stage);
     }
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         const struct tracker_member *member = &tracker->members[row];
@@ -282,7 +282,7 @@ void tracker_handle_message(struct tracker *tracker, const struct message *messa
         return;
     }
     ASSERT(message->session < tracker->record.next_session);
-    tracker_mark_received(&tracker->members[row], now_ms);
+    tracker_mark_message_received(&tracker->members[row], now_ms);
     switch (message->kind) {
     case MESSAGE_REPORT:
         handle_report(tracker, row, message, now_ms, actions);

@@ -31,7 +31,7 @@ static uint32_t find_elector(const struct electors *electors, const struct ident
     return i < electors->count ? i : SWARM_MEMBERS_MAX;
 }
 
-void leases_draft(const struct tracker *tracker, struct entry *entry) {
+void leases_fill_entry(const struct tracker *tracker, struct entry *entry) {
     const struct tracker_leases *leases = &tracker->leases;
     memset(&entry->leases, 0, sizeof entry->leases);
     if (leases->start != 0 && (entry->kind == ENTRY_OPEN || entry->kind == ENTRY_ABORT)) {
@@ -49,7 +49,7 @@ void leases_draft(const struct tracker *tracker, struct entry *entry) {
     }
 }
 
-void leases_advance(struct tracker_leases *leases, const struct entry *head) {
+void leases_apply_entry(struct tracker_leases *leases, const struct entry *head) {
     if (leases->start == 0) {
         return;
     }
@@ -64,7 +64,7 @@ void leases_advance(struct tracker_leases *leases, const struct entry *head) {
     }
 }
 
-bool tracker_has_needed_seats(const struct tracker *tracker, uint64_t seats) {
+bool tracker_can_seats_commit(const struct tracker *tracker, uint64_t seats) {
     return tracker->leases.start == 0 || has_needed_votes(&tracker->leases.needed, seats);
 }
 
@@ -114,8 +114,9 @@ void leases_clear_row(struct tracker_leases *leases, uint32_t row) {
     leases->mute &= ~seat_bit(row);
 }
 
-/* A liar that never votes can be the elector that is needed. */
-void leases_mark_mute(struct tracker *tracker) {
+/* Marks the live voters that have not voted: a liar that never votes can be the elector that is
+ * needed. */
+void leases_mark_mute_rows(struct tracker *tracker) {
     ASSERT(tracker->stage.kind == STAGE_VOTE);
     SEATS_EACH(seat, tracker_live_voters(tracker)) {
         const int row = tracker->seats.row_of_seat[seat];
@@ -123,7 +124,7 @@ void leases_mark_mute(struct tracker *tracker) {
     }
 }
 
-uint64_t tracker_allowed_rows(const struct tracker *tracker) {
+uint64_t tracker_rows_allowed_by_leases(const struct tracker *tracker) {
     const struct tracker_record *record = &tracker->record;
     const struct continue_order *order = &tracker->leases.order;
     uint64_t rows = 0;
@@ -180,13 +181,14 @@ void tracker_handle_resignation(struct tracker *tracker, uint32_t row,
     tracker_write_draft(tracker, RECORD_RESIGNATIONS, actions);
 }
 
-static bool are_enough(const struct elector_count *count) {
+static bool has_enough_electors(const struct elector_count *count) {
     return 2 * count->here > count->all || (2 * count->here == count->all && count->has_first);
 }
 
-/* After GENESIS there are no electors. If another start has votes there, it can commit what the
- * others do not know: then as many voters as a round needs must be free. */
-static bool do_first_voters_allow(const struct tracker *tracker, uint64_t rows) {
+/* Whether a round of these rows may follow GENESIS, which has no electors. If another start has
+ * votes there, it can commit what the others do not know: then as many voters as a round needs must
+ * have their votes free. */
+static bool may_start_after_genesis(const struct tracker *tracker, uint64_t rows) {
     uint32_t free = 0;
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         const bool is_free = seats_contain(rows & ~tracker->leases.promised, row);
@@ -195,17 +197,17 @@ static bool do_first_voters_allow(const struct tracker *tracker, uint64_t rows) 
     return tracker->leases.promised == 0 || (free > 0 && free >= tracker->settings.members_min);
 }
 
-bool tracker_electors_allow(const struct tracker *tracker, uint64_t rows) {
+bool tracker_may_continue_with(const struct tracker *tracker, uint64_t rows) {
     if (tracker->leases.start == 0) {
         return true;
     }
     if (tracker->leases.order.count > 0) {
-        const uint64_t ordered = rows & tracker_allowed_rows(tracker);
+        const uint64_t ordered = rows & tracker_rows_allowed_by_leases(tracker);
         return 2 * seats_count(ordered) > tracker->leases.order.count;
     }
     const struct elector_count count = tracker_count_electors(tracker, rows);
-    return tracker->leases.electors.count == 0 ? do_first_voters_allow(tracker, rows)
-                                               : are_enough(&count);
+    return tracker->leases.electors.count == 0 ? may_start_after_genesis(tracker, rows)
+                                               : has_enough_electors(&count);
 }
 
 static uint64_t find_staying_rows(const struct tracker *tracker) {
@@ -217,14 +219,15 @@ static uint64_t find_staying_rows(const struct tracker *tracker) {
     return rows;
 }
 
-/* While no member is connected, the tracker itself may be disconnected. */
+/* Records since when the electors have been too few. While no member is connected, the tracker
+ * itself may be disconnected. */
 void tracker_watch_electors(struct tracker *tracker, int64_t now_ms) {
     struct tracker_leases *leases = &tracker->leases;
     const uint64_t staying = find_staying_rows(tracker);
     const uint64_t voting = staying & ~leases->mute;
     const struct elector_count count = tracker_count_electors(tracker, voting);
     const bool is_half = leases->order.count == 0 && count.all > 0 && 2 * count.here == count.all;
-    if (staying == 0 || (tracker_electors_allow(tracker, voting) && !is_half)) {
+    if (staying == 0 || (tracker_may_continue_with(tracker, voting) && !is_half)) {
         leases->no_majority_since_ms = 0;
     } else if (leases->no_majority_since_ms == 0) {
         leases->no_majority_since_ms = now_ms;
@@ -237,12 +240,13 @@ bool tracker_is_fork_possible(const struct tracker *tracker, struct elector_coun
     if (tracker->leases.is_fork_possible) {
         const uint64_t voting = find_staying_rows(tracker) & ~tracker->leases.mute;
         *count = tracker_count_electors(tracker, voting);
-        count->is_enough = tracker_electors_allow(tracker, voting);
+        count->is_enough = tracker_may_continue_with(tracker, voting);
     }
     return tracker->leases.is_fork_possible;
 }
 
-static void insert_member(struct continue_order *order, const struct identity *id) {
+/* Adds a member to the order, which lists its members by ascending key. */
+static void insert_member_sorted(struct continue_order *order, const struct identity *id) {
     uint32_t at = order->count++;
     for (; at > 0 && memcmp(order->members[at - 1], id->bytes, KEY_BYTES) > 0; at--) {
         memcpy(order->members[at], order->members[at - 1], KEY_BYTES);
@@ -250,20 +254,20 @@ static void insert_member(struct continue_order *order, const struct identity *i
     memcpy(order->members[at], id->bytes, KEY_BYTES);
 }
 
-void tracker_describe_wait(const struct tracker *tracker, struct hash *state,
-                           struct tracker_start *start, struct continue_order *order) {
+void tracker_fill_continue_order(const struct tracker *tracker, struct hash *state,
+                                 struct tracker_start *start, struct continue_order *order) {
     const struct tracker_record *record = &tracker->record;
     memset(order, 0, sizeof *order);
     *state = tracker->leases.electors.state;
     *start = (struct tracker_start){record->incarnation, tracker->leases.start};
     for (uint32_t row = 0; row < record->member_count && tracker->leases.start != 0; row++) {
         if (tracker_is_ready(tracker, row) && !tracker_is_guest(tracker, row)) {
-            insert_member(order, &record->members[row].id);
+            insert_member_sorted(order, &record->members[row].id);
         }
     }
 }
 
-void tracker_order_continue(struct tracker *tracker, const struct continue_order *order) {
+void tracker_set_continue_order(struct tracker *tracker, const struct continue_order *order) {
     ASSERT(tracker->leases.start != 0 && continue_order_error(order) == NULL);
     tracker->leases.order = *order;
 }

@@ -36,7 +36,7 @@ struct tracker_settings {
     /* time without any member on the current state, after which the tracker rolls back to a
      * state that a member has. If a member with the only copy of a round is away for longer, the
      * round is lost; 0: never */
-    uint32_t rollback_after_ms;      /* time until the tracker rolls back to an older state */
+    uint32_t rollback_after_ms;
     uint32_t commits_max;            /* Number of commits after which the run ends; 0: no limit. */
     struct timing_training training; /* Training that a deadline allows for. */
     struct timing_times times;       /* Times assumed until they were observed. */
@@ -67,14 +67,14 @@ void tracker_replay_entry(struct tracker *tracker, const struct entry *entry);
 bool tracker_order_rollback(struct tracker *tracker, const struct hash *root,
                             const struct rollback_order *order);
 
-/* tracker_set_delegation: write this delegation into the next entry that the tracker signs.
- * tracker_set_roster: write this roster epoch into the next OPEN. The caller has closed the
+/* tracker_queue_delegation: write this delegation into the next entry that the tracker signs.
+ * tracker_queue_roster_epoch: write this roster epoch into the next OPEN. The caller has closed the
  * connections of members that it does not name, unless it is open: these are guests from then on.
  * limits  the operator's signature is verified; the serial is above those of the ledger
- * tracker_know_roster: the last roster epoch of the ledger, passed after tracker_init. */
-void tracker_set_delegation(struct tracker *tracker, const struct delegation *delegation);
-void tracker_set_roster(struct tracker *tracker, const struct roster_epoch *roster);
-void tracker_know_roster(struct tracker *tracker, const struct roster_epoch *roster);
+ * tracker_restore_roster_epoch: the last roster epoch of the ledger, passed after tracker_init. */
+void tracker_queue_delegation(struct tracker *tracker, const struct delegation *delegation);
+void tracker_queue_roster_epoch(struct tracker *tracker, const struct roster_epoch *roster);
+void tracker_restore_roster_epoch(struct tracker *tracker, const struct roster_epoch *roster);
 
 /* tracker_use_leases: continue only with enough electors of the newest state entry (struct
  * needed_votes), as the genesis of the chain asks for.
@@ -102,10 +102,10 @@ const struct timing_times *tracker_usual_times(const struct tracker *tracker);
 /* Electors of the newest state entry that have not resigned, and members whose votes another start
  * of the tracker has. */
 struct elector_count {
-    uint32_t all;
-    uint32_t here;     /* of all: those that are connected and can vote here */
-    bool has_first;    /* the first of all is one of them, so that half is enough */
-    bool is_enough;    /* the tracker can continue with them */
+    uint32_t all;      /* electors that have not resigned */
+    uint32_t here;     /* of all: those that are connected and can vote for this tracker */
+    bool has_first;    /* `here` includes the first elector, with which half of all is enough */
+    bool is_enough;    /* the tracker can continue with the electors in `here` */
     uint32_t promised; /* connected voters that gave their lease to another start */
 };
 
@@ -113,35 +113,37 @@ struct elector_count {
 enum { VIEW_DERIVATION_BYTES = 512 }; /* size of tracker_view.derivation */
 
 struct tracker_view_member {
-    struct identity id;
-    uint32_t session;                                    /* Session number of the member. */
-    bool is_silent, is_leaving, has_declared, has_voted; /* as in struct tracker_member */
+    struct identity id;   /* public key of the member */
+    uint32_t session;     /* Session number of the member. */
+    bool is_silent;       /* no message arrived from it for timing.silence_ms */
+    bool is_leaving;      /* it joins no further round */
+    bool has_declared;    /* its declaration for the open round has arrived */
+    bool has_voted;       /* its vote for the current proposal has arrived */
     bool is_current;      /* The outer state of the member has the current root. */
     int seat;             /* Seat in the open round, or -1. */
     bool is_guest;        /* it has no vote and owns no slices */
     bool is_awaited;      /* the stage of the round cannot end before this member has answered */
     bool has_contributed; /* The member contributed to the newest commit. */
     uint32_t slices; /* Number of slices owned, in the open round or else in the newest commit. */
-    /* The member has no seat in the next round; in none before `suspended_until`. */
-    uint32_t suspended_until;             /* First round with a seat; 0: not suspended. */
+    uint32_t suspended_until; /* first round in which it may have a seat again; 0: not suspended */
     enum suspension_reason suspended_for; /* Last miss that led to the suspension. */
 };
 
 struct tracker_view {
     const struct tracker_record *record;    /* Valid until the next tracker_step. */
-    const char *stage;                      /* tracker_stage_name */
-    int64_t stage_began_ms, round_began_ms; /* when they began */
+    const char *stage;                      /* name of the stage, from tracker_stage_name */
+    int64_t stage_began_ms, round_began_ms; /* when the stage and the round began */
     int64_t last_progress_ms;               /* Time at which the stage last made progress. */
     const char *awaited; /* What the stage waits for, for example "votes"; NULL between rounds. */
     uint32_t present, needed;      /* Number of ready or seated members, and the minimum. */
-    bool is_fork_possible;         /* tracker_is_fork_possible */
-    struct elector_count electors; /* then */
+    bool is_fork_possible;         /* half of the electors or more have been missing for seconds */
+    struct elector_count electors; /* valid if is_fork_possible */
     uint32_t missing_count;        /* electors that have not resigned and are not connected */
-    struct identity missing[SWARM_MEMBERS_MAX];
+    struct identity missing[SWARM_MEMBERS_MAX]; /* [missing_count]: these electors */
     uint32_t slice_count;
     /* Probability that audits of the newest roster's voters find an owner that lies (audit.h). */
     double found_in_round, found_in_10_rounds;
-    struct swarm_timing timing;
+    struct swarm_timing timing;             /* current deadlines */
     char derivation[VIEW_DERIVATION_BYTES]; /* Text: how the deadlines were derived. */
     uint32_t member_count;                  /* Number of rows of `members` in use. */
     struct tracker_view_member members[SWARM_MEMBERS_MAX]; /* One row per registered member. */
@@ -151,15 +153,15 @@ struct tracker_view {
  * for several seconds; *count is then valid. */
 bool tracker_is_fork_possible(const struct tracker *tracker, struct elector_count *count);
 
-/* tracker_describe_wait: what the operator can order now: the newest state entry, this start, and
- * the ready voters, without a signature. The order has no members if there are none, or without
+/* tracker_fill_continue_order: what the operator can order now: the newest state entry, this start,
+ * and the ready voters, without a signature. The order has no members if there are none, or without
  * leases.
- * tracker_order_continue: continue after the newest state entry with the members of this order. An
- * open round is aborted.
- * limits  the operator's signature is verified, for what tracker_describe_wait gives */
-void tracker_describe_wait(const struct tracker *tracker, struct hash *state,
-                           struct tracker_start *start, struct continue_order *order);
-void tracker_order_continue(struct tracker *tracker, const struct continue_order *order);
+ * tracker_set_continue_order: continue after the newest state entry with the members of this order.
+ * An open round is aborted.
+ * limits  the operator's signature is verified, for what tracker_fill_continue_order gives */
+void tracker_fill_continue_order(const struct tracker *tracker, struct hash *state,
+                                 struct tracker_start *start, struct continue_order *order);
+void tracker_set_continue_order(struct tracker *tracker, const struct continue_order *order);
 
 /* tracker_stage_name: "ready", "train", "exchange" or "vote". */
 const char *tracker_stage_name(const struct tracker *tracker);

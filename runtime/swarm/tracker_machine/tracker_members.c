@@ -101,7 +101,7 @@ void tracker_register_start(struct tracker *tracker, uint32_t row, const struct 
 }
 
 /* A restarted member counts as reachable until a different member reports that it is not. */
-void tracker_confirm_member(struct tracker *tracker, uint32_t row) {
+void tracker_admit_member(struct tracker *tracker, uint32_t row) {
     ASSERT(row < tracker->record.member_count);
     ASSERT(tracker->record.members[row].session < tracker->record.next_session);
     tracker->members[row].is_silent = false;
@@ -131,12 +131,12 @@ void tracker_shift_member_times(struct tracker *tracker, int64_t gap_ms) {
 }
 
 /* Marks a member as silent immediately, until its next message. */
-void tracker_suspect_member(struct tracker_member *member) {
+void tracker_mark_silent(struct tracker_member *member) {
     member->is_silent = true;
     tracker_clear_last_sent(&member->last_sent);
 }
 
-void tracker_mark_received(struct tracker_member *member, int64_t now_ms) {
+void tracker_mark_message_received(struct tracker_member *member, int64_t now_ms) {
     member->last_message_ms = now_ms;
     member->is_silent = false;
 }
@@ -175,7 +175,8 @@ static uint64_t unreachable_rows(const struct tracker *tracker, uint64_t unreach
     return rows;
 }
 
-/* Rows of another round are of no use, and after a restart of the member it repeats everything. */
+/* Clears the slice reports of another round, and all parts after a restart of the member, which
+ * then repeats everything. */
 static void clear_outdated_parts(struct tracker_report *report, const struct message *message,
                                  uint32_t slice_count) {
     if (message->report.base == 0) {
@@ -187,8 +188,8 @@ static void clear_outdated_parts(struct tracker_report *report, const struct mes
     }
 }
 
-static void store_rows(struct tracker_report *report, const struct message *message,
-                       uint32_t slice_count) {
+static void store_slice_reports(struct tracker_report *report, const struct message *message,
+                                uint32_t slice_count) {
     ASSERT(report->slices != message->report.rows);
     for (uint32_t s = 0; s < slice_count; s++) {
         const struct slice_report *reported = &message->report.rows[s];
@@ -199,9 +200,10 @@ static void store_rows(struct tracker_report *report, const struct message *mess
     }
 }
 
-/* What a member observes of the seats of another round is ignored. */
-static void store_links(struct tracker *tracker, struct tracker_report *report,
-                        const struct message *message) {
+/* Stores which seats the member cannot connect to, and for which it waited; ignored for another
+ * round than the open one. */
+static void store_seat_observations(struct tracker *tracker, struct tracker_report *report,
+                                    const struct message *message) {
     const struct entry *head = &tracker->record.head;
     bool is_of_open_round = head->kind == ENTRY_OPEN && message->round == head->round;
     if (is_of_open_round && (message->report.parts & REPORT_POSITION) != 0) {
@@ -223,7 +225,7 @@ bool tracker_store_report(struct tracker *tracker, uint32_t row, const struct me
     clear_outdated_parts(report, message, tracker->settings.slice_count);
     report->number = message->number;
     report->round = message->round;
-    store_links(tracker, report, message);
+    store_seat_observations(tracker, report, message);
     if ((message->report.parts & REPORT_POSITION) != 0) {
         report->poll = message->poll.number;
         report->version = message->version;
@@ -235,7 +237,7 @@ bool tracker_store_report(struct tracker *tracker, uint32_t row, const struct me
         memcpy(report->stored, message->stored, sizeof report->stored);
     }
     if ((message->report.parts & REPORT_ROWS) != 0) {
-        store_rows(report, message, tracker->settings.slice_count);
+        store_slice_reports(report, message, tracker->settings.slice_count);
     }
     return true;
 }

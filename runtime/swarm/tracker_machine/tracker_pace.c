@@ -6,19 +6,20 @@
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
 enum {
-    /* times the median: slow members do not have a smaller share of the work yet */
-    FIRST_FACTOR = 2,
+    /* multiple of the median time that members get for a part that no earlier round has measured,
+     * at least: slow members do not have a smaller share of the work yet */
+    UNMEASURED_FACTOR_MIN = 2,
     FIRST_WAIT_MIN_MS = 1000, /* a process that has just started may pause for this long */
 };
 
 /* The times of the voters that have finished a part of the round. */
-struct finished {
-    int64_t times_ms[SWARM_MEMBERS_MAX];
-    uint32_t count; /* number of times */
+struct finish_times {
+    int64_t times_ms[SWARM_MEMBERS_MAX]; /* [count]: from the start of the part, in any order */
+    uint32_t count;                      /* number of times */
     uint32_t seats; /* number of voters, those that have not finished included */
 };
 
-static void add_seat(struct finished *finished, bool is_finished, int64_t time_ms) {
+static void add_finish_time(struct finish_times *finished, bool is_finished, int64_t time_ms) {
     ASSERT(finished->seats < SWARM_MEMBERS_MAX);
     finished->seats++;
     if (is_finished) {
@@ -28,7 +29,7 @@ static void add_seat(struct finished *finished, bool is_finished, int64_t time_m
 
 /* The lower median of the times of all seats, where a seat that has not finished counts as slower
  * than all others; 0 until half of them have finished. */
-static int64_t median_ms(struct finished *finished) {
+static int64_t median_ms(struct finish_times *finished) {
     uint32_t middle = finished->seats == 0 ? 0 : (finished->seats - 1) / 2;
     return middle >= finished->count
                ? 0
@@ -45,9 +46,9 @@ static int64_t wait_from_median(const struct tracker *tracker, int64_t time_ms, 
     return time_ms > 0 ? wait_ms : otherwise_ms;
 }
 
-static double first_factor(const struct tracker *tracker) {
+static double unmeasured_factor(const struct tracker *tracker) {
     double patience = tracker->settings.training.patience;
-    return patience > FIRST_FACTOR ? patience : FIRST_FACTOR;
+    return patience > UNMEASURED_FACTOR_MIN ? patience : UNMEASURED_FACTOR_MIN;
 }
 
 /* ---- what is observed ---- */
@@ -107,11 +108,11 @@ void tracker_observe_receipts(struct tracker *tracker, uint32_t row, int64_t now
     struct tracker_pace *pace = &tracker->pace;
     int owner = tracker->seats.seat_of_row[row];
     if (owner == NO_SEAT || tracker->stage.kind < STAGE_EXCHANGE ||
-        !tracker->deadlines.is_assumed[SPEED_CONTRIBUTION]) {
+        !tracker->deadlines.is_time_assumed[SPEED_CONTRIBUTION]) {
         return;
     }
     int64_t passed_ms = now_ms - tracker->exchange.assigned_ms[owner];
-    if (passed_ms < pace->reported_ms[owner]) { /* it has another plan since its last report */
+    if (passed_ms < pace->reported_ms[owner]) { /* the owner got another plan */
         pace->busy_ms[owner] = 0;
         pace->reported_ms[owner] = 0;
         pace->blocked_owners &= ~seat_bit((uint32_t)owner);
@@ -135,16 +136,16 @@ void tracker_observe_spread(struct tracker *tracker, uint64_t owners, int64_t no
 
 /* ---- waits ---- */
 
-static bool is_assumed(const struct tracker *tracker, enum speed_kind kind) {
-    return tracker->deadlines.is_assumed[kind];
+static bool is_time_assumed(const struct tracker *tracker, enum speed_kind kind) {
+    return tracker->deadlines.is_time_assumed[kind];
 }
 
 /* The time in which half of the owners had all their results; 0 while that is not known. */
 static int64_t median_result_ms(const struct tracker *tracker) {
-    struct finished finished = {0};
+    struct finish_times finished = {0};
     SEATS_EACH(owner, tracker->pace.owners & tracker_live_voters(tracker)) {
         uint32_t time_ms = tracker->exchange.result_ms[owner];
-        add_seat(&finished, time_ms > 0, time_ms);
+        add_finish_time(&finished, time_ms > 0, time_ms);
     }
     return median_ms(&finished);
 }
@@ -154,12 +155,12 @@ static int64_t median_result_ms(const struct tracker *tracker) {
 int64_t tracker_contribution_wait_ms(const struct tracker *tracker, uint32_t owner) {
     const struct tracker_pace *pace = &tracker->pace;
     int64_t usual_ms = tracker->deadlines.timing.contribution_ms;
-    if (!is_assumed(tracker, SPEED_CONTRIBUTION)) {
+    if (!is_time_assumed(tracker, SPEED_CONTRIBUTION)) {
         return usual_ms;
     }
     int64_t time_ms = seats_contain(pace->blocked_owners, owner) ? pace->busy_ms[owner] + 1
                                                                  : median_result_ms(tracker);
-    return wait_from_median(tracker, time_ms, first_factor(tracker), usual_ms);
+    return wait_from_median(tracker, time_ms, unmeasured_factor(tracker), usual_ms);
 }
 
 /* The wait for a part that owners do. If the usual time is known, the wait is never shorter than
@@ -168,23 +169,25 @@ int64_t tracker_contribution_wait_ms(const struct tracker *tracker, uint32_t own
  * time_ms  the time in which half of the owners have finished the part; 0 while not known */
 static int64_t owner_wait_ms(const struct tracker *tracker, int64_t time_ms, bool is_known,
                              int64_t usual_ms) {
-    double factor = is_known ? tracker->settings.training.patience : first_factor(tracker);
+    double factor = is_known ? tracker->settings.training.patience : unmeasured_factor(tracker);
     int64_t wait_ms = wait_from_median(tracker, time_ms, factor, usual_ms);
     return is_known && wait_ms < usual_ms ? usual_ms : wait_ms;
 }
 
 int64_t tracker_result_wait_ms(const struct tracker *tracker) {
-    return owner_wait_ms(tracker, median_result_ms(tracker), !is_assumed(tracker, SPEED_RESULT),
+    return owner_wait_ms(tracker, median_result_ms(tracker),
+                         !is_time_assumed(tracker, SPEED_RESULT),
                          tracker->deadlines.timing.exchange_ms);
 }
 
 int64_t tracker_vote_wait_ms(const struct tracker *tracker) {
     const struct swarm_timing *timing = &tracker->deadlines.timing;
-    bool is_known = !is_assumed(tracker, SPEED_RESULT) && !is_assumed(tracker, SPEED_APPLY);
-    struct finished finished = {0};
+    bool is_known =
+        !is_time_assumed(tracker, SPEED_RESULT) && !is_time_assumed(tracker, SPEED_APPLY);
+    struct finish_times finished = {0};
     SEATS_EACH(owner, tracker->pace.owners & tracker_live_voters(tracker)) {
         int64_t time_ms = tracker->pace.spread_ms[owner];
-        add_seat(&finished, time_ms > 0, time_ms);
+        add_finish_time(&finished, time_ms > 0, time_ms);
     }
     return owner_wait_ms(tracker, median_ms(&finished), is_known,
                          (int64_t)timing->exchange_ms + timing->apply_ms);
@@ -192,29 +195,29 @@ int64_t tracker_vote_wait_ms(const struct tracker *tracker) {
 
 int64_t tracker_apply_wait_ms(const struct tracker *tracker) {
     int64_t usual_ms = tracker->deadlines.timing.apply_ms;
-    struct finished finished = {0};
-    if (!is_assumed(tracker, SPEED_APPLY)) {
+    struct finish_times finished = {0};
+    if (!is_time_assumed(tracker, SPEED_APPLY)) {
         return usual_ms;
     }
     SEATS_EACH(seat, tracker_live_voters(tracker)) {
         const struct tracker_speed *speed = &tracker->speeds[tracker->seats.row_of_seat[seat]];
         uint32_t time_ms = tracker_recent_time(speed, SPEED_APPLY);
-        add_seat(&finished, !speed->is_applying && time_ms > 0, time_ms);
+        add_finish_time(&finished, !speed->is_applying && time_ms > 0, time_ms);
     }
-    return wait_from_median(tracker, median_ms(&finished), first_factor(tracker), usual_ms);
+    return wait_from_median(tracker, median_ms(&finished), unmeasured_factor(tracker), usual_ms);
 }
 
 /* The wait for training. Members stop by themselves at the deadline in the OPEN. */
 static int64_t train_wait_ms(const struct tracker *tracker, double factor) {
     int64_t usual_ms = tracker->record.head.train_ms;
-    struct finished finished = {0};
-    if (!is_assumed(tracker, SPEED_TRAIN)) {
+    struct finish_times finished = {0};
+    if (!is_time_assumed(tracker, SPEED_TRAIN)) {
         return usual_ms;
     }
     SEATS_EACH(seat, tracker_live_voters(tracker)) {
         const struct tracker_speed *speed = &tracker->speeds[tracker->seats.row_of_seat[seat]];
         uint32_t time_ms = tracker_recent_time(speed, SPEED_TRAIN);
-        add_seat(&finished, time_ms > 0, time_ms);
+        add_finish_time(&finished, time_ms > 0, time_ms);
     }
     int64_t wait_ms = wait_from_median(tracker, median_ms(&finished), factor, usual_ms);
     return wait_ms < usual_ms ? wait_ms : usual_ms;
@@ -225,5 +228,6 @@ int64_t tracker_training_end_ms(const struct tracker *tracker) {
 }
 
 int64_t tracker_declaration_wait_ms(const struct tracker *tracker) {
-    return train_wait_ms(tracker, first_factor(tracker)) + tracker->deadlines.timing.silence_ms;
+    return train_wait_ms(tracker, unmeasured_factor(tracker)) +
+           tracker->deadlines.timing.silence_ms;
 }

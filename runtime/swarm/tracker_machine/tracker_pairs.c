@@ -4,9 +4,9 @@
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
 enum {
-    PAIR_ROUNDS_MIN = 8, /* rounds for which the owner does not wait, the first time; doubles */
-    PAIR_ROUNDS_MAX = 512,
-    PARTNERS_PART_MAX = 3, /* a member in pairs with more than 1/3 of the voters is at fault */
+    PAIR_ROUNDS_MIN = 8,   /* rounds for which the owner does not wait, the first time; doubles */
+    PAIR_ROUNDS_MAX = 512, /* maximum of these rounds */
+    FAULTY_PAIRS_DIVISOR = 3, /* a member in pairs with more than 1/3 of the voters is at fault */
 };
 
 void tracker_clear_pairs(struct tracker *tracker, uint32_t row) {
@@ -16,7 +16,7 @@ void tracker_clear_pairs(struct tracker *tracker, uint32_t row) {
     }
 }
 
-static void separate(struct tracker_pair *pair, uint32_t round) {
+static void separate_pair(struct tracker_pair *pair, uint32_t round) {
     pair->rounds = pair->rounds == 0                ? PAIR_ROUNDS_MIN
                    : pair->rounds < PAIR_ROUNDS_MAX ? 2 * pair->rounds
                                                     : PAIR_ROUNDS_MAX;
@@ -32,14 +32,14 @@ void tracker_observe_pairs(struct tracker *tracker) {
             ASSERT(owner != seat);
             int owner_row = tracker->seats.row_of_seat[owner];
             if (owner_row != NO_SEAT) {
-                separate(&tracker->pairs.contributors[row].owners[owner_row],
-                         tracker->record.head.round);
+                separate_pair(&tracker->pairs.contributors[row].owners[owner_row],
+                              tracker->record.head.round);
             }
         }
     }
 }
 
-static bool is_separated(const struct tracker *tracker, uint32_t row, uint32_t owner_row) {
+static bool is_pair_separated(const struct tracker *tracker, uint32_t row, uint32_t owner_row) {
     const struct tracker_pair *pair = &tracker->pairs.contributors[row].owners[owner_row];
     return pair->until_round > tracker->record.head.round;
 }
@@ -49,7 +49,8 @@ uint64_t tracker_separated_seats(const struct tracker *tracker, uint32_t owner) 
     uint64_t seats = 0;
     SEATS_EACH(seat, owner_row == NO_SEAT ? 0 : roster_seats(&tracker->record.head)) {
         int row = tracker->seats.row_of_seat[seat];
-        bool is_apart = row != NO_SEAT && is_separated(tracker, (uint32_t)row, (uint32_t)owner_row);
+        bool is_apart =
+            row != NO_SEAT && is_pair_separated(tracker, (uint32_t)row, (uint32_t)owner_row);
         seats |= is_apart ? seat_bit(seat) : 0;
     }
     ASSERT(!seats_contain(seats, owner));
@@ -60,8 +61,9 @@ bool tracker_has_many_pairs(const struct tracker *tracker, uint32_t row) {
     uint32_t partners = 0;
     ASSERT(row < SWARM_MEMBERS_MAX);
     for (uint32_t other = 0; other < tracker->record.member_count; other++) {
-        bool is_apart = is_separated(tracker, row, other) || is_separated(tracker, other, row);
+        bool is_apart =
+            is_pair_separated(tracker, row, other) || is_pair_separated(tracker, other, row);
         partners += is_apart && !tracker_is_guest(tracker, other);
     }
-    return PARTNERS_PART_MAX * partners > entry_voter_count(&tracker->record.head);
+    return FAULTY_PAIRS_DIVISOR * partners > entry_voter_count(&tracker->record.head);
 }

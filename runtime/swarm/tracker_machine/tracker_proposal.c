@@ -92,7 +92,9 @@ static bool is_about_proposal(const struct tracker *tracker, const struct messag
            (slice->owner == suspect && hash_equal(&slice->hash, &vote->hash));
 }
 
-static struct tracker_vote read_refusal(const struct tracker *tracker, const struct message *vote) {
+/* Returns the vote of a member that refuses the proposal, with the evidence of an accusation. */
+static struct tracker_vote read_refusing_vote(const struct tracker *tracker,
+                                              const struct message *vote) {
     const struct message_ballot *ballot = &vote->ballot;
     struct tracker_vote refusal = {.has_arrived = true, .refusal = ballot->refusal};
     bool is_accusation = refusal_is_accusation(ballot->refusal.reason);
@@ -121,8 +123,9 @@ static bool is_voter(const struct tracker *tracker, uint32_t row) {
     return seat != NO_SEAT && tracker->record.head.seats[seat].is_guest == 0;
 }
 
-/* A copy of this tracker may have proposed the same entry under the same number. A member that
- * repeats its vote for that to this tracker has not given it a lease. */
+/* Whether the vote is for this start's proposal. A copy of this tracker may have proposed the same
+ * entry under the same number. A member that repeats its vote for that to this tracker has not
+ * given it a lease. */
 static bool is_for_proposal(const struct tracker *tracker, const struct message *vote) {
     return tracker->stage.kind == STAGE_VOTE && vote->number == tracker->proposal.id &&
            vote->ballot.start == tracker->leases.start;
@@ -139,7 +142,7 @@ void tracker_handle_vote(struct tracker *tracker, uint32_t row, const struct mes
             .hash = message->hash,
             .signature = message->signature};
         tracker->members[row].vote =
-            hash_is_zero(&message->root) ? read_refusal(tracker, message) : vote;
+            hash_is_zero(&message->root) ? read_refusing_vote(tracker, message) : vote;
         leases_mark_vote(&tracker->leases, row,
                          tracker->members[row].vote.refusal.reason == REFUSAL_PROMISED);
     }
@@ -187,8 +190,8 @@ void tracker_count_votes(struct tracker *tracker, int64_t now_ms, struct actions
         const struct tracker_vote *vote = &tracker->members[row].vote;
         uint64_t votes = find_equal_votes(tracker, vote);
         if (seats_count(votes) >= entry_votes_needed(head) &&
-            tracker_has_needed_seats(tracker, votes)) {
-            if (!tracker_is_recheck_open(tracker, now_ms)) {
+            tracker_can_seats_commit(tracker, votes)) {
+            if (!tracker_advance_recheck(tracker, now_ms)) {
                 commit_round(tracker, vote, votes, actions);
             }
             return;

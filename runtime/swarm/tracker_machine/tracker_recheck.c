@@ -4,7 +4,7 @@
 
 enum {
     WAIT_HEARTBEATS = 8, /* heartbeats that an audited proposal waits for missing votes */
-    /* it also waits 1/16 of the exchange's deadline, in which a voter can fetch a slice */
+    /* an audited proposal also waits this part of the exchange's deadline, to fetch a slice */
     WAIT_EXCHANGE_DIVISOR = 16,
     LATE_ROUNDS = 64,  /* rounds for which no proposal waits for a voter that was late */
     IGNORED_MIN = 8,   /* rounds for which an accuser is ignored, the first time it is refuted */
@@ -17,7 +17,7 @@ void tracker_clear_recheck_credit(struct tracker *tracker, uint32_t row) {
     recheck->is_confirmed |= recheck->accuser_row == row + 1;
 }
 
-void recheck_confirm(struct tracker_recheck *recheck) {
+void recheck_confirm_accusation(struct tracker_recheck *recheck) {
     recheck->is_confirmed = true;
 }
 
@@ -68,7 +68,9 @@ static uint64_t find_awaited_rows(const struct tracker *tracker) {
     return rows;
 }
 
-static bool waits_for_votes(struct tracker *tracker, int64_t now_ms) {
+/* Starts or continues the wait for the missing votes. Returns false once there are none, or the
+ * wait is over; then no proposal waits for these voters for LATE_ROUNDS rounds. */
+static bool keep_waiting_for_votes(struct tracker *tracker, int64_t now_ms) {
     struct tracker_recheck *recheck = &tracker->recheck;
     const struct swarm_timing *timing = &tracker->deadlines.timing;
     const uint64_t awaited = find_awaited_rows(tracker);
@@ -87,8 +89,9 @@ static bool waits_for_votes(struct tracker *tracker, int64_t now_ms) {
     return false;
 }
 
-/* One accusation is followed in each round. */
-bool tracker_is_recheck_open(struct tracker *tracker, int64_t now_ms) {
+/* Returns true if the proposal is not committed yet: votes are awaited, or another proposal follows
+ * an accusation. One accusation is followed in each round. */
+bool tracker_advance_recheck(struct tracker *tracker, int64_t now_ms) {
     struct tracker_recheck *recheck = &tracker->recheck;
     ASSERT(tracker->stage.kind == STAGE_VOTE);
     const int row = recheck->accuser_row == 0 ? find_accuser(tracker) : NO_SEAT;
@@ -98,8 +101,8 @@ bool tracker_is_recheck_open(struct tracker *tracker, int64_t now_ms) {
         tracker_enter_stage(tracker, STAGE_EXCHANGE, now_ms);
         return true;
     }
-    return (recheck->current == RECHECK_DRAWN || tracker_is_direction_open(tracker)) &&
-           waits_for_votes(tracker, now_ms);
+    return (recheck->current == RECHECK_DRAWN || tracker_is_opposition_undecided(tracker)) &&
+           keep_waiting_for_votes(tracker, now_ms);
 }
 
 /* An accusation that the others did not confirm has cost them time, so the accuser is ignored for

@@ -1,8 +1,8 @@
-/* tracker_recheck: which slices the voters of a proposal compute again, and how long the tracker
- * waits for that. One of AUDIT_ROUNDS proposals (audit.h) is audited: each voter computes a slice
- * again that it draws in secret. If one voter then accuses a member, and the others would commit,
- * another proposal with the same results lets all of them compute the slice again. Its
- * outcome is final: the member is suspended, or the accuser is not followed for some rounds.
+/* tracker_recheck: which slices the voters on a proposal audit, and how long the tracker waits for
+ * that. One of AUDIT_ROUNDS proposals (audit.h) is audited: each voter audits a slice that it draws
+ * in secret. If one voter then accuses a member, and the others would commit, another proposal with
+ * the same results lets all of them audit the slice. Its outcome is final: the member is suspended,
+ * or the accuser is not followed for some rounds.
  * Private to the tracker's files; included by tracker_state.h. */
 #ifndef SKEP_SWARM_TRACKER_MACHINE_TRACKER_RECHECK_H
 #define SKEP_SWARM_TRACKER_MACHINE_TRACKER_RECHECK_H
@@ -17,8 +17,8 @@ struct recheck_credit {
 };
 
 struct tracker_recheck {  /* tracker_recheck.c */
-    uint32_t next;        /* field `recheck` of the next proposal, because of an accusation */
-    uint32_t current;     /* field `recheck` of the current proposal */
+    uint32_t next;        /* recheck of the next proposal: RECHECK_NONE, or RECHECK_SLICE + slice */
+    uint32_t current;     /* recheck of the current proposal: also RECHECK_DRAWN */
     uint32_t accuser_row; /* 1 + the row whose accusation the open round follows; 0: none */
     bool is_confirmed;    /* more than half of the roster accuses the same member */
     int64_t quorum_ms;    /* when a quorum agreed with the audited proposal; 0: not yet */
@@ -26,14 +26,14 @@ struct tracker_recheck {  /* tracker_recheck.c */
 };
 
 /* tracker_begin_recheck: a proposal begins, whose seed decides whether it is audited.
- * tracker_is_recheck_open: a quorum agrees with the proposal. Returns true if it is not committed
+ * tracker_advance_recheck: a quorum agrees with the proposal. Returns true if it is not committed
  * yet, because more votes are waited for, or because another proposal follows.
- * recheck_confirm: more than half of the roster accuses the same member.
+ * recheck_confirm_accusation: more than half of the roster accuses the same member.
  * tracker_end_recheck: a round has ended.
  * tracker_clear_recheck_credit: forget the credit of a row, which another member gets. */
 void tracker_begin_recheck(struct tracker *tracker);
-bool tracker_is_recheck_open(struct tracker *tracker, int64_t now_ms);
-void recheck_confirm(struct tracker_recheck *recheck);
+bool tracker_advance_recheck(struct tracker *tracker, int64_t now_ms);
+void recheck_confirm_accusation(struct tracker_recheck *recheck);
 void tracker_end_recheck(struct tracker *tracker);
 void tracker_clear_recheck_credit(struct tracker *tracker, uint32_t row);
 

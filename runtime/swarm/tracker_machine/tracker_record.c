@@ -39,11 +39,11 @@ void tracker_begin_draft(struct tracker *tracker) {
         tracker->writer.next.members[row].misses = tracker->strikes[row].misses;
         tracker->writer.next.members[row].opposed = tracker->strikes[row].opposed;
         tracker->writer.next.members[row].share = tracker_slow_share(tracker, row);
-        tracker_keep_speed(tracker, row, &tracker->writer.next.speeds[row]);
+        tracker_save_speed(tracker, row, &tracker->writer.next.speeds[row]);
     }
 }
 
-void tracker_draft_plans(struct tracker *tracker) {
+void tracker_begin_draft_with_plans(struct tracker *tracker) {
     struct tracker_writer *writer = &tracker->writer;
     tracker_begin_draft(tracker);
     ASSERT(writer->spare_plans != tracker->record.table.slices);
@@ -68,15 +68,15 @@ void tracker_draft_session(struct tracker *tracker, uint32_t row, const struct i
     tracker->writer.pending_row = row + 1;
 }
 
-void tracker_set_delegation(struct tracker *tracker, const struct delegation *delegation) {
+void tracker_queue_delegation(struct tracker *tracker, const struct delegation *delegation) {
     ASSERT(delegation->serial > tracker->writer.documents.delegation.serial);
     tracker->writer.documents.delegation = *delegation;
 }
 
-void tracker_set_roster(struct tracker *tracker, const struct roster_epoch *roster) {
+void tracker_queue_roster_epoch(struct tracker *tracker, const struct roster_epoch *roster) {
     ASSERT(roster->serial > tracker->writer.documents.roster.serial);
     tracker->writer.documents.roster = *roster;
-    tracker_know_roster(tracker, roster);
+    tracker_restore_roster_epoch(tracker, roster);
 }
 
 /* Adds the documents that wait for an entry of this kind. The tracker signs every kind but a
@@ -92,7 +92,8 @@ static void draft_documents(const struct tracker_writer *writer, struct entry *e
 }
 
 /* The documents of a durable entry need not be written again. Newer ones may wait by now. */
-static void end_documents(struct tracker_writer *writer, const struct entry_documents *written) {
+static void clear_written_documents(struct tracker_writer *writer,
+                                    const struct entry_documents *written) {
     struct entry_documents *waiting = &writer->documents;
     if (written->delegation.serial != 0 &&
         waiting->delegation.serial == written->delegation.serial) {
@@ -126,12 +127,12 @@ struct entry *tracker_draft_entry(struct tracker *tracker, enum entry_kind kind)
     entry->suspension = (struct entry_suspension){0};
     entry->order = (struct rollback_order){0};
     draft_documents(&tracker->writer, entry);
-    leases_draft(tracker, entry);
+    leases_fill_entry(tracker, entry);
     return entry;
 }
 
 /* Asserts that a head follows the previous one: round numbers and commit counts never decrease. */
-static void check_next_head(const struct entry *next, const struct entry *head) {
+static void assert_head_follows(const struct entry *next, const struct entry *head) {
     ASSERT(hash_equal(&next->prev, &head->hash));
     ASSERT(next->round == head->round + (next->kind == ENTRY_OPEN));
     ASSERT(next->commits == head->commits + (next->kind == ENTRY_COMMIT));
@@ -148,7 +149,7 @@ void tracker_write_draft(struct tracker *tracker, uint32_t parts, struct actions
     ASSERT(((parts & RECORD_SESSIONS) != 0) == (writer->pending_row != 0));
     ASSERT(next->next_session == record->next_session + (writer->pending_row != 0));
     if ((parts & RECORD_HEAD) != 0) {
-        check_next_head(&next->head, &record->head);
+        assert_head_follows(&next->head, &record->head);
     } else if ((parts & RECORD_PLANS) != 0) {
         ASSERT(next->table.round == record->head.round);
         ASSERT(next->table.version == record->table.version + 1);
@@ -164,7 +165,7 @@ void tracker_write_draft(struct tracker *tracker, uint32_t parts, struct actions
  * */
 static void complete_head(struct tracker *tracker, const struct event *event) {
     struct tracker_record *next = &tracker->writer.next;
-    end_documents(&tracker->writer, &next->head.documents);
+    clear_written_documents(&tracker->writer, &next->head.documents);
     next->head.hash = event->hash;
     next->chain = event->chain;
     if (next->head.kind != ENTRY_COMMIT) {
@@ -179,7 +180,7 @@ static void complete_head(struct tracker *tracker, const struct event *event) {
     if (next->head.kind == ENTRY_ROLLBACK) {
         repeats_clear(&tracker->repeats);
     }
-    leases_advance(&tracker->leases, &next->head);
+    leases_apply_entry(&tracker->leases, &next->head);
     if (next->head.kind == ENTRY_COMMIT) {
         repeats_add_commit(&tracker->repeats, &tracker->record.table);
         proposal_swap_slices(&tracker->proposal, tracker->record.commit.slices);
@@ -209,7 +210,7 @@ uint32_t tracker_end_write(struct tracker *tracker, const struct event *event) {
     writer->spare_plans = tracker->record.table.slices == plans ? writer->spare_plans : plans;
     tracker_map_seats(tracker);
     if (pending_row > 0) {
-        tracker_confirm_member(tracker, pending_row - 1);
+        tracker_admit_member(tracker, pending_row - 1);
     }
     return parts;
 }

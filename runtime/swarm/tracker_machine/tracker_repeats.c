@@ -32,7 +32,7 @@ void repeats_clear(struct tracker_repeats *repeats) {
     memset(repeats->norms, 0, sizeof repeats->norms);
 }
 
-bool repeats_find(const struct tracker_repeats *repeats, const struct hash *root, double norm) {
+bool repeats_contain(const struct tracker_repeats *repeats, const struct hash *root, double norm) {
     bool is_found = false;
     ASSERT(repeats->next < REPEAT_ROUNDS);
     for (uint32_t index = 0; index < REPEAT_ROUNDS; index++) {

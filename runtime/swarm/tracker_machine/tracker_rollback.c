@@ -24,7 +24,7 @@ void tracker_replay_entry(struct tracker *tracker, const struct entry *entry) {
     }
 }
 
-bool tracker_member_stores(const struct tracker_member *member, const struct hash *root) {
+bool tracker_is_state_stored(const struct tracker_member *member, const struct hash *root) {
     bool has_state = hash_equal(&member->report.durable_root, root);
     for (uint32_t i = 0; i < STORED_STATES_MAX; i++) {
         has_state |= hash_equal(&member->report.stored[i], root);
@@ -37,7 +37,7 @@ static bool is_state_available(const struct tracker *tracker, const struct hash 
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         const struct tracker_member *member = &tracker->members[row];
         if (!member->is_silent && !tracker_is_guest(tracker, row) &&
-            tracker_member_stores(member, root)) {
+            tracker_is_state_stored(member, root)) {
             return true;
         }
     }
@@ -94,7 +94,7 @@ bool tracker_order_rollback(struct tracker *tracker, const struct hash *root,
     return true;
 }
 
-bool tracker_is_order_due(const struct tracker *tracker) {
+bool tracker_is_rollback_order_due(const struct tracker *tracker) {
     const struct tracker_rollback *rollback = &tracker->rollback;
     return rollback->is_ordered &&
            rollback_order_target(&rollback->history, &rollback->ordered_root, &rollback->order) <
@@ -102,9 +102,9 @@ bool tracker_is_order_due(const struct tracker *tracker) {
            is_state_available(tracker, &rollback->ordered_root);
 }
 
-void tracker_follow_order(struct tracker *tracker, struct actions *actions) {
+void tracker_follow_rollback_order(struct tracker *tracker, struct actions *actions) {
     const struct tracker_rollback *rollback = &tracker->rollback;
-    ASSERT(tracker_is_order_due(tracker));
+    ASSERT(tracker_is_rollback_order_due(tracker));
     write_rollback(tracker, state_history_find(&rollback->history, &rollback->ordered_root),
                    &rollback->order, actions);
 }

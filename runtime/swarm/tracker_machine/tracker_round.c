@@ -3,7 +3,7 @@
 #include "runtime/swarm/tracker_machine/tracker_accusation.h"
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
-enum { WAIT_EXCHANGES = 4 }; /* most that late members may delay rounds at once, in exchanges */
+enum { WAIT_EXCHANGES = 4 }; /* longest delay by late members, in deadlines of an exchange */
 
 /* The members that may have a seat in the next round, by row. A suspended member may if the swarm
  * cannot continue without it. */
@@ -14,8 +14,8 @@ static uint64_t find_seatable_rows(const struct tracker *tracker) {
         ready |= (uint64_t)is_ready << row;
         seatable |= (uint64_t)(is_ready && !tracker_is_suspended(tracker, row)) << row;
     }
-    return (tracker_electors_allow(tracker, seatable) ? seatable : ready) &
-           tracker_allowed_rows(tracker);
+    return (tracker_may_continue_with(tracker, seatable) ? seatable : ready) &
+           tracker_rows_allowed_by_leases(tracker);
 }
 
 /* Counts the voting seats of the last round whose members stay for the next one. */
@@ -122,11 +122,11 @@ bool tracker_is_run_complete(const struct tracker *tracker) {
 
 /* Numbers of members by condition between two rounds. */
 struct readiness {
-    uint32_t ready;    /* voters, also without a vote in the next round, with the current state */
-    uint32_t seats;    /* those that may have a seat with a vote in the next round */
-    bool has_electors; /* those that may have a seat can commit it */
-    uint32_t applying; /* Not ready, because they apply the last commit. */
-    uint32_t fetching; /* Not ready, because they fetch the results of the last commit. */
+    uint32_t ready;        /* voters with the current state, suspended and resigned ones included */
+    uint32_t seats;        /* members that may have a seat with a vote in the next round */
+    bool has_electors;     /* the members that may have a seat can commit the next round */
+    uint32_t applying;     /* Not ready, because they apply the last commit. */
+    uint32_t fetching;     /* Not ready, because they fetch the results of the last commit. */
     uint32_t slow_joiners; /* not ready, and take too long to join */
     uint32_t slow;         /* members that apply or fetch, and usually take longer than others */
     uint32_t connected;    /* voters that are not silent */
@@ -134,7 +134,7 @@ struct readiness {
 
 static struct readiness count_members_by_readiness(const struct tracker *tracker) {
     const uint64_t seatable = find_seatable_rows(tracker);
-    struct readiness count = {.has_electors = tracker_electors_allow(tracker, seatable)};
+    struct readiness count = {.has_electors = tracker_may_continue_with(tracker, seatable)};
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         const struct tracker_member *member = &tracker->members[row];
         bool is_ready = tracker_is_ready(tracker, row);
@@ -165,11 +165,12 @@ static bool may_wait(const struct tracker *tracker, const struct readiness *coun
            (count->slow > 0 && stage_may_wait(stage, capacity_ms / 2));
 }
 
-/* Whether the next round waits for members that are not ready. Those that apply the commit have the
- * usual time for it. Beyond that, all waits share one budget, so that late members, however many
- * and however often, delay the swarm by a bounded part of its time. */
-static bool waits_for_members(struct tracker *tracker, const struct readiness *count,
-                              int64_t now_ms) {
+/* Returns whether the next round waits for members that are not ready, and takes the wait off the
+ * budget. Those that apply the commit have the usual time for it. Beyond that, all waits share one
+ * budget, so that late members, however many and however often, delay the swarm by a bounded part
+ * of its time. */
+static bool keep_waiting_for_members(struct tracker *tracker, const struct readiness *count,
+                                     int64_t now_ms) {
     struct tracker_stage *stage = &tracker->stage;
     const struct swarm_timing *timing = &tracker->deadlines.timing;
     bool is_usual =
@@ -194,7 +195,7 @@ static void advance_ready_stage(struct tracker *tracker, int64_t now_ms, struct 
     bool is_shrunk = settings->shrink_after_ms > 0 && waited_ms >= settings->shrink_after_ms;
     bool has_quorum = staying == 0 || count.seats >= entry_quorum(staying);
     bool is_settled =
-        waited_ms >= timing->heartbeat_ms && !waits_for_members(tracker, &count, now_ms);
+        waited_ms >= timing->heartbeat_ms && !keep_waiting_for_members(tracker, &count, now_ms);
     if (tracker_is_run_complete(tracker)) {
         return;
     }
@@ -237,7 +238,7 @@ static void advance_train_stage(struct tracker *tracker, int64_t now_ms, struct 
     uint64_t awaited = tracker_awaited_seats(tracker, live);
     if (((awaited & ~declared) == 0 || is_late) &&
         seats_count(declared & voters) >= entry_votes_needed(head)) {
-        exchange_set_undeclared(&tracker->exchange, awaited & ~declared);
+        exchange_set_undeclared_seats(&tracker->exchange, awaited & ~declared);
         tracker_write_table(tracker, actions);
     } else if (waited_ms >= tracker_training_end_ms(tracker)) {
         exchange_end_training(&tracker->exchange);
@@ -258,7 +259,7 @@ static uint64_t current_voters(const struct tracker *tracker) {
 /* The seats of members that do not vote in the open round, because they have resigned or their vote
  * is promised. */
 static uint64_t find_mute_seats(const struct tracker *tracker) {
-    const uint64_t allowed = tracker_allowed_rows(tracker);
+    const uint64_t allowed = tracker_rows_allowed_by_leases(tracker);
     uint64_t mute = 0;
     SEATS_EACH(seat, roster_seats(&tracker->record.head)) {
         const int row = tracker->seats.row_of_seat[seat];
@@ -272,7 +273,7 @@ static uint64_t find_mute_seats(const struct tracker *tracker) {
 /* Whether these voters can commit the open round. */
 static bool can_commit(const struct tracker *tracker, uint64_t voters) {
     return seats_count(voters) >= entry_votes_needed(&tracker->record.head) &&
-           tracker_has_needed_seats(tracker, voters);
+           tracker_can_seats_commit(tracker, voters);
 }
 
 static bool is_round_too_old(const struct tracker *tracker, int64_t now_ms) {
@@ -280,9 +281,9 @@ static bool is_round_too_old(const struct tracker *tracker, int64_t now_ms) {
     return now_ms - tracker->stage.round_began_ms >= tracker->deadlines.timing.round_ms;
 }
 
-/* A round is aborted when no quorum can reconnect, when no quorum reconnected in time, or when the
- * round is too old. */
-static bool is_round_lost(struct tracker *tracker, int64_t now_ms) {
+/* Records whether a quorum is connected. Returns true if the round has to be aborted: no quorum can
+ * reconnect, none reconnected in time, or the round is too old. */
+static bool check_round_loss(struct tracker *tracker, int64_t now_ms) {
     const struct tracker_settings *settings = &tracker->settings;
     const struct tracker_stage *stage = &tracker->stage;
     ASSERT(stage->kind != STAGE_READY);
@@ -301,21 +302,21 @@ void tracker_advance(struct tracker *tracker, int64_t now_ms, struct actions *ac
     enum tracker_stage_kind stage = tracker->stage.kind;
     ASSERT(writer_can_write(&tracker->writer));
     ASSERT((stage == STAGE_READY) == (tracker->record.head.kind != ENTRY_OPEN));
-    if (tracker_is_order_due(tracker)) {
+    if (tracker_is_rollback_order_due(tracker)) {
         if (stage == STAGE_READY) {
-            tracker_follow_order(tracker, actions);
+            tracker_follow_rollback_order(tracker, actions);
         } else {
             abort_round(tracker, actions);
         }
     } else if (stage == STAGE_READY) {
         advance_ready_stage(tracker, now_ms, actions);
     } else if (tracker_judge_accusations(tracker) || tracker_is_proposal_refused(tracker, now_ms) ||
-               tracker_is_round_overruled(tracker) || is_round_lost(tracker, now_ms)) {
+               tracker_is_round_overruled(tracker) || check_round_loss(tracker, now_ms)) {
         if (stage >= STAGE_EXCHANGE && is_round_too_old(tracker, now_ms)) {
-            tracker_count_aged_exchange(tracker);
+            tracker_count_timed_out_round(tracker);
         }
         if (stage == STAGE_VOTE && is_round_too_old(tracker, now_ms)) {
-            leases_mark_mute(tracker);
+            leases_mark_mute_rows(tracker);
         }
         abort_round(tracker, actions);
     } else if (stage == STAGE_TRAIN) {

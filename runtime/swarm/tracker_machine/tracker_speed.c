@@ -5,16 +5,16 @@
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
 enum {
-    AIM_PERCENT = 95,        /* of the usual time: what a slow member's share is aimed at */
-    JUDGED_ROUNDS = 3,       /* a single long time may be an accident */
-    RETRY_ROUNDS_MIN = 8,    /* rounds until owners wait for a slow member again; doubles */
+    AIM_PERCENT = 95,     /* percentage of the usual time that a slow member's share should take */
+    JUDGED_ROUNDS = 3,    /* rounds measured before a member is judged: one may be an accident */
+    RETRY_ROUNDS_MIN = 8, /* rounds until owners wait for a slow member again; doubles */
     RETRY_ROUNDS_MAX = 512,  /* maximum of these rounds */
-    RETRY_FACTOR = 4,        /* times these rounds, if it delivers less than half of a full share */
+    RETRY_FACTOR = 4,        /* multiplies these rounds if it delivers less than half of a share */
     OWNER_CLEAN_ROUNDS = 64, /* exchanges in time that halve an owner's next term without slices */
     LOSS_ROUNDS = 8,         /* a member lost or replaced twice within 8 rounds is unreliable */
     LOSS_COST_PERCENT = 125, /* of the usual time of an exchange: a longer one waited for a loss */
     LOSS_PART = 8,           /* when it returns, it contributes to 1/8 of the slices */
-    COUNT_BITS = 4,          /* size of the number of values of a kind in the record */
+    COUNT_BITS = 4,          /* bits of the record for the number of values of one kind */
     OWNER_MEDIAN = 1000,     /* value of SPEED_OWNER of an owner with the median time */
     RATE_MIN_HEARTBEATS = 4, /* a shorter transfer does not measure an upload rate */
 };
@@ -77,7 +77,7 @@ uint64_t tracker_samples_of_row(const struct tracker *tracker, uint32_t row) {
     uint64_t step = full / (settings->training.steps > 0 ? settings->training.steps : 1);
     uint32_t own_ms = recent_value(&tracker->speeds[row].times[SPEED_TRAIN]);
     uint32_t usual_ms = tracker->deadlines.times.train_ms;
-    if (own_ms <= tracker_usual_limit_ms(tracker, usual_ms)) {
+    if (own_ms <= tracker_longest_usual_ms(tracker, usual_ms)) {
         return full;
     }
     step = step > 0 ? step : 1;
@@ -116,7 +116,7 @@ static bool is_slow_trainer(const struct tracker *tracker, uint32_t row) {
     uint64_t own_ms = recent_value(&tracker->speeds[row].times[SPEED_TRAIN]);
     uint32_t usual_ms = tracker->deadlines.times.train_ms;
     return seats > 2 && own_ms > UINT64_C(2) * usual_ms &&
-           own_ms > tracker_usual_limit_ms(tracker, usual_ms) &&
+           own_ms > tracker_longest_usual_ms(tracker, usual_ms) &&
            own_ms * (seats - 1) > usual_ms * seats * (seats - 2);
 }
 
@@ -139,11 +139,11 @@ static bool is_owner_in_time(const struct tracker *tracker, const struct tracker
     const struct speed_history *times = &speed->times[SPEED_OWNER];
     uint32_t usual_ms = tracker->deadlines.times.result_ms;
     uint64_t own_ms = (uint64_t)recent_value(times) * usual_ms / OWNER_MEDIAN;
-    return times->count < JUDGED_ROUNDS || own_ms <= tracker_usual_limit_ms(tracker, usual_ms);
+    return times->count < JUDGED_ROUNDS || own_ms <= tracker_longest_usual_ms(tracker, usual_ms);
 }
 
 /* A slow owner delays every slice that it owns, so it owns none, and none on trial. */
-bool tracker_may_own(const struct tracker *tracker, uint32_t row) {
+bool tracker_may_own_slices(const struct tracker *tracker, uint32_t row) {
     const struct tracker_speed *speed = &tracker->speeds[row];
     return tracker_is_fast_enough(tracker, row) && !speed->is_retried &&
            is_owner_in_time(tracker, speed);
@@ -153,9 +153,9 @@ uint32_t tracker_upload_rate(const struct tracker *tracker, uint32_t row) {
     return recent_value(&tracker->speeds[row].times[SPEED_RATE]);
 }
 
-/* A member with a slow uplink contributes to every (SHARE_FULL / share)-th slice; in each round to
- * others. */
-bool tracker_is_optional(const struct tracker *tracker, uint32_t row, uint32_t slice) {
+/* Whether a member contributes to a slice. One with a slow uplink contributes to every (SHARE_FULL
+ * / share)-th slice; in each round to others. */
+bool tracker_contributes_to_slice(const struct tracker *tracker, uint32_t row, uint32_t slice) {
     uint32_t share = tracker->speeds[row].is_slow ? tracker->speeds[row].share : SHARE_FULL;
     uint32_t slices = tracker->settings.slice_count;
     uint64_t count = (uint64_t)slices * share / SHARE_FULL;
@@ -166,7 +166,7 @@ bool tracker_is_optional(const struct tracker *tracker, uint32_t row, uint32_t s
 
 /* The lower median of the times for which the other voters waited for this seat's contributions; 0
  * if none did. */
-static uint32_t awaited_time(const struct tracker *tracker, uint32_t seat) {
+static uint32_t median_awaited_ms(const struct tracker *tracker, uint32_t seat) {
     int64_t values[SWARM_MEMBERS_MAX];
     int count = 0;
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
@@ -239,7 +239,7 @@ static void add_exchange(struct tracker *tracker, uint32_t seat,
     int row = tracker->seats.row_of_seat[seat];
     struct tracker_speed *speed = &tracker->speeds[row];
     const struct tracker_exchange *exchange = &tracker->exchange;
-    uint32_t time_ms = awaited_time(tracker, seat);
+    uint32_t time_ms = median_awaited_ms(tracker, seat);
     uint32_t min_ms = RATE_MIN_HEARTBEATS * tracker->deadlines.timing.heartbeat_ms;
     if (time_ms >= min_ms) {
         add_value(&speed->times[SPEED_RATE],
@@ -254,14 +254,15 @@ static void add_exchange(struct tracker *tracker, uint32_t seat,
 }
 
 /* The smallest share: that of one slice. */
-static uint32_t least_share(const struct tracker *tracker) {
+static uint32_t min_share(const struct tracker *tracker) {
     uint32_t slices = tracker->settings.slice_count;
     return slices < SHARE_FULL ? (SHARE_FULL + slices - 1) / slices : 1;
 }
 
-/* The seat did not deliver in time, or usually takes longer than the others. It contributes to
- * fewer slices, and no owner waits for it. */
-static void slow_down(const struct tracker *tracker, struct tracker_speed *speed, uint64_t share) {
+/* Marks a member as slow, because it did not deliver in time or usually takes longer than the
+ * others. It contributes to a smaller share of the slices, and no owner waits for it. */
+static void mark_slow_with_share(const struct tracker *tracker, struct tracker_speed *speed,
+                                 uint64_t share) {
     if (!speed->is_slow) {
         speed->retry_rounds = speed->retry_rounds == 0                 ? RETRY_ROUNDS_MIN
                               : speed->retry_rounds < RETRY_ROUNDS_MAX ? 2 * speed->retry_rounds
@@ -270,12 +271,12 @@ static void slow_down(const struct tracker *tracker, struct tracker_speed *speed
     }
     ASSERT(share <= SHARE_FULL);
     speed->is_slow = true;
-    speed->share = share > least_share(tracker) ? (uint32_t)share : least_share(tracker);
+    speed->share = share > min_share(tracker) ? (uint32_t)share : min_share(tracker);
     speed->times[SPEED_CONTRIBUTION].count = 0;
 }
 
 void tracker_mark_slow(struct tracker *tracker, uint32_t row) {
-    slow_down(tracker, &tracker->speeds[row], 0);
+    mark_slow_with_share(tracker, &tracker->speeds[row], 0);
 }
 
 uint32_t tracker_slow_share(const struct tracker *tracker, uint32_t row) {
@@ -287,16 +288,18 @@ void tracker_restore_share(struct tracker *tracker, uint32_t row, uint32_t share
     tracker->speeds[row].is_slow = false;
     tracker->speeds[row].retry_rounds = 0;
     if (share > 0) {
-        slow_down(tracker, &tracker->speeds[row], share < SHARE_FULL ? share : SHARE_FULL);
+        mark_slow_with_share(tracker, &tracker->speeds[row],
+                             share < SHARE_FULL ? share : SHARE_FULL);
     }
 }
 
-/* The number of values as the record has it: less than two rings, with the same next place. */
+/* The number of values of a history as the record stores it, in COUNT_BITS: at most 2 *
+ * SPEED_ROUNDS - 1, and with the same index of the next value. */
 static uint32_t count_in_rings(uint32_t count) {
     return count < SPEED_ROUNDS ? count : SPEED_ROUNDS + count % SPEED_ROUNDS;
 }
 
-void tracker_keep_speed(const struct tracker *tracker, uint32_t row, struct record_speed *kept) {
+void tracker_save_speed(const struct tracker *tracker, uint32_t row, struct record_speed *kept) {
     const struct tracker_speed *speed = &tracker->speeds[row];
     _Static_assert((int)RECORD_TIMES == (int)SPEED_KINDS &&
                        (int)RECORD_TIMES_RECENT == (int)SPEED_ROUNDS &&
@@ -350,10 +353,10 @@ static void update_share(struct tracker *tracker, uint32_t seat,
                          const struct seat_delivery *delivery) {
     struct tracker_speed *speed = &tracker->speeds[tracker->seats.row_of_seat[seat]];
     uint64_t limit_ms =
-        tracker_usual_limit_ms(tracker, tracker_usual_time(tracker, SPEED_CONTRIBUTION));
+        tracker_longest_usual_ms(tracker, tracker_usual_time(tracker, SPEED_CONTRIBUTION));
     bool is_slow = speed->is_slow;
     const struct speed_history *times = &speed->times[SPEED_CONTRIBUTION];
-    uint32_t time_ms = is_slow                         ? awaited_time(tracker, seat)
+    uint32_t time_ms = is_slow                         ? median_awaited_ms(tracker, seat)
                        : times->count >= JUDGED_ROUNDS ? recent_value(times)
                                                        : 0;
     uint32_t before = is_slow ? speed->share : SHARE_FULL;
@@ -365,7 +368,7 @@ static void update_share(struct tracker *tracker, uint32_t seat,
     } else {
         uint64_t by_items = (uint64_t)before * delivery->delivered / delivery->planned;
         uint64_t by_time = time_ms > limit_ms ? before * limit_ms / time_ms : before;
-        slow_down(tracker, speed, by_items < by_time ? by_items : by_time);
+        mark_slow_with_share(tracker, speed, by_items < by_time ? by_items : by_time);
     }
     speed->is_slow &= !speed->is_retried;
 }
@@ -429,7 +432,7 @@ static void observe_losses(struct tracker *tracker, int64_t now_ms) {
         }
         struct tracker_speed *speed = &tracker->speeds[row];
         if (is_recent(speed->lost_round, commit->round)) {
-            slow_down(tracker, speed, SHARE_FULL / LOSS_PART);
+            mark_slow_with_share(tracker, speed, SHARE_FULL / LOSS_PART);
         }
         speed->lost_round = commit->round;
     }
@@ -437,7 +440,7 @@ static void observe_losses(struct tracker *tracker, int64_t now_ms) {
 
 void tracker_observe_exchange(struct tracker *tracker, int64_t now_ms) {
     ASSERT(tracker->record.head.kind == ENTRY_COMMIT);
-    if (tracker_end_aged_exchanges(tracker)) {
+    if (tracker_clear_timed_out_rounds(tracker)) {
         forget_exchanges(tracker);
     }
     uint64_t seats = 0;
@@ -485,5 +488,5 @@ bool tracker_applies_in_time(const struct tracker *tracker, uint32_t row) {
     const struct speed_history *times = &tracker->speeds[row].times[SPEED_APPLY];
     return times->count < JUDGED_ROUNDS ||
            recent_value(times) <=
-               tracker_usual_limit_ms(tracker, tracker->deadlines.times.apply_ms);
+               tracker_longest_usual_ms(tracker, tracker->deadlines.times.apply_ms);
 }

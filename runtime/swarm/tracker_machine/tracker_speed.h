@@ -16,9 +16,9 @@ enum speed_kind {
     SPEED_TRAIN,        /* time to train on a full share of samples */
     SPEED_CONTRIBUTION, /* time for which owners waited for contributions to all slices */
     SPEED_RESULT,       /* time until an owner had all its results */
-    SPEED_OWNER,        /* the same, in thousandths of the round's median over all owners */
+    SPEED_OWNER,        /* SPEED_RESULT in thousandths of its median over all owners of the round */
     SPEED_APPLY,        /* time to apply a commit */
-    SPEED_RATE,         /* upload rate, seen by the receivers */
+    SPEED_RATE,         /* upload rate seen by the receivers: contributions per SPEED_RATE_MS */
     SPEED_KINDS         /* number of kinds */
 };
 
@@ -27,12 +27,12 @@ struct speed_history {             /* values of the last rounds */
     uint32_t values[SPEED_ROUNDS]; /* a ring of the newest values */
 };
 
-struct tracker_deadlines {        /* tracker_deadlines.c */
-    struct swarm_timing timing;   /* current deadlines */
-    struct timing_times times;    /* observed times from which `timing` was derived */
-    bool is_assumed[SPEED_KINDS]; /* no member's time is known: `times` has that of the settings */
+struct tracker_deadlines {             /* tracker_deadlines.c */
+    struct swarm_timing timing;        /* current deadlines */
+    struct timing_times times;         /* observed times from which `timing` was derived */
+    bool is_time_assumed[SPEED_KINDS]; /* no member's time is known: `times` has the setting */
     /* rounds since the newest commit that were aborted because they took longer than round_ms */
-    uint32_t aged_exchanges;
+    uint32_t timed_out_rounds;
     struct speed_history exchanges; /* ms from the first table to the commit (tracker_speed.c) */
 };
 
@@ -52,7 +52,7 @@ struct tracker_speed { /* tracker_speed.c */
     uint32_t share;                 /* of a slow member: share of the slices, of SHARE_FULL */
     uint32_t rounds_without_slices; /* exchanges since the member last owned slices */
     uint32_t owner_term;            /* exchanges until it may own slices again, if it was slow */
-    uint32_t owner_rounds_in_time;  /* consecutive exchanges as an owner that was in time */
+    uint32_t owner_rounds_in_time;  /* consecutive exchanges in which it owned slices in time */
     uint32_t lost_round;            /* last round in which its loss cost the others time; 0: none */
     uint32_t replaced_round;        /* last round in which it was replaced as an owner; 0: none */
     uint32_t slow_rounds;           /* exchanges since the member became slow */
@@ -60,29 +60,31 @@ struct tracker_speed { /* tracker_speed.c */
     bool is_slow;                   /* owners do not wait for the member's contributions */
     bool is_retried;                /* owners wait for it on trial, after rounds as a slow member */
     bool is_resumed;                /* its samples are those of an aborted round */
-    bool is_applying;               /* it was in the newest commit, and has not applied it */
+    bool is_applying; /* the member was in the newest commit, and has not applied it */
 };
 
 /* Deadlines (tracker_deadlines.c).
  * tracker_derive_timing       Derive the deadlines from the usual times.
  * tracker_usual_time          The lower median of the recent times of all voters that have any;
  *                             UINT32_MAX: none has.
- * tracker_usual_limit_ms      The longest time at which a member still counts as being as fast as
+ * tracker_longest_usual_ms    The longest time at which a member still counts as being as fast as
  *                             the others, whose usual time is given.
- * tracker_count_aged_exchange The open round is aborted because it took too long: count it.
- * tracker_end_aged_exchanges  After a commit: forget the rounds that were counted. Returns whether
+ * tracker_count_timed_out_round
+ *                             The open round is aborted because it took too long: count it.
+ * tracker_clear_timed_out_rounds
+ *                             After a commit: forget the rounds that were counted. Returns whether
  *                             there were any. */
 void tracker_derive_timing(struct tracker *tracker);
 uint32_t tracker_usual_time(const struct tracker *tracker, enum speed_kind kind);
-uint64_t tracker_usual_limit_ms(const struct tracker *tracker, uint32_t usual_ms);
-void tracker_count_aged_exchange(struct tracker *tracker);
-bool tracker_end_aged_exchanges(struct tracker *tracker);
+uint64_t tracker_longest_usual_ms(const struct tracker *tracker, uint32_t usual_ms);
+void tracker_count_timed_out_round(struct tracker *tracker);
+bool tracker_clear_timed_out_rounds(struct tracker *tracker);
 
 /* Speeds and shares (tracker_speed.c).
  * tracker_clear_speed        Forget the speed of a row, which gets another member.
  * tracker_slow_share         The share of a slow row, of SHARE_FULL; 0: it is not slow.
  * tracker_restore_share      At a start: the share that it had.
- * tracker_keep_speed         What the record keeps of a row's speed. tracker_restore_speed: at a
+ * tracker_save_speed         What the record keeps of a row's speed. tracker_restore_speed: at a
  *                            start, after its share.
  * tracker_mark_slow          Let owners wait for the row only after it has delivered in time.
  * tracker_mark_resumed       Record whether the row's samples are those of an aborted round.
@@ -95,15 +97,16 @@ bool tracker_end_aged_exchanges(struct tracker *tracker);
  * tracker_awaited_seats      Those of `seats` that can train on their samples in time.
  * tracker_is_fast_enough     Whether owners wait for the row's contributions.
  * tracker_is_known_fast      Whether the row's contributions arrived in time in several exchanges.
- * tracker_may_own            Whether the row may own slices.
+ * tracker_may_own_slices     Whether the row may own slices.
  * tracker_recent_time        The recent time of a row; 0: it has none.
  * tracker_upload_rate        The upload rate of a row, seen by the receivers; 0: not known.
- * tracker_is_optional        Whether a slow row contributes to this slice in the open round. */
+ * tracker_contributes_to_slice
+ *                            Whether a slow row contributes to this slice in the open round. */
 void tracker_clear_speed(struct tracker *tracker, uint32_t row);
 void tracker_mark_slow(struct tracker *tracker, uint32_t row);
 uint32_t tracker_slow_share(const struct tracker *tracker, uint32_t row);
 void tracker_restore_share(struct tracker *tracker, uint32_t row, uint32_t share);
-void tracker_keep_speed(const struct tracker *tracker, uint32_t row, struct record_speed *kept);
+void tracker_save_speed(const struct tracker *tracker, uint32_t row, struct record_speed *kept);
 void tracker_restore_speed(struct tracker *tracker, uint32_t row, const struct record_speed *kept);
 void tracker_mark_resumed(struct tracker *tracker, uint32_t row, bool is_resumed);
 void tracker_observe_training(struct tracker *tracker, uint32_t row, int64_t now_ms);
@@ -115,10 +118,10 @@ uint64_t tracker_samples_of_row(const struct tracker *tracker, uint32_t row);
 uint64_t tracker_awaited_seats(const struct tracker *tracker, uint64_t seats);
 bool tracker_is_fast_enough(const struct tracker *tracker, uint32_t row);
 bool tracker_is_known_fast(const struct tracker *tracker, uint32_t row);
-bool tracker_may_own(const struct tracker *tracker, uint32_t row);
+bool tracker_may_own_slices(const struct tracker *tracker, uint32_t row);
 uint32_t tracker_recent_time(const struct tracker_speed *speed, enum speed_kind kind);
 uint32_t tracker_upload_rate(const struct tracker *tracker, uint32_t row);
-bool tracker_is_optional(const struct tracker *tracker, uint32_t row, uint32_t slice);
+bool tracker_contributes_to_slice(const struct tracker *tracker, uint32_t row, uint32_t slice);
 
 /* Waits of the open round (tracker_pace.c), in ms: how long the tracker waits for members that have
  * not finished a part. A wait is the deadline of the part; if no earlier round has measured the

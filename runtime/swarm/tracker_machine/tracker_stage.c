@@ -80,7 +80,7 @@ void stage_mark_current_state(struct tracker_stage *stage, int64_t now_ms) {
     stage->last_current_ms = now_ms;
 }
 
-void stage_conclude(struct tracker_stage *stage) {
+void stage_mark_concluded(struct tracker_stage *stage) {
     ASSERT(stage->kind == STAGE_READY);
     stage->is_concluded = true;
 }

@@ -36,8 +36,8 @@ struct tracker_stage {            /* tracker_stage.c */
 struct seat_delivery {  /* what owners received of a seat's contributions, without its own slices */
     uint32_t planned;   /* number of slices that other members own and that it contributes to */
     uint32_t delivered; /* number of these whose result has its contribution */
-    bool is_late;       /* more than a third of the owners miss a contribution */
-    bool is_rejected;   /* more than 1/3 of the owners each rejected one or more contributions */
+    bool is_late;       /* more than 1/3 of the owners miss a contribution of this seat */
+    bool is_rejected;   /* more than 1/3 of the owners each rejected a contribution of this seat */
 };
 
 /* The next record while it is written. Large arrays are not copied: `next` and the record share the
@@ -73,7 +73,7 @@ struct tracker_vote {               /* tracker_proposal.c */
 struct tracker_exchange {    /* tracker_exchange.c */
     uint64_t *holders;       /* [slice_count]: seats that have a result of the current epoch */
     uint64_t *planned;       /* [slice_count]: seats that the first table lets contribute */
-    uint64_t *awaited;       /* [slice_count]: those of them that the owner waits for */
+    uint64_t *awaited;       /* [slice_count]: seats of `planned` that the owner waits for */
     uint64_t expected_seats; /* seats that owners wait for, by the first table */
     int64_t table_ms;        /* when the first table was durable */
     /* By seat: when the owner got its newest slices or stopped waiting for a seat. */
@@ -84,7 +84,7 @@ struct tracker_exchange {    /* tracker_exchange.c */
     uint64_t late_seats;       /* seats that more than a third of the owners stopped waiting for */
     uint64_t failed_owners;    /* owners that were replaced because their results did not come */
     uint64_t lost_seats;       /* seats that were silent while owners waited for them */
-    uint64_t wrong_owners;     /* owners that are replaced because a result is wrong */
+    uint64_t lying_owners;     /* owners that are replaced because a result or sketch is false */
     /* By seat: the reason for which the table gives no weight to a seat that trained. */
     enum suspension_reason exclusions[SWARM_MEMBERS_MAX];
     struct seat_delivery deliveries[SWARM_MEMBERS_MAX]; /* by seat, of the newest commit */
@@ -113,7 +113,7 @@ enum { REPEAT_ROUNDS = 8 }; /* commits whose declarations are remembered */
 struct tracker_repeats { /* tracker_repeats.c */
     uint32_t next;       /* index of the oldest round, which the next one replaces */
     struct hash roots[REPEAT_ROUNDS][SWARM_MEMBERS_MAX]; /* by round and seat; zero: none */
-    double norms[REPEAT_ROUNDS][SWARM_MEMBERS_MAX];      /* norms by round and seat */
+    double norms[REPEAT_ROUNDS][SWARM_MEMBERS_MAX];      /* by round and seat; 0: none */
 };
 
 /* The last message to a member. The wait doubles with each repetition. */
@@ -133,7 +133,7 @@ struct tracker_report {       /* tracker_members.c */
     uint64_t unreachable;     /* Rows that the member could not connect to in its last round. */
     struct hash root;         /* Current root of the member; zero during a state fetch. */
     struct hash durable_root; /* Root of the state on the member's disk. */
-    struct timing_measured measured;       /* The member's medians. */
+    struct timing_measured measured; /* medians of the times that the member measured, in ms */
     struct hash stored[STORED_STATES_MAX]; /* Roots of the states that the member stores. */
     struct slice_report *slices;           /* [slice_count]: progress of the member in each slice */
     uint32_t awaited_ms[SWARM_MEMBERS_MAX]; /* by seat: time waited for its contributions */
@@ -172,13 +172,13 @@ struct tracker_leases {          /* tracker_leases.c */
     uint64_t mute; /* rows of members that did not vote in a round that became too old */
     /* when the electors that can vote became too few to continue, or only half; 0: neither */
     int64_t no_majority_since_ms;
-    bool is_fork_possible; /* this has lasted for longer than a restart takes */
+    bool is_fork_possible; /* electors have been too few, or only half, for FORK_POSSIBLE_MS */
 };
 
 /* By the row of the contributor and the row of the owner. */
 struct tracker_pairs { /* tracker_pairs.c */
     struct {
-        struct tracker_pair owners[SWARM_MEMBERS_MAX];
+        struct tracker_pair owners[SWARM_MEMBERS_MAX]; /* by the owner's row */
     } contributors[SWARM_MEMBERS_MAX];
 };
 
@@ -187,7 +187,7 @@ struct tracker_strikes { /* tracker_strikes.c */
     uint32_t misses;     /* last rounds in which others waited for it; bit set: it missed a part */
     uint32_t opposed;    /* newest commits with its contribution; bit set: it opposed the others */
     uint32_t clean_rounds;          /* rounds since the last miss, or since it opposed the others */
-    uint32_t term;                  /* rounds of its last suspension */
+    uint32_t term;                  /* length of its last suspension, in rounds; halved later */
     uint32_t until_round;           /* it has no seat before this round */
     enum suspension_reason due;     /* reason for which it is suspended next; none: it is not */
     enum suspension_reason reason;  /* of its last suspension */
@@ -202,7 +202,7 @@ struct tracker {
     struct tracker_writer writer;       /* the write in progress */
     struct tracker_roster roster;       /* the operator's newest roster epoch */
     struct tracker_proposal proposal;   /* proposal that members vote for */
-    struct tracker_recheck recheck;     /* slices that its voters compute again */
+    struct tracker_recheck recheck;     /* slices that the voters on the proposal audit */
     struct tracker_exchange exchange;   /* holders of results, and the poll */
     struct tracker_pace pace;           /* times of the open exchange */
     struct tracker_rollback rollback;   /* states that a rollback can return to */
@@ -220,7 +220,7 @@ struct tracker {
  *                           gap, or 0 if it is short.
  * stage_mark_quorum         Record that a quorum is connected.
  * stage_mark_current_state  Record that a member with the current state is connected.
- * stage_conclude            Record that the members with the state of a complete run were released.
+ * stage_mark_concluded      Record that the members with the state of a complete run were released.
  * stage_fill_budget         Add the time since the last call to the budget for waits, and take
  *                           the same time off it if rounds were waiting.
  * stage_may_wait            Whether rounds may wait for late members, with so much budget left.
@@ -230,7 +230,7 @@ int64_t stage_skip_gap(struct tracker_stage *stage, int64_t heartbeat_ms, int64_
 void tracker_enter_stage(struct tracker *tracker, enum tracker_stage_kind kind, int64_t now_ms);
 void stage_mark_quorum(struct tracker_stage *stage, int64_t now_ms);
 void stage_mark_current_state(struct tracker_stage *stage, int64_t now_ms);
-void stage_conclude(struct tracker_stage *stage);
+void stage_mark_concluded(struct tracker_stage *stage);
 void stage_fill_budget(struct tracker_stage *stage, bool is_waiting, int64_t capacity_ms,
                        int64_t now_ms);
 bool stage_may_wait(const struct tracker_stage *stage, int64_t reserve_ms);
@@ -238,7 +238,7 @@ bool stage_may_wait(const struct tracker_stage *stage, int64_t reserve_ms);
 /* The record and its writes (tracker_record.c).
  * tracker_load_record  Copy the durable record into arrays carved from *memory.
  * tracker_begin_draft  Copy the record to writer.next, to be changed and written.
- * tracker_draft_plans  The same, with plans that may be changed too.
+ * tracker_begin_draft_with_plans  The same, with plans that may be changed too.
  * tracker_draft_entry  Begin a draft whose head is the next entry, with the fields that every
  *                      kind inherits from the head.
  * tracker_write_draft  Make writer.next durable, in which `parts` changed; append next.head if
@@ -249,7 +249,7 @@ bool stage_may_wait(const struct tracker_stage *stage, int64_t reserve_ms);
  *                      tick. */
 void tracker_load_record(struct tracker *tracker, char **memory, const struct tracker_record *from);
 void tracker_begin_draft(struct tracker *tracker);
-void tracker_draft_plans(struct tracker *tracker);
+void tracker_begin_draft_with_plans(struct tracker *tracker);
 void tracker_draft_session(struct tracker *tracker, uint32_t row, const struct identity *id);
 struct entry *tracker_draft_entry(struct tracker *tracker, enum entry_kind kind);
 void tracker_write_draft(struct tracker *tracker, uint32_t parts, struct actions *actions);
@@ -265,7 +265,7 @@ bool writer_can_write(const struct tracker_writer *writer);
  * tracker_find_free_row        A row for a new identity, or ROW_NONE.
  * tracker_register_start       Assign the row to a new start of a member, whose session is being
  *                              written.
- * tracker_confirm_member       The session is durable: admit the member.
+ * tracker_admit_member         The session is durable: admit the member.
  * tracker_reject_start         The session could not be written.
  * tracker_count_missed_rounds  Count a missed round for members without a seat.
  * tracker_has_state            Whether the member has reported a state and is not fetching one.
@@ -279,12 +279,12 @@ void tracker_restore_round_trip(struct tracker_member *member, uint32_t round_tr
 uint32_t tracker_find_free_row(const struct tracker *tracker);
 void tracker_register_start(struct tracker *tracker, uint32_t row, const struct message *hello,
                             int64_t now_ms);
-void tracker_confirm_member(struct tracker *tracker, uint32_t row);
+void tracker_admit_member(struct tracker *tracker, uint32_t row);
 void tracker_reject_start(struct tracker *tracker, uint32_t row);
 void tracker_tick_members(struct tracker *tracker, int64_t now_ms);
 void tracker_shift_member_times(struct tracker *tracker, int64_t gap_ms);
-void tracker_suspect_member(struct tracker_member *member);
-void tracker_mark_received(struct tracker_member *member, int64_t now_ms);
+void tracker_mark_silent(struct tracker_member *member);
+void tracker_mark_message_received(struct tracker_member *member, int64_t now_ms);
 void tracker_mark_leaving(struct tracker_member *member);
 void tracker_store_declaration(struct tracker_member *member, const struct message *message);
 void tracker_clear_declarations(struct tracker *tracker);
@@ -320,15 +320,15 @@ void tracker_return_ranges(struct entry *entry, uint64_t used);
 /* Rollbacks (tracker_rollback.c).
  * tracker_roll_back           Roll back to the newest state that a member has, if no member had
  *                             the current one for too long.
- * tracker_is_order_due        Whether the operator has ordered a rollback, and a connected member
- *                             has that state on disk.
- * tracker_follow_order        Roll back as ordered; no round is open.
- * tracker_member_stores       Whether a member reported that it has this state on disk.
+ * tracker_is_rollback_order_due  Whether the operator has ordered a rollback, and a connected
+ *                             member has that state on disk.
+ * tracker_follow_rollback_order  Roll back as ordered; no round is open.
+ * tracker_is_state_stored     Whether a member reported that it has this state on disk.
  * tracker_add_rollback_state  Add the state of a COMMIT or GENESIS, or the target of a ROLLBACK. */
 void tracker_roll_back(struct tracker *tracker, int64_t now_ms, struct actions *actions);
-bool tracker_is_order_due(const struct tracker *tracker);
-void tracker_follow_order(struct tracker *tracker, struct actions *actions);
-bool tracker_member_stores(const struct tracker_member *member, const struct hash *root);
+bool tracker_is_rollback_order_due(const struct tracker *tracker);
+void tracker_follow_rollback_order(struct tracker *tracker, struct actions *actions);
+bool tracker_is_state_stored(const struct tracker_member *member, const struct hash *root);
 void tracker_add_rollback_state(struct tracker_rollback *rollback, const struct entry *entry);
 
 /* Owners and contributors that are separated (tracker_pairs.c).
@@ -343,40 +343,40 @@ uint64_t tracker_separated_seats(const struct tracker *tracker, uint32_t owner);
 bool tracker_has_many_pairs(const struct tracker *tracker, uint32_t row);
 
 /* Leases (tracker_leases.c).
- * leases_draft              Fill in the leases of a draft's entry.
- * leases_advance            This entry is durable.
- * tracker_has_needed_seats  Whether the members in these seats of the newest OPEN can commit it.
+ * leases_fill_entry         Fill in the leases of a draft's entry.
+ * leases_apply_entry        Update the electors and the needed votes from an entry that is durable.
+ * tracker_can_seats_commit  Whether the members in these seats of the newest OPEN can commit it.
  * tracker_count_electors    The electors, and what `rows` have of them; none without leases.
  * tracker_list_missing_electors  The electors that have not resigned and are not connected.
- * tracker_electors_allow    Whether a round of these rows can be committed.
+ * tracker_may_continue_with Whether a round of these rows can be committed.
  * tracker_has_resigned      Whether the row is an elector that has resigned.
  * tracker_must_resign       Whether a row resigns before it leaves: `stayers` may wait for it.
  * tracker_handle_resignation  Make the resignation of a row durable.
- * tracker_allowed_rows      The rows that may have a seat: those of the operator's order; without
- *                           one, all whose votes no other start has.
+ * tracker_rows_allowed_by_leases  The rows that may have a seat: those of the operator's order;
+ *                           without one, all whose votes no other start has.
  * tracker_may_vote          Whether a seat of this row has a vote: the row is neither a guest nor
  *                           an elector that has resigned.
  * leases_mark_vote          A row votes, or says that another start has its lease (`is_promised`).
- * leases_clear_row          It may have it no longer, because the member starts again.
- * leases_mark_mute          The round is aborted although a quorum of its members is connected.
+ * leases_clear_row          The member of the row starts again: it is neither promised nor mute.
+ * leases_mark_mute_rows     The round is too old: mark the live voters that have not voted.
  * tracker_is_round_overruled  Whether an order, or its start, excludes the open round.
- * tracker_watch_electors    Record whether half of them or more are missing. */
-void leases_draft(const struct tracker *tracker, struct entry *entry);
-void leases_advance(struct tracker_leases *leases, const struct entry *head);
-bool tracker_has_needed_seats(const struct tracker *tracker, uint64_t seats);
+ * tracker_watch_electors    Record whether half of the electors or more are missing. */
+void leases_fill_entry(const struct tracker *tracker, struct entry *entry);
+void leases_apply_entry(struct tracker_leases *leases, const struct entry *head);
+bool tracker_can_seats_commit(const struct tracker *tracker, uint64_t seats);
 struct elector_count tracker_count_electors(const struct tracker *tracker, uint64_t rows);
 uint32_t tracker_list_missing_electors(const struct tracker *tracker,
                                        struct identity ids[static SWARM_MEMBERS_MAX]);
-bool tracker_electors_allow(const struct tracker *tracker, uint64_t rows);
+bool tracker_may_continue_with(const struct tracker *tracker, uint64_t rows);
 bool tracker_has_resigned(const struct tracker *tracker, uint32_t row);
 bool tracker_must_resign(const struct tracker *tracker, uint32_t row, uint64_t stayers);
 void tracker_handle_resignation(struct tracker *tracker, uint32_t row,
                                 const struct message *message, struct actions *actions);
-uint64_t tracker_allowed_rows(const struct tracker *tracker);
+uint64_t tracker_rows_allowed_by_leases(const struct tracker *tracker);
 bool tracker_may_vote(const struct tracker *tracker, uint32_t row);
 void leases_mark_vote(struct tracker_leases *leases, uint32_t row, bool is_promised);
 void leases_clear_row(struct tracker_leases *leases, uint32_t row);
-void leases_mark_mute(struct tracker *tracker);
+void leases_mark_mute_rows(struct tracker *tracker);
 bool tracker_is_round_overruled(const struct tracker *tracker);
 void tracker_watch_electors(struct tracker *tracker, int64_t now_ms);
 
@@ -386,7 +386,7 @@ void tracker_watch_electors(struct tracker *tracker, int64_t now_ms);
  * tracker_judge_round     A round has ended: record the seats that missed a part of it.
  * tracker_suspend_liar    Suspend a row, which made a false statement, after this round.
  * tracker_suspend_next    Write the suspension of a member, if one is due.
- * tracker_add_suspension  The suspension is durable.
+ * tracker_apply_suspension  The SUSPEND entry is durable: the row has no seat until the term ends.
  * tracker_replay_suspension  The same at a start, for a suspension of the ledger.
  * tracker_restore_member  At a start: restore what the record has of the row. */
 bool tracker_is_suspended(const struct tracker *tracker, uint32_t row);
@@ -395,7 +395,7 @@ void tracker_judge_round(struct tracker *tracker);
 void tracker_suspend_liar(struct tracker *tracker, uint32_t row, enum suspension_reason reason,
                           const struct entry_evidence *evidence);
 bool tracker_suspend_next(struct tracker *tracker, struct actions *actions);
-void tracker_add_suspension(struct tracker *tracker, const struct entry *entry);
+void tracker_apply_suspension(struct tracker *tracker, const struct entry *entry);
 void tracker_replay_suspension(struct tracker *tracker, const struct entry *entry);
 void tracker_restore_member(struct tracker *tracker, uint32_t row);
 
@@ -425,9 +425,10 @@ struct tracker_links {
     /* voters that can connect to more than half of the voters, so that their sums have most
      * contributions; all voters if there are none */
     uint64_t well_connected;
-    /* well connected seats that can connect to all voters, so that each of their contributions is
-     * in their slices; all well connected seats if there are too few */
-    uint64_t owner_candidates; /* seats that may own slices */
+    /* seats that may own slices: well connected ones that can connect to all voters, so that
+     * the contribution of each voter is in their slices; all well connected seats if those are
+     * too few */
+    uint64_t owner_candidates;
 };
 void tracker_find_links(const struct tracker *tracker, uint64_t seats, struct tracker_links *links);
 void tracker_fill_upload_rates(const struct tracker *tracker, uint64_t seats,
@@ -454,8 +455,8 @@ uint64_t tracker_weighted_seats(const struct round_table *table, uint64_t seats)
 void exchange_init(struct tracker_exchange *exchange, char **memory, uint32_t slice_count,
                    uint32_t incarnation, int64_t now_ms);
 void exchange_shift_times(struct tracker_exchange *exchange, int64_t gap_ms);
-void exchange_mark_wrong_owner(struct tracker_exchange *exchange, uint32_t seat);
-void exchange_set_undeclared(struct tracker_exchange *exchange, uint64_t seats);
+void exchange_mark_lying_owner(struct tracker_exchange *exchange, uint32_t seat);
+void exchange_set_undeclared_seats(struct tracker_exchange *exchange, uint64_t seats);
 void tracker_begin_exchange(struct tracker *tracker, int64_t now_ms);
 void tracker_count_deliveries(struct tracker *tracker);
 void exchange_stop_poll(struct tracker_exchange *exchange);
@@ -472,12 +473,12 @@ const struct slice_report *tracker_find_slice_report(const struct tracker *track
  * repeats_replay      Remember the norms of a COMMIT before the start of the tracker; another entry
  *                     clears all.
  * repeats_clear       Forget all rounds, because after a rollback a member may repeat its work.
- * repeats_find        Whether a contribution with this root, or with this norm before the start of
+ * repeats_contain     Whether a contribution with this root, or with this norm before the start of
  *                     the tracker, was declared in a remembered round, by any member. */
 void repeats_add_commit(struct tracker_repeats *repeats, const struct round_table *table);
 void repeats_replay(struct tracker_repeats *repeats, const struct entry *entry);
 void repeats_clear(struct tracker_repeats *repeats);
-bool repeats_find(const struct tracker_repeats *repeats, const struct hash *root, double norm);
+bool repeats_contain(const struct tracker_repeats *repeats, const struct hash *root, double norm);
 
 /* Proposals and votes (tracker_proposal.c).
  * proposal_swap_slices         Make the proposal use the array `slices` in place of its present

@@ -5,12 +5,12 @@
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
 enum {
-    STRIKE_ROUNDS = 3,      /* rounds that are remembered: those in which others waited for it */
+    STRIKE_ROUNDS = 3,      /* last rounds in which others waited for a member: remembered */
     STRIKES_MAX = 2,        /* misses in these rounds that suspend the member */
     OPPOSED_ROUNDS = 8,     /* commits with its contribution that are remembered, below 32 */
-    OPPOSED_MAX = 4,        /* of these commits, those in which it opposed the others */
-    STRIKE_SEATS_MIN = 4,   /* with fewer voters the word of one would be too much */
-    STRIKE_GUESTS_MIN = 3,  /* voters from which a guest is judged: it is not one of them */
+    OPPOSED_MAX = 4,        /* opposed contributions in these commits that suspend the member */
+    STRIKE_SEATS_MIN = 4,   /* fewest voters of a round that judges a voter: one cannot decide */
+    STRIKE_GUESTS_MIN = 3,  /* fewest voters of a round that judges a guest, which is no voter */
     TERM_MIN = 8,           /* rounds of the first suspension */
     TERM_MAX = 512,         /* rounds of the longest one */
     CLEAN_ROUNDS = 64,      /* rounds without a miss that halve the next term */
@@ -67,11 +67,13 @@ static enum suspension_reason find_miss(const struct tracker *tracker, uint32_t 
 }
 
 /* Whether a round has so many voters that one of them cannot decide about this seat. */
-static bool has_voters(const struct entry *roster, uint32_t seat) {
+static bool has_enough_voters(const struct entry *roster, uint32_t seat) {
     return entry_voter_count(roster) >=
            (roster->seats[seat].is_guest == 1 ? STRIKE_GUESTS_MIN : STRIKE_SEATS_MIN);
 }
 
+/* Records a round in which others waited for the member; it missed a part unless `missed` is
+ * NONE. */
 static void record_round(struct tracker_strikes *strikes, enum suspension_reason missed) {
     bool is_liar = is_false_statement(strikes->due);
     strikes->misses =
@@ -87,6 +89,7 @@ static void record_round(struct tracker_strikes *strikes, enum suspension_reason
     }
 }
 
+/* Records whether the member's contribution to a commit opposed the others. */
 static void record_direction(struct tracker_strikes *strikes, bool is_opposed) {
     strikes->opposed = (strikes->opposed << 1 | is_opposed) & ((1U << OPPOSED_ROUNDS) - 1);
     strikes->clean_rounds = is_opposed ? 0 : strikes->clean_rounds;
@@ -96,7 +99,8 @@ static void record_direction(struct tracker_strikes *strikes, bool is_opposed) {
     }
 }
 
-/* A contribution counts even if its member is disconnected by now. */
+/* Records for each contributor to the commit whether it opposed the others, even if its member is
+ * disconnected by now. */
 static void judge_directions(struct tracker *tracker) {
     const struct entry *commit = &tracker->record.head;
     const uint64_t opposed = tracker_find_opposed_seats(tracker);
@@ -105,7 +109,7 @@ static void judge_directions(struct tracker *tracker) {
         const struct entry_member *member = &commit->members[seat];
         const int row = tracker->seats.row_of_seat[seat];
         if (row != NO_SEAT && member->weight > 0 && member->contributed > 0 &&
-            has_voters(commit, seat)) {
+            has_enough_voters(commit, seat)) {
             record_direction(&tracker->strikes[row], seats_contain(opposed, seat));
         }
     }
@@ -122,8 +126,8 @@ static uint64_t find_excluded_seats(const struct tracker_exchange *exchange) {
     return excluded;
 }
 
-/* A member that is disconnected, or that the owners did not wait for although its contribution had
- * a weight, is not judged. */
+/* Records which members missed a part of the round. A member that is disconnected, or that the
+ * owners did not wait for although its contribution had a weight, is not judged. */
 void tracker_judge_round(struct tracker *tracker) {
     struct tracker_exchange *exchange = &tracker->exchange;
     const struct tracker_record *record = &tracker->record;
@@ -138,7 +142,7 @@ void tracker_judge_round(struct tracker *tracker) {
     uint64_t judged = exchange->expected_seats | exchange->undeclared_seats |
                       find_excluded_seats(exchange) | tracker_find_silent_seats(tracker);
     SEATS_EACH(seat, tracker_live_seats(tracker) & judged) {
-        if (has_voters(&record->head, (uint32_t)seat)) {
+        if (has_enough_voters(&record->head, (uint32_t)seat)) {
             record_round(&tracker->strikes[tracker->seats.row_of_seat[seat]],
                          find_miss(tracker, (uint32_t)seat));
         }
@@ -183,7 +187,7 @@ bool tracker_suspend_next(struct tracker *tracker, struct actions *actions) {
     return true;
 }
 
-void tracker_add_suspension(struct tracker *tracker, const struct entry *entry) {
+void tracker_apply_suspension(struct tracker *tracker, const struct entry *entry) {
     ASSERT(entry->kind == ENTRY_SUSPEND);
     uint32_t row = tracker_find_row(tracker, &entry->suspension.id);
     if (row == ROW_NONE) {
@@ -207,7 +211,7 @@ void tracker_restore_member(struct tracker *tracker, uint32_t row) {
 /* What the record has of a member is newer than a suspension that is over. */
 void tracker_replay_suspension(struct tracker *tracker, const struct entry *entry) {
     const uint32_t row = tracker_find_row(tracker, &entry->suspension.id);
-    tracker_add_suspension(tracker, entry);
+    tracker_apply_suspension(tracker, entry);
     if (row != ROW_NONE && !tracker_is_suspended(tracker, row)) {
         tracker_restore_member(tracker, row);
     }

@@ -47,7 +47,8 @@ uint64_t tracker_owner_candidates(const struct tracker *tracker, uint64_t seats)
     SEATS_EACH(seat, seats) {
         int row = tracker->seats.row_of_seat[seat];
         reachable |= is_reachable(tracker, (uint32_t)seat) ? seat_bit(seat) : 0;
-        fast |= row != NO_SEAT && tracker_may_own(tracker, (uint32_t)row) ? seat_bit(seat) : 0;
+        fast |=
+            row != NO_SEAT && tracker_may_own_slices(tracker, (uint32_t)row) ? seat_bit(seat) : 0;
     }
     seats = reachable != 0 ? reachable : seats; /* if no seat may own slices, all may */
     return 2 * seats_count(seats & fast) >= seats_count(seats) ? seats & fast : seats;
@@ -160,7 +161,7 @@ static struct entry_member declaration_of_seat(struct tracker *tracker, uint32_t
     uint64_t weight =
         declared_weight(trained->tokens, trained->samples, tracker->settings.sample_tokens);
     bool is_repeated = weight > 0 && !hash_equal(&member->root, &tracker->settings.zero_root) &&
-                       repeats_find(&tracker->repeats, &member->root, trained->norm);
+                       repeats_contain(&tracker->repeats, &member->root, trained->norm);
     tracker->exchange.exclusions[seat] = is_repeated ? SUSPENSION_REPETITION : SUSPENSION_NONE;
     /* An entry stores at most INT64_MAX. */
     uint64_t tokens = trained->tokens < INT64_MAX ? trained->tokens : INT64_MAX;
@@ -170,8 +171,8 @@ static struct entry_member declaration_of_seat(struct tracker *tracker, uint32_t
                                  .norm = trained->norm};
 }
 
-/* Takes the weight of the seats whose norm is outside the bounds. */
-static void weigh_norms(struct tracker *tracker, struct round_table *table) {
+/* Sets the weight of the seats whose norm is outside the bounds to 0, and records the reason. */
+static void clear_weights_by_norm(struct tracker *tracker, struct round_table *table) {
     static const enum suspension_reason REASONS[] = {
         [NORM_ABOVE_BOUND] = SUSPENSION_LARGE_NORM, [NORM_WITHOUT_EFFECT] = SUSPENSION_NO_EFFECT};
     const struct entry *head = &tracker->record.head;
@@ -227,7 +228,7 @@ static void fill_declarations(struct tracker *tracker, struct round_table *table
             table->roots[seat] = member->root;
         }
     }
-    weigh_norms(tracker, table);
+    clear_weights_by_norm(tracker, table);
 }
 
 /* Waits for no slow seat, and for none that is separated from the owner, unless these are more than
@@ -244,7 +245,8 @@ void tracker_plan_seats(const struct tracker *tracker, const struct round_table 
         int row = tracker->seats.row_of_seat[seat];
         bool is_fast = row != NO_SEAT && tracker_is_fast_enough(tracker, (uint32_t)row) &&
                        !seats_contain(separated, seat);
-        bool is_optional = row != NO_SEAT && tracker_is_optional(tracker, (uint32_t)row, slice);
+        bool is_optional =
+            row != NO_SEAT && tracker_contributes_to_slice(tracker, (uint32_t)row, slice);
         fast |= is_fast ? seat_bit(seat) : 0;
         optional |= is_optional ? seat_bit(seat) : 0;
     }
@@ -272,8 +274,8 @@ bool tracker_allows_result(const struct tracker *tracker, uint32_t seat, uint32_
             2 * seats_count(voters & report->contributors) >= seats_count(voters));
 }
 
-/* Returns the seats that trained but whose norm, or a comparison with earlier rounds, took their
- * weight. */
+/* Returns the seats that trained but have no weight, because of their norm or a comparison with
+ * earlier rounds. */
 static uint64_t find_weightless_seats(const struct round_table *table) {
     uint64_t excluded = 0;
     SEATS_EACH(seat, table->declared_seats) {
@@ -315,7 +317,7 @@ static void fill_plans(const struct tracker *tracker, struct round_table *table)
 
 void tracker_write_table(struct tracker *tracker, struct actions *actions) {
     ASSERT(tracker->stage.kind == STAGE_TRAIN && tracker->record.head.kind == ENTRY_OPEN);
-    tracker_draft_plans(tracker);
+    tracker_begin_draft_with_plans(tracker);
     struct round_table *table = &tracker->writer.next.table;
     table->round = tracker->record.head.round;
     table->version = 1;

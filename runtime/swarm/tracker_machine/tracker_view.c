@@ -32,7 +32,7 @@ const char *tracker_stage_name(const struct tracker *tracker) {
 
 /* Whether the view shows the slices of the open round's table, and not those of the newest commit.
  * */
-static bool has_table(const struct tracker *tracker) {
+static bool shows_open_table(const struct tracker *tracker) {
     return tracker->stage.kind == STAGE_EXCHANGE || tracker->stage.kind == STAGE_VOTE;
 }
 
@@ -73,7 +73,7 @@ static void fill_member_view(const struct tracker *tracker, uint32_t row,
     if (tracker->record.commit.kind == ENTRY_COMMIT) {
         fill_commit_fields(&tracker->record.commit, member);
     }
-    if (has_table(tracker)) {
+    if (shows_open_table(tracker)) {
         int seat = tracker->seats.seat_of_row[row];
         member->slices =
             seat == NO_SEAT ? 0 : count_slices_of_seat(tracker, (uint32_t)seat, &missing);
@@ -111,14 +111,14 @@ static void fill_round_fields(const struct tracker *tracker, struct tracker_view
     }
 }
 
-static void fill_audits(const struct tracker *tracker, struct tracker_view *view) {
+static void fill_audit_probabilities(const struct tracker *tracker, struct tracker_view *view) {
     const struct audit_swarm swarm = {.slices = tracker->settings.slice_count,
                                       .voters = entry_voter_count(&tracker->record.head),
                                       .has_sketches = tracker->settings.has_sketches};
     const uint32_t lies = swarm.voters > 0 ? audit_fair_share(&swarm) : 0;
     const bool is_sparse = tracker->settings.is_sparse;
-    view->found_in_round = is_sparse ? 1 : audit_detection(&swarm, lies, 1);
-    view->found_in_10_rounds = is_sparse ? 1 : audit_detection(&swarm, lies, 10);
+    view->found_in_round = is_sparse ? 1 : audit_detection_probability(&swarm, lies, 1);
+    view->found_in_10_rounds = is_sparse ? 1 : audit_detection_probability(&swarm, lies, 10);
 }
 
 void tracker_read_view(const struct tracker *tracker, struct tracker_view *view) {
@@ -154,6 +154,6 @@ void tracker_read_view(const struct tracker *tracker, struct tracker_view *view)
     view->is_fork_possible = tracker_is_fork_possible(tracker, &view->electors);
     view->missing_count = tracker_list_missing_electors(tracker, view->missing);
     view->slice_count = tracker->settings.slice_count;
-    fill_audits(tracker, view);
+    fill_audit_probabilities(tracker, view);
     fill_round_fields(tracker, view);
 }

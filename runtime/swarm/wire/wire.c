@@ -33,7 +33,7 @@ enum {
     HAS_REFUSAL = 1 << 22,       /* field `refusal` */
     HAS_PARTS = 1 << 23,         /* fields `base` and `parts`, which lists the other fields */
     HAS_ENDS_TRAINING = 1 << 24, /* field `ends_training` */
-    HAS_RECHECK = 1 << 25,       /* field `recheck`: what voters compute again */
+    HAS_RECHECK = 1 << 25,       /* field `recheck`: what voters audit */
     HAS_START = 1 << 26,         /* number of the tracker's start */
     HAS_LEFT_OUT = 1 << 27,      /* field `values.left_out`, with a sparse codec only */
 

@@ -37,11 +37,11 @@ static float trained(uint32_t number, uint32_t round, float from, int64_t i) {
 /* False: a newer job makes these steps pointless. */
 static bool take_time(const struct site *site, const struct member_job *work) {
     int64_t until_ns = clock_monotonic_ns() + TRAIN_MS * INT64_C(1000000);
-    while (!mailbox_is_stale(member_loop_mailbox(site->loop), work->kind) &&
+    while (!mailbox_is_job_stale(member_loop_mailbox(site->loop), work->kind) &&
            clock_monotonic_ns() < until_ns) {
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
-    return !mailbox_is_stale(member_loop_mailbox(site->loop), work->kind);
+    return !mailbox_is_job_stale(member_loop_mailbox(site->loop), work->kind);
 }
 
 static void train(struct site *site, const struct member_job *work) {

@@ -124,8 +124,8 @@ void fixture_replica_make(const struct fixture_shape *shape, struct fixture_repl
     struct replica_shape own = {.members_max = FIXTURE_MEMBERS_MAX,
                                 .outer_rate = shape->rate,
                                 .outer_momentum = shape->momentum};
-    assert_int_equal(slices_plan(shape->count, shape->codec, own.members_max, &own.slices, &fault),
-                     OK);
+    assert_int_equal(
+        slices_divide(shape->count, shape->codec, own.members_max, &own.slices, &fault), OK);
     make_replica(&own, made);
 }
 
@@ -133,8 +133,8 @@ void fixture_replica_make_sparse(const struct fixture_shape *shape, struct spars
                                  struct fixture_replica *made) {
     struct fault fault;
     struct replica_shape own = {.members_max = FIXTURE_MEMBERS_MAX, .outer_rate = shape->rate};
-    assert_int_equal(slices_plan_sparse(shape->count, sparse, own.members_max, &own.slices, &fault),
-                     OK);
+    assert_int_equal(
+        slices_divide_sparse(shape->count, sparse, own.members_max, &own.slices, &fault), OK);
     make_replica(&own, made);
 }
 

@@ -96,7 +96,7 @@ static void the_fetched_bytes_are_within_the_limit(void **state) {
                 const struct audit_draw draw = draw_of(number, 1, has_sketches == 1);
                 uint32_t slice = 0;
                 if (audit_draw_slice(&draw, &slice)) {
-                    fetched += __builtin_popcountll(audit_seats(&draw, slice));
+                    fetched += __builtin_popcountll(audit_needed_seats(&draw, slice));
                 }
             }
             const double seats = entry.seat_count;
@@ -155,16 +155,17 @@ static void the_probability_is_the_counted_one(void **state) {
             make_entry(32, 8);
             const struct audit_swarm swarm = {32, 8, has_sketches == 1};
             const double counted = count_found(lies, has_sketches == 1) / AUDIT_ROUNDS;
-            const double one = audit_detection(&swarm, lies, 1);
+            const double one = audit_detection_probability(&swarm, lies, 1);
             printf("%s, %u wrong of 32: %.2f %% a round, counted %.2f %%; %.1f %% in 10 rounds\n",
                    has_sketches == 1 ? "sketches" : "int4    ", lies, 100 * one, 100 * counted,
-                   100 * audit_detection(&swarm, lies, 10));
+                   100 * audit_detection_probability(&swarm, lies, 10));
             assert_true(fabs(counted - one) <= 0.002);
-            assert_true(fabs(audit_detection(&swarm, lies, 10) - (1 - pow(1 - one, 10))) < 1e-12);
+            assert_true(fabs(audit_detection_probability(&swarm, lies, 10) -
+                             (1 - pow(1 - one, 10))) < 1e-12);
         }
     }
-    assert_true(audit_detection(&(struct audit_swarm){32, 4, true}, 8, 100) == 0);
-    assert_true(audit_detection(&(struct audit_swarm){32, 8, true}, 0, 100) == 0);
+    assert_true(audit_detection_probability(&(struct audit_swarm){32, 4, true}, 8, 100) == 0);
+    assert_true(audit_detection_probability(&(struct audit_swarm){32, 8, true}, 0, 100) == 0);
 }
 
 int main(void) {

@@ -33,7 +33,7 @@ static void begin(enum codec codec) {
     struct fault fault;
     free(scene.memory);
     memset(&scene, 0, sizeof(scene));
-    assert_int_equal(slices_plan(PARAMETERS, codec, MEMBERS, &scene.slices, &fault), OK);
+    assert_int_equal(slices_divide(PARAMETERS, codec, MEMBERS, &scene.slices, &fault), OK);
     scene.memory = calloc(1, catch_up_memory_bytes(scene.slices.count));
     scene.entry.slices = scene.entry_slices;
     catch_up_init(&scene.catch_up, &scene.slices, scene.memory);

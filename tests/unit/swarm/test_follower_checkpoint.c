@@ -26,7 +26,7 @@ static bool keep_entry(void *context, const struct ledger_chain *checkpoint,
 /* The frame that the member sends next. */
 static struct frame next_request(void) {
     struct frame frame = {.kind = 0};
-    assert_true(ledger_follower_request(&scene.follower, 1, &frame));
+    assert_true(ledger_follower_fill_request(&scene.follower, 1, &frame));
     ledger_follower_on_requested(&scene.follower, 1);
     return frame;
 }

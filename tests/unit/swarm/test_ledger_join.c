@@ -192,7 +192,7 @@ static void receive(const struct messenger_event *event) {
 static void request(void) {
     struct frame frame;
     const int64_t now_ns = clock_monotonic_ns();
-    if (ledger_follower_request(&joiner.follower, now_ns, &frame) &&
+    if (ledger_follower_fill_request(&joiner.follower, now_ns, &frame) &&
         messenger_send(joiner.messenger, fixture.tracker.public_keys.curve, CHANNEL_CONTROL, &frame,
                        NULL) == SEND_OK) {
         ledger_follower_on_requested(&joiner.follower, now_ns);

@@ -46,7 +46,7 @@ static void the_newest_training_is_given_once(void **state) {
     assert_true(mailbox_wait_job(&meeting->mailbox, 0, &work));
     assert_int_equal(work.round, 2);
     assert_in_range(work.time_left_ms, 900, 1000);
-    assert_false(mailbox_is_stale(&meeting->mailbox, ACTION_TRAIN));
+    assert_false(mailbox_is_job_stale(&meeting->mailbox, ACTION_TRAIN));
     assert_true(mailbox_is_busy(&meeting->mailbox));
     assert_false(mailbox_wait_job(&meeting->mailbox, 0, &work));
     assert_false(mailbox_is_busy(&meeting->mailbox));
@@ -60,17 +60,17 @@ static void a_job_comes_first_and_makes_older_training_stale(void **state) {
     give(meeting, ACTION_TRAIN, 1);
     assert_true(mailbox_wait_job(&meeting->mailbox, 0, &work));
     give(meeting, ACTION_SUM, 1);
-    assert_true(mailbox_is_stale(&meeting->mailbox, ACTION_TRAIN));
+    assert_true(mailbox_is_job_stale(&meeting->mailbox, ACTION_TRAIN));
     give(meeting, ACTION_TRAIN, 2); /* the round ended; its sum is still pending */
     assert_true(mailbox_wait_job(&meeting->mailbox, 0, &work));
     assert_int_equal(work.kind, ACTION_SUM);
-    assert_false(mailbox_is_stale(&meeting->mailbox, ACTION_SUM));
+    assert_false(mailbox_is_job_stale(&meeting->mailbox, ACTION_SUM));
     assert_true(mailbox_wait_job(&meeting->mailbox, 0, &work));
     assert_int_equal(work.kind, ACTION_TRAIN);
     assert_int_equal(work.round, 2);
-    assert_false(mailbox_is_stale(&meeting->mailbox, ACTION_TRAIN));
+    assert_false(mailbox_is_job_stale(&meeting->mailbox, ACTION_TRAIN));
     mailbox_cancel_job(&meeting->mailbox);
-    assert_true(mailbox_is_stale(&meeting->mailbox, ACTION_TRAIN));
+    assert_true(mailbox_is_job_stale(&meeting->mailbox, ACTION_TRAIN));
     part(meeting);
 }
 
@@ -162,7 +162,7 @@ static void training_that_has_ended_is_given_but_takes_no_step(void **state) {
     mailbox_end_training(&meeting->mailbox, 1);
     assert_true(mailbox_wait_job(&meeting->mailbox, 0, &work));
     assert_true(mailbox_is_training_ended(&meeting->mailbox, 1));
-    assert_false(mailbox_is_stale(&meeting->mailbox, ACTION_TRAIN));
+    assert_false(mailbox_is_job_stale(&meeting->mailbox, ACTION_TRAIN));
     give(meeting, ACTION_TRAIN, 2);
     assert_true(mailbox_wait_job(&meeting->mailbox, 0, &work));
     assert_false(mailbox_is_training_ended(&meeting->mailbox, 2));

@@ -100,7 +100,7 @@ static bool is_sent_last(uint32_t seat) {
     const struct action *sent = find(ACTION_SEND);
     assert_non_null(sent);
     assert_int_equal(sent->message.kind, MESSAGE_RESULT);
-    return sent->is_last;
+    return sent->is_for_slow_member;
 }
 
 static void results_for_a_slow_member_are_sent_last(void **state) {

@@ -26,7 +26,7 @@ static int begin(void **state) {
 static uint32_t fetch(const struct served_peer *peer, enum served_kind kind, uint32_t wanted,
                       int64_t now_ms) {
     uint32_t sent = 0;
-    while (sent < wanted && serving_budget_has(&budget, peer, kind, now_ms)) {
+    while (sent < wanted && serving_budget_allows(&budget, peer, kind, now_ms)) {
         serving_budget_charge(&budget, peer, kind, SLICE, now_ms);
         sent++;
     }

@@ -13,7 +13,7 @@
 static struct slices cut(int64_t count, enum codec codec, uint32_t members) {
     struct slices slices;
     struct fault fault;
-    assert_int_equal(slices_plan(count, codec, members, &slices, &fault), OK);
+    assert_int_equal(slices_divide(count, codec, members, &slices, &fault), OK);
     return slices;
 }
 
@@ -82,7 +82,7 @@ static void more_slices_than_a_swarm_has_are_refused(void **state) {
     struct fault fault;
     int64_t most = (int64_t)SWARM_SLICES_MAX * 261120; /* fp32 within 1 MiB less 4096 */
     assert_int_equal(cut(most, CODEC_FP32, 64).count, SWARM_SLICES_MAX);
-    assert_int_equal(slices_plan(most + 1, CODEC_FP32, 64, &slices, &fault), STATUS_INPUT);
+    assert_int_equal(slices_divide(most + 1, CODEC_FP32, 64, &slices, &fault), STATUS_INPUT);
     assert_int_equal(slices.count, 77);
     assert_string_equal(fault.subject, "swarm.codec");
 }
@@ -90,7 +90,7 @@ static void more_slices_than_a_swarm_has_are_refused(void **state) {
 static void check_sparse(int64_t count, struct sparse_shape shape, uint32_t members) {
     struct slices slices;
     struct fault fault;
-    assert_int_equal(slices_plan_sparse(count, shape, members, &slices, &fault), OK);
+    assert_int_equal(slices_divide_sparse(count, shape, members, &slices, &fault), OK);
     int64_t next = 0;
     uint64_t offset = 0, result_offset = 0, sent = 0;
     for (uint32_t i = 0; i < slices.count; i++) {
@@ -140,8 +140,8 @@ static void a_sparse_contribution_has_less_than_a_fifth_of_a_bit_for_each_parame
     for (size_t m = 0; m < ARRAY_COUNT(MEMBERS); m++) {
         struct slices slices;
         struct fault fault;
-        assert_int_equal(slices_plan_sparse(124439808, (struct sparse_shape){64, 2}, MEMBERS[m],
-                                            &slices, &fault),
+        assert_int_equal(slices_divide_sparse(124439808, (struct sparse_shape){64, 2}, MEMBERS[m],
+                                              &slices, &fault),
                          OK);
         assert_int_equal(slices.bytes, 30381 * 84);
         const uint64_t whole = slices.bytes + slices.count * sparse_result_head_bytes(slices.count);
@@ -156,7 +156,7 @@ static void more_sparse_slices_than_a_swarm_has_are_refused(void **state) {
     struct slices slices = {.count = 77};
     struct fault fault;
     assert_int_equal(
-        slices_plan_sparse((int64_t)1 << 40, (struct sparse_shape){64, 2}, 64, &slices, &fault),
+        slices_divide_sparse((int64_t)1 << 40, (struct sparse_shape){64, 2}, 64, &slices, &fault),
         STATUS_INPUT);
     assert_int_equal(slices.count, 77);
     assert_string_equal(fault.subject, "swarm.codec");

@@ -74,7 +74,7 @@ static const char *path_of(const struct hash *root) {
 static bool reports(const struct hash *root) {
     struct hash roots[STORED_STATES_MAX];
     bool is_reported = false;
-    state_store_roots(&store, roots);
+    state_store_list_roots(&store, roots);
     for (uint32_t i = 0; i < STORED_STATES_MAX; i++) {
         is_reported |= hash_equal(&roots[i], root);
     }

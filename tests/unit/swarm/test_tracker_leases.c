@@ -248,11 +248,11 @@ static void order_opens_a_round_with_its_members_only(void **state) {
     }
     scene_start_anew(0); /* what it promised does not bind in a round that is ordered */
     assert_false(opens(14));
-    tracker_describe_wait(scene.tracker, &entry, &start, &order);
+    tracker_fill_continue_order(scene.tracker, &entry, &start, &order);
     assert_memory_equal(&entry, &STATE, sizeof STATE);
     assert_int_equal(start.number, START);
     assert_int_equal(order.count, 2);
-    tracker_order_continue(scene.tracker, &order);
+    tracker_set_continue_order(scene.tracker, &order);
     assert_true(opens(14));
     assert_int_equal(scene.head.seat_count, 2);
     assert_int_equal(scene.head.leases.order.count, 2);
@@ -339,9 +339,9 @@ static void wait_for_operator(uint32_t electors, uint32_t here) {
     assert_int_equal(count.all, electors);
     assert_int_equal(count.here, here);
     assert_int_equal(count.promised, 3);
-    tracker_describe_wait(scene.tracker, &entry, &start, &order);
+    tracker_fill_continue_order(scene.tracker, &entry, &start, &order);
     assert_int_equal(order.count, MEMBERS);
-    tracker_order_continue(scene.tracker, &order);
+    tracker_set_continue_order(scene.tracker, &order);
     assert_true(opens(0));
     assert_int_equal(scene.head.seat_count, MEMBERS);
 }

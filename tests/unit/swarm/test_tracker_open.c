@@ -19,7 +19,7 @@ static void begin_open(uint32_t voters, uint32_t members_min) {
         epoch.members[m][0] = (uint8_t)(m + 1);
     }
     scene_begin(0, members_min);
-    tracker_know_roster(scene.tracker, &epoch);
+    tracker_restore_roster_epoch(scene.tracker, &epoch);
     play_evenly();
     if (members_min == voters) {
         scene_beat(0, 1); /* the first voter is the last to be ready, so that all have seats */

@@ -161,7 +161,7 @@ static int end(void **state) {
 static void push(uint32_t peer, uint32_t kind, uint32_t slice) {
     const struct outbox_item item = {.kind = kind, .round = 1, .slice = slice};
     assert_true(peer == SLOW && kind == MESSAGE_RESULT
-                    ? uplink_push_last_result(&scene.uplink, peer, &item)
+                    ? uplink_push_slow_member_result(&scene.uplink, peer, &item)
                     : uplink_push_item(&scene.uplink, peer, &item));
 }
 

@@ -169,7 +169,7 @@ static void name_members(struct tiny_tracker *tracker) {
     }
     qsort(epoch->members, epoch->count, sizeof epoch->members[0], compare_keys);
     roster_epoch_sign(&tracker->operator_keys, &tracker->shape.swarm, epoch);
-    tracker_set_roster(tracker->machine, epoch);
+    tracker_queue_roster_epoch(tracker->machine, epoch);
 }
 
 static void introduce(struct tiny_tracker *tracker, const struct messenger_event *event) {

@@ -38,7 +38,7 @@ extern struct scene {
     uint32_t poll;
     uint32_t told_to_declare; /* members that a POLL told to end their training */
     uint64_t proposal;        /* number of the last */
-    uint32_t recheck;         /* what it tells voters to compute again */
+    uint32_t recheck;         /* what it asks voters to audit */
     uint64_t goodbyes;        /* by member */
     uint32_t sessions[MEMBERS];
     struct slice_report reports[MEMBERS][SLICES];

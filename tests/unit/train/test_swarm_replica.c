@@ -50,8 +50,8 @@ static void open_bench(struct bench *bench, const char *compute, const char *par
     expect_ok(bench, session_read(session, "m", overrides, OVERRIDES, fault));
     struct swarm_terms terms = {0};
     terms.shape = (struct replica_shape){.members_max = 3, .outer_rate = 1, .outer_momentum = 0};
-    expect_ok(bench, slices_plan(blueprint_elements(&session->blueprint), CODEC_FP32, 3,
-                                 &terms.shape.slices, fault));
+    expect_ok(bench, slices_divide(blueprint_elements(&session->blueprint), CODEC_FP32, 3,
+                                   &terms.shape.slices, fault));
     swarm_memory_extents(&terms, session->target, (struct swarm_member_kind){0}, lines);
     session->resident = lines;
     session->resident_count = SWARM_EXTENT_COUNT;
