@@ -22,7 +22,8 @@ ledgers verify.
     stalls  no round after the third is aborted
     claims  the member owns at most twice its fair share of slices; no deadline is longer than twice
             that of the run without it
-    values  the member is named within three rounds; the final loss is at most 1 % higher
+    values  the member is named within three rounds; the final loss is at most 1 % higher; no
+            commit has a copy of another contribution to the same round
     unlike  the member, which is honest, is not named
 """
 import argparse
@@ -56,11 +57,10 @@ QUICK_WORKERS = 4  # most of a run waits
 NOT_WITHSTOOD = {
     "swap": "is named by audits, of which there are none below five voters",
     "sum-int4": "is named by audits",
-    "flip": "is named when it has opposed the others in three rounds in which they agree",
+    "flip": "is named when it has opposed the others in four of eight rounds",
     "flip-sparse": "is not named: there are no sketches",
     **dict.fromkeys(("sum-sparse", "sum-one-sparse", "contributors-sparse", "swap-sparse"),
                     "has no result, but is named only if that happens twice in three rounds"),
-    "copy": "is not named: repeats parts of contributions that only their owners have seen",
 }
 
 
@@ -183,6 +183,9 @@ class Row:
             yield f"deadlines x {ratio:.1f}"
 
     def missed_values(self):
+        copies = sum(run.late_copies for run in self.lying)
+        if copies:
+            yield f"{copies} commits have copies of contributions to the same round"
         lying, clean = self.losses()
         if lying is not None and lying > LOSS_MAX * clean:
             yield f"loss {lying / clean - 1:+.1%}"

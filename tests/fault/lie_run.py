@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import tempfile
@@ -22,6 +23,7 @@ POLL_S = 0.05
 STATUS_S = 1.0  # between two looks at the deadlines
 START_S = 30
 SPARSE = (256, 2)  # values of each 4,096, bits a value: as many slices as a small model can have
+COPIED = re.compile(r"liar: copies the contribution of another member to round (\d+)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +76,8 @@ LIES = [
     Lie("tokens-max", "claims"), Lie("samples-max", "claims"), Lie("awaited-max", "claims"),
     Lie("stale-table", "claims"), Lie("stale-round", "claims"),
     Lie("nan", "values"), Lie("huge", "values"), Lie("x1000", "values"), Lie("flip", "values"),
-    Lie("replay", "values", delay_rounds=1), Lie("copy", "values", delay_rounds=1),
+    Lie("replay", "values", delay_rounds=1), Lie("patched-replay", "values", delay_rounds=1),
+    Lie("copy", "values", delay_rounds=1), Lie("late-copy", "values", delay_rounds=1),
     Lie("zeros", "values"),
     # With the sparse codec, whose owners list contributions.
     Lie("sum-sparse", "lists", codec="sparse", told="sum"),
@@ -111,6 +114,7 @@ class Outcome:
     named: dict = dataclasses.field(default_factory=dict)  # member: [round, reason]
     first_round: int = 0  # with a liar in its roster; 0: none
     took_effect: bool = False  # the test build has lied
+    late_copies: int = 0  # committed copies of contributions to the same round
     losses: list = dataclasses.field(default_factory=list)  # honest members' mean, by commit
     ledger_faults: list = dataclasses.field(default_factory=list)
     rechecked: int = 0
@@ -229,6 +233,8 @@ class LieRun:
         return outcome
 
     def read_commits(self, commits, liars):
+        copied = {int(number) for name, member in self.swarm.members.items()
+                  if name not in self.honest for number in COPIED.findall(member.text())}
         slices = counted = 0
         for line in commits:
             seats = [seat for seat, member in enumerate(line["members"]) if member["id"] in liars]
@@ -236,6 +242,8 @@ class LieRun:
             for seat in seats:
                 self.outcome.owned = max(self.outcome.owned, line["members"][seat]["owned"] / fair)
             slices += line["slice_count"]
+            self.outcome.late_copies += line["round"] in copied and any(
+                line["members"][seat]["contributed"] for seat in seats)
             counted += max((line["members"][seat]["contributed"] for seat in seats), default=0)
         self.outcome.counted = counted / slices if slices else 0.0
 

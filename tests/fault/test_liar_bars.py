@@ -80,6 +80,9 @@ class Bars(unittest.TestCase):
         self.assertEqual(missed("replay", named={"m7": [5, "replay"]}), [])  # begins later
         self.check("x1000", "loss +1.5%", losses=[2.0] * (COMMITS - 10) + [2.03] * 10)
 
+    def test_no_commit_has_a_copy_of_a_contribution_to_the_same_round(self):
+        self.check("late-copy", "2 commits have copies", late_copies=2)
+
     def test_all_of_several_liars_are_named(self):
         self.check("nan", "not named", liars=["m6", "m7"])
 

@@ -49,6 +49,7 @@ const struct field FIELDS[] = {
     ROW(has_result, 1),
     ROW(received_seats, 8),
     ROW(rejected_seats, 8),
+    ROW(repeated_seats, 8),
     ROW(contributors, 8),
     ROW(hash, HASH_BYTES),
     FIELD(MESSAGE_DECLARE, session, 4),

@@ -22,7 +22,9 @@ static const char *const NAMES[HOSTILITIES] = {
     [HOSTILE_SCALED] = "scaled",
     [HOSTILE_SIGN] = "sign",
     [HOSTILE_REPLAY] = "replay",
+    [HOSTILE_PATCH] = "patch",
     [HOSTILE_COPY] = "copy",
+    [HOSTILE_LATE] = "late",
     [HOSTILE_ZEROS] = "zeros",
     [HOSTILE_TOKENS] = "tokens",
     [HOSTILE_SUM] = "sum",
@@ -84,22 +86,18 @@ bool lie_explains(enum hostility hostility, uint32_t reason) {
         return hostility == HOSTILE_SWAP || hostility == HOSTILE_SKETCH;
     case SUSPENSION_OPPOSED:
         return hostility == HOSTILE_SIGN;
+    case SUSPENSION_INVALID:
+        return hostility != HONEST;
+#ifndef SIM_SPARSE /* There, the tracker finds repetitions of honest members, too. */
+    case SUSPENSION_REPETITION:
+        return hostility != HONEST;
+#endif
     default:
         return true;
     }
 }
 
 /* ---- contributions ---- */
-
-/* The contribution of another member that this one still has in a slot. */
-static struct coded find_copy(const struct world *world, const struct node *node, uint32_t slice) {
-    struct coded copy = node->own.slices[slice];
-    for (uint32_t seat = 0; seat < MEMBERS_MOST; seat++) {
-        const struct coded *slot = &node->slots[seat][slice % CONTRIBUTION_SLOTS_PER_MEMBER];
-        copy = values_norm(world, slot) > 0 ? *slot : copy;
-    }
-    return copy;
-}
 
 static void scale_values(const struct world *world, struct coded *coded, float factor) {
     float values[SLICE_ELEMENTS];
@@ -154,8 +152,8 @@ static void change_slice(const struct world *world, const struct node *node, uin
     case HOSTILE_REPLAY:
         *coded = node->replayed.slices[slice];
         break;
-    case HOSTILE_COPY:
-        *coded = find_copy(world, node, slice);
+    case HOSTILE_PATCH:
+        *coded = slice > 0 || world->slice_count == 1 ? node->replayed.slices[slice] : *coded;
         break;
     case HOSTILE_ZEROS:
         *coded = (struct coded){0};
@@ -172,6 +170,9 @@ void lie_contribution(struct world *world, uint32_t index) {
     }
     for (uint32_t s = 0; s < world->slice_count; s++) {
         change_slice(world, node, s, &node->own.slices[s]);
+    }
+    if (theft_is_lie(node->hostility)) {
+        theft_contribute(world, index);
     }
 }
 

@@ -135,6 +135,7 @@ static void check_commit(struct world *world, const struct tracker_store *store,
         world->salvages += entry->slices[s].epoch > 0;
         world->partial += entry->slices[s].contributors != entry->slices[0].contributors;
     }
+    theft_check(world, entry);
     world->commits += 1;
 }
 

@@ -60,6 +60,19 @@ int64_t lie_wait_ms(const struct world *world, uint32_t node, enum message_kind 
 void lie_mark_sent(struct world *world, uint32_t node, enum message_kind kind);
 uint64_t lie_slowness(const struct world *world, uint32_t node);
 
+/* Members that declare the contributions of others (theft.c).
+ * theft_is_lie      Whether a lie is such a theft.
+ * theft_tick        Request what is missing, at a heartbeat.
+ * theft_take        A parcel has arrived.
+ * theft_contribute  Change the contribution of a round, before it is declared.
+ * theft_check       No member declares what an honest one contributes to the same commit: it cannot
+ *                   have it in time. */
+bool theft_is_lie(enum hostility hostility);
+void theft_tick(struct world *world, uint32_t node);
+void theft_take(struct world *world, uint32_t node, const struct parcel *parcel);
+void theft_contribute(struct world *world, uint32_t node);
+void theft_check(struct world *world, const struct entry *entry);
+
 /* Copies of messages (parcel.c).
  * parcel_bytes      The size of a message on the wire, with the bytes that follow it.
  * parcel_pass_wire  Write and read the message: fields get the width of the wire. False if the
@@ -121,9 +134,11 @@ bool plane_made_result(const struct world *world, uint32_t node, const struct en
 /* plane_entry_hash: of an entry with this root in the place of its own. */
 struct hash plane_entry_hash(const struct entry *entry, const struct hash *root);
 
-/* Training (training.c): begin that of an action; end that of a round after the current sample. */
+/* Training (training.c): begin that of an action; end that of a round after the current sample;
+ * replace the contribution of a round with that of a theft, unless it is declared. */
 void training_begin(struct world *world, uint32_t index, const struct action *action);
 void training_end(struct world *world, uint32_t index, uint32_t round);
+void training_replace(struct world *world, uint32_t index, uint32_t round);
 
 /* Checks of sums (check.c): do the machine's actions of these kinds. */
 void check_act(struct world *world, uint32_t node, const struct action *action);

@@ -54,7 +54,7 @@ static const enum hostility LIES[] = {
     HOSTILE_SUM,       HOSTILE_DAMAGE,   HOSTILE_UNLIKE, HOSTILE_MUTE,   HOSTILE_WITHHOLD,
     HOSTILE_DRIP,      HOSTILE_TRICKLE,  HOSTILE_IDLE,   HOSTILE_VOTE,   HOSTILE_LINKS,
     HOSTILE_RATE_ZERO, HOSTILE_RATE_MAX, HOSTILE_DAY,    HOSTILE_SKETCH, HOSTILE_ACCUSE,
-    HOSTILE_HIDE,      HOSTILE_SWAP,
+    HOSTILE_HIDE,      HOSTILE_SWAP,     HOSTILE_PATCH,  HOSTILE_LATE,
 };
 
 /* Up to a third of the members is hostile, in every third schedule; no round then opens without an

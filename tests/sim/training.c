@@ -8,6 +8,7 @@ enum {
     SAMPLE_MS = 25, /* the longest time of a sample */
     IDLE_ONE_IN = 12,
     SHARED_SAMPLE = 1 << 30, /* no member has so many */
+    LATE_MS = 400,           /* how long a member waits for the contribution of another one */
 };
 
 /* What one sample adds to an element: anything that is not zero on the whole and the same for
@@ -54,6 +55,7 @@ static void complete_training(struct world *world, uint32_t index, int64_t delay
     training->action.ranges = training->ranges;
     encode(world, index, &training->action, training->samples);
     struct happening *done = world_add(world, HAPPEN_EVENT, index, delay_ms);
+    training->ends_ms = world->now + delay_ms;
     done->event.kind = EVENT_TRAINED;
     done->event.round = training->action.round;
     done->event.trained =
@@ -86,7 +88,9 @@ void training_begin(struct world *world, uint32_t index, const struct action *ac
                                            .samples = tokens,
                                            .truth = world->truth_count++};
     memcpy(node->training.ranges, action->ranges, action->range_count * sizeof *action->ranges);
-    complete_training(world, index, 1 + (int64_t)(tokens * sample_ms));
+    complete_training(world, index,
+                      1 + (int64_t)(tokens * sample_ms) +
+                          (node->hostility == HOSTILE_LATE ? LATE_MS : 0));
     if (tokens > 0) {
         measure_training(node, (int64_t)sample_ms);
     }
@@ -101,5 +105,12 @@ void training_end(struct world *world, uint32_t index, uint32_t round) {
     if (samples < training->samples) {
         training->samples = samples;
         complete_training(world, index, 1 + (int64_t)(samples * training->sample_ms - passed_ms));
+    }
+}
+
+void training_replace(struct world *world, uint32_t index, uint32_t round) {
+    const struct sim_training *training = &world->nodes[index].training;
+    if (training->action.round == round && world->now < training->ends_ms) {
+        complete_training(world, index, 0);
     }
 }

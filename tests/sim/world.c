@@ -242,6 +242,7 @@ static void tick(struct world *world, uint32_t index) {
         net_mark_arriving(world, index);
         measure_ping(world, index);
         measure_report(world, index);
+        theft_tick(world, index);
     }
     world_add(world, HAPPEN_TICK, index, world->timing.heartbeat_ms);
     if (index < TRACKERS || chain_is_synced(world, index)) {
@@ -284,6 +285,7 @@ static void receive(struct world *world, struct happening *happening) {
     }
     if (happening->node >= TRACKERS) {
         measure_message(world, happening->node, event.message);
+        theft_take(world, happening->node, parcel);
     }
     world_step(world, happening->node, &event, parcel);
 }
@@ -389,6 +391,7 @@ int world_end(struct world *world) {
         net_stop(world, n);
         chain_stop(world, n);
         free(world->nodes[n].field_memory);
+        free(world->nodes[n].theft);
         free(world->nodes[n].machine);
         values_stop(world, n);
     }

@@ -9,6 +9,7 @@
  *     net        links: rates, queues, delay, loss, nodes that cannot connect to each other
  *     measure    the times and rates that a member measures and reports
  *     lies       what hostile members do to their messages, bytes and contributions
+ *     theft      hostile members that declare the contributions of others
  *     fields     every field of a member's messages, and false values for it
  *     training   data: the contribution of a member
  *     plane      data: results, roots, adoption
@@ -88,7 +89,9 @@ enum hostility {
     HOSTILE_SCALED, /* contributes a thousand times its values */
     HOSTILE_SIGN,   /* contributes its values with the opposite sign */
     HOSTILE_REPLAY, /* contributes its values of an earlier round */
-    HOSTILE_COPY,   /* contributes the values of another member in an earlier round */
+    HOSTILE_PATCH,  /* the same, but for one slice */
+    HOSTILE_COPY,   /* contributes another member's values of an earlier round, but for one slice */
+    HOSTILE_LATE,   /* declares late, another member's contribution to the same round if it can */
     HOSTILE_ZEROS,  /* contributes zeros, with all tokens */
     HOSTILE_TOKENS, /* declares more tokens than any member could train */
     HOSTILE_SUM,    /* adds to what it sums */
@@ -260,6 +263,7 @@ struct node_link {
 
 struct field;
 struct field_memory;
+struct theft;
 
 /* Times and rates that a member measures, as the real process does. */
 struct measures {
@@ -293,6 +297,7 @@ struct sim_training {
     int64_t began_ms;
     uint64_t sample_ms;
     uint64_t samples; /* that it trains on */
+    int64_t ends_ms;  /* when the machine gets the contribution */
     uint32_t truth;   /* index of the contribution in world.truths */
 };
 
@@ -328,10 +333,11 @@ struct node {
     struct node_link link;
     struct measures measures;
     struct field_memory *field_memory; /* of a HOSTILE_FIELD member; NULL at first */
-    struct truth replayed;             /* of a HOSTILE_REPLAY member: its first contribution */
-    struct message last_report;        /* of a HOSTILE_STALE member, from the last round */
-    int64_t drip_at;                   /* A HOSTILE_DRIP member sends nothing before. */
-    struct action adopting;            /* job 0: nothing */
+    struct truth replayed; /* of a HOSTILE_REPLAY or HOSTILE_PATCH member: its first contribution */
+    struct theft *theft;   /* of a HOSTILE_COPY or HOSTILE_LATE member; NULL at first */
+    struct message last_report; /* of a HOSTILE_STALE member, from the last round */
+    int64_t drip_at;            /* A HOSTILE_DRIP member sends nothing before. */
+    struct action adopting;     /* job 0: nothing */
     struct hash adopt_root;
     uint32_t adopting_round;
     uint32_t adopting_commits;

@@ -49,7 +49,9 @@ static const struct lie LIES[] = {
     {.name = "x1000", .change_contribution = lie_x1000},
     {.name = "flip", .change_contribution = lie_flip},
     {.name = "replay", .change_contribution = lie_replay},
-    {.name = "copy", .change_contribution = lie_copy, .sum = lie_copy_addends},
+    {.name = "patched-replay", .change_contribution = lie_patched_replay},
+    {.name = "copy", .change_contribution = lie_copy, .takes_contributions = true},
+    {.name = "late-copy", .change_contribution = lie_late_copy, .takes_contributions = true},
     {.name = "zeros", .change_contribution = lie_zeros},
     {.name = "spelling", .change_contribution = lie_spelling},
     /* honest members whose data are unlike those of the others */

@@ -33,7 +33,8 @@ struct lie {
     /* The encoded values of which a slice of its own contribution gets the sketch. */
     const uint8_t *(*find_sketched)(const struct replica *replica, uint32_t slice); /* or NULL */
     void (*change_row)(const struct token_row *row, int64_t count); /* of training data; or NULL */
-    bool sends_slowly; /* slices are sent at a few KiB/s to each member */
+    bool sends_slowly;        /* slices are sent at a few KiB/s to each member */
+    bool takes_contributions; /* it requests all slices of another member's contribution */
 };
 
 /* lie_chosen: the lie of the command line; one without functions if there is none.
@@ -68,6 +69,13 @@ enum fate lie_stale_table(struct message *message);
 enum fate lie_stale_round(struct message *message);
 enum fate lie_false_refusal(struct message *message);
 
+/* Contributions of other members (liar_theft.c).
+ * liar_theft_on_event: request slices after an event of this member. */
+void liar_theft_on_event(const struct event *event, uint32_t slice_count,
+                         const struct identity *own, struct actions *actions);
+void lie_copy(struct replica *replica);
+void lie_late_copy(struct replica *replica);
+
 /* Changes of contributions, and wrong sums (liar_values.c). */
 void lie_nan(struct replica *replica);
 void lie_huge(struct replica *replica);
@@ -75,11 +83,11 @@ void lie_x1000(struct replica *replica);
 void lie_flip(struct replica *replica);
 void lie_zeros(struct replica *replica);
 void lie_replay(struct replica *replica);
-void lie_copy(struct replica *replica);
+void lie_patched_replay(struct replica *replica);
 void lie_negate(struct replica *replica);
 void lie_spelling(struct replica *replica);
 __typeof__(replica_list) lie_list, lie_list_one, lie_list_contributors, lie_list_swap;
-__typeof__(replica_sum) lie_sum, lie_sum_one, lie_contributors, lie_copy_addends, lie_swap;
+__typeof__(replica_sum) lie_sum, lie_sum_one, lie_contributors, lie_swap;
 void lie_mirrored_text(const struct token_row *row, int64_t count);
 void lie_constant_text(const struct token_row *row, int64_t count);
 const uint8_t *lie_wrong_sketch(const struct replica *replica, uint32_t slice);

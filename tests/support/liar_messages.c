@@ -129,6 +129,7 @@ void __wrap_member_step(struct member *member, const struct event *event, int64_
     }
     actions->count = kept;
     append_due(actions);
+    liar_theft_on_event(event, slice_count, &own_id, actions);
 }
 
 /* ---- contributions, results and declarations ---- */

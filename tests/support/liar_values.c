@@ -163,46 +163,25 @@ void lie_nan(struct replica *replica) {
     }
 }
 
-/* The bytes of its first round, in every round. */
-void lie_replay(struct replica *replica) {
+/* The bytes of its first round from this slice on, in every round. */
+static void replay_from(struct replica *replica, uint32_t slice) {
     static uint8_t *first;
-    uint64_t bytes = replica->shape.slices.bytes;
+    const struct slices *slices = &replica->shape.slices;
+    const uint64_t offset = slices_range(slices, slice).offset;
     if (first == NULL) {
-        first = allocate(bytes);
-        memcpy(first, replica->contribution, bytes);
+        first = allocate(slices->bytes);
+        memcpy(first, replica->contribution, slices->bytes);
     }
-    memcpy(replica->contribution, first, bytes);
+    memcpy(replica->contribution + offset, first + offset, slices->bytes - offset);
 }
 
-/* Another member's contributions to the slices that this member has summed in earlier rounds. */
-static uint8_t *copied_bytes;  /* [slices.bytes] */
-static bool *has_copied_slice; /* [slices.count] */
-
-struct hash lie_copy_addends(struct replica *replica, uint32_t round, uint32_t slice,
-                             const struct addend *addends, uint32_t count) {
-    const struct slices *slices = &replica->shape.slices;
-    struct slice_range range = slices_range(slices, slice);
-    if (copied_bytes == NULL) {
-        copied_bytes = allocate(slices->bytes);
-        has_copied_slice = allocate(slices->count);
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        if (addends[i].bytes != replica_own_contribution(replica, slice)) {
-            memcpy(copied_bytes + range.offset, addends[i].bytes, range.bytes);
-            has_copied_slice[slice] = true;
-        }
-    }
-    return __real_replica_sum(replica, round, slice, addends, count);
+void lie_replay(struct replica *replica) {
+    replay_from(replica, 0);
 }
 
-void lie_copy(struct replica *replica) {
-    const struct slices *slices = &replica->shape.slices;
-    for (uint32_t slice = 0; copied_bytes != NULL && slice < slices->count; slice++) {
-        struct slice_range range = slices_range(slices, slice);
-        if (has_copied_slice[slice]) {
-            memcpy(replica->contribution + range.offset, copied_bytes + range.offset, range.bytes);
-        }
-    }
+/* The first slice is new, so that the contribution has another root. */
+void lie_patched_replay(struct replica *replica) {
+    replay_from(replica, replica->shape.slices.count > 1 ? 1 : 0);
 }
 
 /* ---- sums ---- */

@@ -59,6 +59,7 @@ static void fill_arrays(struct thrower_view *view, struct dice *dice) {
                                         .has_result = dice_below(dice, 2),
                                         .received_seats = dice_below(dice, 8),
                                         .rejected_seats = dice_below(dice, 2),
+                                        .repeated_seats = dice_below(dice, 2),
                                         .changed = dice_below(dice, 1 << 20)};
         if (report->has_result != 0) {
             report->contributors = dice_below(dice, 8);

@@ -69,11 +69,11 @@ enum suspension_reason {
     SUSPENSION_RESULTS,       /* No result of the slices that the member owned was received. */
     SUSPENSION_LARGE_NORM,    /* The norm of the member's contribution was above the bound. */
     SUSPENSION_NO_EFFECT,  /* The norm of the member's contribution was below the effect bound. */
-    SUSPENSION_REPETITION, /* The member's contribution was already part of an earlier commit. */
+    SUSPENSION_REPETITION, /* The member's contribution repeats one of an earlier round. */
     /* The member signed a result that is not the mean of its contributions. */
     SUSPENSION_WRONG_SUM,
     SUSPENSION_WRONG_SKETCH, /* The member signed sketches that do not match its contribution. */
-    SUSPENSION_INVALID,      /* Owners rejected the member's contributions. */
+    SUSPENSION_INVALID,      /* Owners rejected values of the member's contributions. */
     /* The member signed a result, and did not send the voters its own contribution to it. */
     SUSPENSION_WITHHELD,
     SUSPENSION_OPPOSED, /* The contributions of the member opposed those of the others. */

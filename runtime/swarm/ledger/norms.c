@@ -196,6 +196,11 @@ double norms_value_limit(double reference, uint64_t sent) {
     return NORM_VALUE_FACTOR * (reference / sqrt((double)sent));
 }
 
+bool norm_has_effect(double reference, uint32_t slice_count, double slice) {
+    ASSERT(norm_is_valid(reference) && slice_count > 0);
+    return slice > 0 && slice >= reference / NORM_EFFECT_DIVISOR / sqrt((double)slice_count);
+}
+
 bool norm_allows_slice(double whole, double slice) {
     return isfinite(slice) && slice <= whole * (1 + ROUNDING);
 }

@@ -81,6 +81,13 @@ float norms_clip_factor(double norm, double reference);
  * limits  the reference norm is valid; sent > 0 */
 double norms_value_limit(double reference, uint64_t sent);
 
+/* norm_has_effect: whether a slice with the norm `slice` is more than a negligible part of a
+ * contribution: at least 1 / NORM_EFFECT_DIVISOR of the norm of each of `slice_count` equal parts
+ * of a contribution with the reference norm. Below that, slices of honest contributions can be
+ * equal: the parameters of rare tokens only decay.
+ * limits  the reference norm is valid; slice_count > 0 */
+bool norm_has_effect(double reference, uint32_t slice_count, double slice);
+
 /* norm_allows_slice: whether a slice with the norm `slice` can be part of a contribution with the
  * norm `whole`. A slice may have the whole norm.
  * norm_allows_result: whether the result of a slice with this norm can be a weighted mean of

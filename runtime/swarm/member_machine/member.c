@@ -8,7 +8,8 @@ size_t member_memory_bytes(uint32_t slice_count) {
            carve_padded_bytes(slices * sizeof(struct slice_plan)) +
            3 * carve_padded_bytes(slices * sizeof(uint64_t)) + 2 * carve_padded_bytes(slices) +
            carve_padded_bytes(slices * sizeof(struct slice_report)) +
-           3 * carve_padded_bytes(slices * sizeof(struct entry_slice));
+           3 * carve_padded_bytes(slices * sizeof(struct entry_slice)) +
+           repetitions_memory_bytes(slices);
 }
 
 static void bind_memory(struct member *member, char *memory, size_t slices) {
@@ -18,6 +19,7 @@ static void bind_memory(struct member *member, char *memory, size_t slices) {
     member->round.open.slices = carve(&memory, slices * sizeof(struct entry_slice));
     member->proposal.entry.slices = carve(&memory, slices * sizeof(struct entry_slice));
     member->commit.entry.slices = carve(&memory, slices * sizeof(struct entry_slice));
+    repetitions_bind(&member->repeats, &memory, slices);
 }
 
 struct member *member_init(void *memory, const struct member_initial_state *start) {

@@ -98,6 +98,7 @@ static void handle_rollback_to_current(struct member *member, const struct entry
         job_abandon(&member->job);
     }
     member_end_round(member);
+    repetitions_on_state(&member->repeats, entry);
     member->outer.round = entry->round;
 }
 
@@ -269,6 +270,7 @@ void member_handle_applied(struct member *member, const struct hash *root,
     member->outer = (struct member_outer){
         .root = *root, .durable_root = *root, .round = member->commit.entry.round};
     member_lease_on_state(&member->lease, &member->commit.entry);
+    repetitions_on_state(&member->repeats, &member->commit.entry);
     commit_clear(&member->commit);
     member_end_round(member);
     member_send_report(member, actions);

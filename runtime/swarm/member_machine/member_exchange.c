@@ -153,7 +153,19 @@ static bool accept_table(struct member *member, const struct round_table *table,
                                       : has_known_seats(member, table, base);
 }
 
-void member_handle_table(struct member *member, const struct round_table *table, uint32_t base) {
+/* Counts the contributions of others that the slices of this member may get. */
+static uint64_t count_contributions(const struct member *member) {
+    uint64_t count = 0;
+    for (uint32_t s = 0; s < member->slice_count; s++) {
+        const struct slice_plan *plan = &member->table.slices[s];
+        const uint64_t seats = plan->expected_seats | plan->optional_seats;
+        count += is_owner(member, plan) ? seats_count(seats & ~seat_bit(plan->owner)) : 0;
+    }
+    return count;
+}
+
+void member_handle_table(struct member *member, const struct round_table *table, uint32_t base,
+                         struct actions *actions) {
     struct round_table *own_table = &member->table;
     ASSERT(member->round.is_open && table->round == member->round.open.round);
     ASSERT(table->version > own_table->version && !member->commit.is_pending);
@@ -175,6 +187,8 @@ void member_handle_table(struct member *member, const struct round_table *table,
     member->optional_seats =
         find_optional_seats(&member->round.open, own_table, member->slice_count);
     member_requests_reset_for_table(member);
+    repetitions_begin_exchange(&member->repeats, count_contributions(member));
+    member_answer_held_requests(member, actions);
 }
 
 bool member_is_declared(const struct member *member, uint32_t seat, const struct message *message) {
@@ -190,6 +204,13 @@ static bool has_declared_norm(const struct member *member, uint32_t seat,
     const double norm = message->proof->norm;
     return message->values.norm == norm &&
            norm_allows_slice(member->table.members[seat].norm, norm);
+}
+
+/* Whether a slice that is a relevant part of the contribution repeats one of an earlier round. */
+static bool is_repetition(const struct member *member, const struct message *message) {
+    return norm_has_effect(member->table.reference_norm, member->slice_count,
+                           message->proof->norm) &&
+           repetitions_find(&member->repeats, message->round, &message->from, &message->hash);
 }
 
 void member_handle_contribution(struct member *member, const struct message *message,
@@ -217,8 +238,11 @@ void member_handle_contribution(struct member *member, const struct message *mes
     ASSERT(slot < CONTRIBUTION_SLOTS_PER_MEMBER && (int)seat != member->round.seat);
     member_mark_answered(member, seat);
     results_add_contributions(&member->results, slice, seat_bit(seat));
-    if (!has_declared_norm(member, seat, message)) {
-        results_reject_contribution(&member->results, slice, seat);
+    const bool is_invalid = !has_declared_norm(member, seat, message);
+    const bool is_repeated = !is_invalid && is_repetition(member, message);
+    repetitions_add(&member->repeats, message->round, &message->from, &message->hash);
+    if (is_invalid || is_repeated) {
+        results_reject_contribution(&member->results, slice, seat, is_repeated);
         member_free_slot(&member->requests, seat, slice);
         return;
     }
@@ -321,23 +345,6 @@ void member_handle_result(struct member *member, const struct message *message,
     send_result_to_waiting_seats(member, slice, actions);
 }
 
-/* Any member of the round may request a contribution. The receiver checks it against its own table,
- * which may be newer than this member's table. */
-static void send_contribution(const struct member *member, const struct message *request,
-                              struct actions *actions) {
-    const struct member_round *round = &member->round;
-    if (request->round != round->open.round || !round_has_trained(round) ||
-        roster_find_seat(&round->open, &request->from) == NO_SEAT) {
-        return;
-    }
-    ASSERT(round->training.seat == round->seat && round->seat != NO_SEAT);
-    struct message reply = {.kind = MESSAGE_CONTRIBUTION,
-                            .round = round->open.round,
-                            .slice = request->slice,
-                            .epoch = request->epoch};
-    member_send(member, &request->from, reply, actions);
-}
-
 /* Whether a request for a result of the open round asks for it without the sender's own
  * contribution. */
 static bool omits_own_contribution(const struct member *member, const struct message *request) {
@@ -385,7 +392,7 @@ void member_handle_fetch(struct member *member, const struct message *message,
         return;
     }
     if (message->kind == MESSAGE_FETCH_CONTRIBUTION) {
-        send_contribution(member, message, actions);
+        member_handle_contribution_request(member, message, actions);
     } else {
         answer_result_request(member, message, actions);
     }

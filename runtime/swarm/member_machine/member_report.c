@@ -72,6 +72,14 @@ static struct message_links read_links(const struct member *member) {
         .awaited_ms = member->report.awaited_ms};
 }
 
+static bool has_repetitions(const struct member *member) {
+    uint64_t seats = 0;
+    for (uint32_t s = 0; s < member->slice_count; s++) {
+        seats |= member->results.reports[s].repeated_seats;
+    }
+    return seats != 0;
+}
+
 /* Returns the parts of report `number` that the tracker lacks. */
 static struct message_report find_due_parts(struct member *member, uint64_t number) {
     const struct member_report *report = &member->report;
@@ -82,6 +90,7 @@ static struct message_report find_due_parts(struct member *member, uint64_t numb
     due.parts |= report->awaited_changed > base ? REPORT_AWAITED : 0;
     if (results_begin_report(&member->results, member->slice_count, number, base)) {
         due.parts |= REPORT_ROWS;
+        due.parts |= has_repetitions(member) ? REPORT_REPEATED : 0;
     }
     return due;
 }

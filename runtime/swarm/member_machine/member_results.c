@@ -116,11 +116,13 @@ void results_add_contributions(struct member_results *results, uint32_t slice, u
     }
 }
 
-void results_reject_contribution(struct member_results *results, uint32_t slice, uint32_t seat) {
+void results_reject_contribution(struct member_results *results, uint32_t slice, uint32_t seat,
+                                 bool is_repeated) {
     struct slice_report *report = change_row(results, slice);
     ASSERT(seats_contain(report->received_seats, seat) &&
            !seats_contain(report->rejected_seats, seat));
     report->rejected_seats |= seat_bit(seat);
+    report->repeated_seats |= is_repeated ? seat_bit(seat) : 0;
 }
 
 void results_drop_contribution(struct member_results *results, uint32_t slice, uint32_t seat) {
@@ -133,6 +135,7 @@ void results_set_contributions(struct member_results *results, uint32_t slice, u
     struct slice_report *report = change_row(results, slice);
     report->received_seats = seats;
     report->rejected_seats = 0;
+    report->repeated_seats = 0;
 }
 
 void results_add_waiting_seat(struct member_results *results, uint32_t slice, uint32_t seat,

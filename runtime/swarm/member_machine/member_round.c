@@ -35,6 +35,7 @@ void member_open_round(struct member *member, const struct entry *entry, struct 
     entry_copy(&round->open, entry);
     results_reset(&member->results, entry->round, member->slice_count);
     results_clear_waiting(&member->results, member->slice_count);
+    held_clear(&member->held);
     member_requests_clear(member);
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
         const struct entry_seat *at = &round->open.seats[seat];

@@ -139,7 +139,7 @@ void member_handle_tracker(struct member *member, const struct message *message,
     } else if (message->kind == MESSAGE_TABLE) {
         if (member->round.is_open && message->round == member->round.open.round &&
             message->table->version > member->table.version && !member->commit.is_pending) {
-            member_handle_table(member, message->table, message->version);
+            member_handle_table(member, message->table, message->version, actions);
         }
     } else if (message->kind == MESSAGE_GOODBYE) {
         handle_goodbye(member, message, actions);

@@ -3,7 +3,9 @@
 #ifndef SKEP_SWARM_MEMBER_MACHINE_MEMBER_STATE_H
 #define SKEP_SWARM_MEMBER_MACHINE_MEMBER_STATE_H
 
+#include "runtime/swarm/member_machine/member_held.h"
 #include "runtime/swarm/member_machine/member_machine.h"
+#include "runtime/swarm/member_machine/member_repeats.h"
 #include "runtime/swarm/protocol/audit.h"
 #include "runtime/swarm/protocol/seats.h"
 
@@ -209,6 +211,8 @@ struct member {
     struct member_round round;
     struct round_table table;        /* table of the open round; version 0: none */
     uint64_t optional_seats;         /* seats that no owner of the table waits for */
+    struct member_held held;         /* requests that wait for the table */
+    struct member_repeats repeats;   /* contributions of earlier rounds */
     struct member_results results;   /* results and contributions of the round */
     struct member_proposal proposal; /* newest proposal of the tracker */
     struct member_lease lease;       /* leases that the member gave with its votes */
@@ -381,7 +385,7 @@ void member_handle_rechecked(struct member *member, const struct message_refusal
  * results_set_result           Record that the result of a slice is stored.
  * results_add_contributions    Record that contributions of these seats are stored.
  * results_reject_contribution  Record that the contribution of this seat is stored but must not
- *                              be added.
+ *                              be added, because it is invalid or repeats an earlier one.
  * results_drop_contribution    Record that the contribution of this seat is no longer stored.
  * results_set_contributions    Record that only the contributions of `seats` are stored.
  * results_add_waiting_seat     Record that the seat waits for the result of a slice, and whether
@@ -402,7 +406,8 @@ void results_keep_listed(struct member_results *results, const struct entry *ent
 void results_set_result(struct member_results *results, uint32_t slice,
                         const struct slice_report *result);
 void results_add_contributions(struct member_results *results, uint32_t slice, uint64_t seats);
-void results_reject_contribution(struct member_results *results, uint32_t slice, uint32_t seat);
+void results_reject_contribution(struct member_results *results, uint32_t slice, uint32_t seat,
+                                 bool is_repeated);
 void results_drop_contribution(struct member_results *results, uint32_t slice, uint32_t seat);
 void results_set_contributions(struct member_results *results, uint32_t slice, uint64_t seats);
 void results_add_waiting_seat(struct member_results *results, uint32_t slice, uint32_t seat,
@@ -417,7 +422,8 @@ bool member_has_all_results(const struct member *member);
 /* The exchange (member_exchange.c).
  * member_is_declared  Whether the bytes of a contribution are those that the seat declared. */
 void member_clear_table(struct member *member);
-void member_handle_table(struct member *member, const struct round_table *table, uint32_t base);
+void member_handle_table(struct member *member, const struct round_table *table, uint32_t base,
+                         struct actions *actions);
 bool member_is_declared(const struct member *member, uint32_t seat, const struct message *message);
 void member_handle_contribution(struct member *member, const struct message *message,
                                 struct actions *actions);
@@ -428,6 +434,13 @@ void member_handle_fetch(struct member *member, const struct message *message,
 void member_start_next_sum(struct member *member, struct actions *actions);
 void member_handle_sum(struct member *member, const struct hash *hash, struct actions *actions);
 void member_handle_abandoned_sum(struct member *member);
+
+/* Requests for this member's contribution (member_held.c).
+ * member_handle_contribution_request  Answer a request, or hold it until the table arrives.
+ * member_answer_held_requests         Answer the held requests, because there is a table. */
+void member_handle_contribution_request(struct member *member, const struct message *request,
+                                        struct actions *actions);
+void member_answer_held_requests(struct member *member, struct actions *actions);
 
 /* Requests to other members, repeated until they are answered (member_request.c).
  * member_send_requests                  Send all requests that the windows allow now.

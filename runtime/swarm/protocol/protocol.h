@@ -49,7 +49,10 @@ struct slice_report {
     uint32_t epoch;
     uint32_t has_result;     /* 1 if the member has the complete result of this epoch. */
     uint64_t received_seats; /* Of an owner: seats whose contributions it has received. */
-    uint64_t rejected_seats; /* Of an owner: seats whose received contributions are invalid. */
+    /* Of an owner: seats whose received contributions it does not add, because they are invalid or
+     * repeat those of an earlier round. */
+    uint64_t rejected_seats;
+    uint64_t repeated_seats; /* Of an owner: those of them that repeat an earlier contribution. */
     uint64_t contributors;   /* Seats whose contributions are in the result. */
     struct hash hash;        /* Hash of the result. */
     /* Number of the member's first report with these values; 0: all values have always been 0. */
@@ -63,7 +66,9 @@ enum report_part {
     REPORT_STATE = 2,    /* fields root, hash, measured, stored */
     REPORT_AWAITED = 4,  /* field links.awaited_ms */
     REPORT_ROWS = 8,     /* reports: the rows that changed since the report `base` */
-    REPORT_ALL = 15      /* all parts */
+    /* repeated_seats of these rows; left out if they are 0 in all of them */
+    REPORT_REPEATED = 16,
+    REPORT_ALL = 31 /* all parts */
 };
 
 /* Maximum number of rows with a result in one report, so that it fits a frame. */
@@ -307,6 +312,9 @@ struct tracker_record {
     struct record_resignations resignations; /* of a state entry, possibly not the newest */
     struct round_table table;                /* Assignment of the open round. */
 };
+
+/* Commits whose contributions are remembered, to find those that repeat them. */
+enum { REPEAT_ROUNDS = 8 };
 
 enum event_kind {
     EVENT_TICK, /* One heartbeat has passed, and all messages received so far are handled. */

@@ -68,12 +68,6 @@ void tracker_begin_exchange(struct tracker *tracker, int64_t now_ms) {
     }
 }
 
-static bool is_contribution_rejected(const struct tracker *tracker, uint32_t owner, uint32_t slice,
-                                     uint32_t seat) {
-    const struct slice_report *report = tracker_find_slice_report(tracker, owner, slice);
-    return report != NULL && seats_contain(report->rejected_seats, seat);
-}
-
 /* Counts what the newest commit has of the contributions that the first table planned. A restarted
  * tracker does not know the first table, and a member that is silent is not judged by its speed. */
 void tracker_count_deliveries(struct tracker *tracker) {
@@ -81,21 +75,25 @@ void tracker_count_deliveries(struct tracker *tracker) {
     const struct entry *commit = &tracker->record.commit;
     uint64_t receivers[SWARM_MEMBERS_MAX] = {0};
     uint64_t missing[SWARM_MEMBERS_MAX] = {0};
-    uint64_t rejecting[SWARM_MEMBERS_MAX] = {0};
+    uint64_t rejecting[SWARM_MEMBERS_MAX] = {0}, repeating[SWARM_MEMBERS_MAX] = {0};
     struct tracker_links links;
     tracker_find_links(tracker, tracker_live_seats(tracker), &links);
     memset(exchange->deliveries, 0, sizeof exchange->deliveries);
     for (uint32_t s = 0; s < commit->slice_count; s++) {
         const struct entry_slice *slice = &commit->slices[s];
+        const uint64_t owner = seat_bit(slice->owner);
+        const struct slice_report *report = tracker_find_slice_report(tracker, slice->owner, s);
         SEATS_EACH(seat, exchange->planned[s] & tracker_live_seats(tracker) &
                              ~seat_bit(slice->owner) & ~links.unreachable[slice->owner]) {
             bool is_delivered = seats_contain(slice->contributors, seat);
             exchange->deliveries[seat].planned += 1;
             exchange->deliveries[seat].delivered += is_delivered;
-            receivers[seat] |= seat_bit(slice->owner);
-            missing[seat] |= is_delivered ? 0 : seat_bit(slice->owner);
-            bool is_rejected = is_contribution_rejected(tracker, slice->owner, s, (uint32_t)seat);
-            rejecting[seat] |= is_rejected ? seat_bit(slice->owner) : 0;
+            receivers[seat] |= owner;
+            missing[seat] |= is_delivered ? 0 : owner;
+            if (report != NULL && seats_contain(report->rejected_seats, seat)) {
+                rejecting[seat] |= owner;
+                repeating[seat] |= seats_contain(report->repeated_seats, seat) ? owner : 0;
+            }
         }
         exchange->planned[s] = 0;
     }
@@ -103,6 +101,8 @@ void tracker_count_deliveries(struct tracker *tracker) {
         uint32_t owners = seats_count(receivers[seat]);
         exchange->deliveries[seat].is_late = 3 * seats_count(missing[seat]) > owners;
         exchange->deliveries[seat].is_rejected = 3 * seats_count(rejecting[seat]) > owners;
+        exchange->deliveries[seat].is_repeated =
+            2 * seats_count(repeating[seat]) > seats_count(rejecting[seat]);
     }
 }
 

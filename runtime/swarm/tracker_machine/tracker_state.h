@@ -38,6 +38,7 @@ struct seat_delivery {  /* what owners received of a seat's contributions, witho
     uint32_t delivered; /* number of these whose result has its contribution */
     bool is_late;       /* more than 1/3 of the owners miss a contribution of this seat */
     bool is_rejected;   /* more than 1/3 of the owners each rejected a contribution of this seat */
+    bool is_repeated;   /* most of these owners rejected it as a copy of an earlier contribution */
 };
 
 /* The next record while it is written. Large arrays are not copied: `next` and the record share the
@@ -105,8 +106,6 @@ struct tracker_seats {                  /* tracker_members.c */
     int row_of_seat[SWARM_MEMBERS_MAX]; /* by seat: row of the member; NO_SEAT: none */
     int seat_of_row[SWARM_MEMBERS_MAX]; /* by row: seat of the member; NO_SEAT: none */
 };
-
-enum { REPEAT_ROUNDS = 8 }; /* commits whose declarations are remembered */
 
 /* The declared roots of the newest commits since the tracker started, and the norms of those
  * before. */

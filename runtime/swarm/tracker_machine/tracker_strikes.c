@@ -55,7 +55,7 @@ static enum suspension_reason find_miss(const struct tracker *tracker, uint32_t 
         return exchange->exclusions[seat];
     }
     if (is_commit && delivery->is_rejected) {
-        return SUSPENSION_INVALID;
+        return delivery->is_repeated ? SUSPENSION_REPETITION : SUSPENSION_INVALID;
     }
     bool is_fast = tracker_is_known_fast(tracker, (uint32_t)tracker->seats.row_of_seat[seat]);
     bool is_missing = !is_commit || 2 * delivery->delivered < delivery->planned;

@@ -21,8 +21,9 @@
  *              a number of 2, 8 and 8 bytes
  *     REPORT   only the fields of its parts (protocol.h); awaited_ms of 64 seats as runs of {rows
  *              2, number 4}; slices as stretches of {first 2, rows 2}; epochs, received, rejected,
- *              has_result and contributors of each of these slices as runs of {rows 2} and a
- *              number of 2, 8, 8, 1 and 8 bytes; hashes {32} of each result of these slices
+ *              repeated (only with its part), has_result and contributors of each of these
+ *              slices as runs of {rows 2} and a number of 2, 8, 8, 8, 1 and 8 bytes; hashes {32}
+ *              of each result of these slices
  *     DECLARE  norm
  *     CONTRIBUTION  norm {8, fp64} of the slice; path {32}; bytes: the encoded slice
  *     RESULT   bytes: the encoded slice, or with a sparse codec the list of contributions to it

@@ -13,7 +13,7 @@ enum {
     TABLE_SLICE_BYTES = 1 + (2 + 2) + 2 * (2 + 8),
     /* Largest encoded size of a row of a report: a new stretch of rows and a new run of equal
      * values in every column begin there. */
-    REPORT_ROW_BYTES = (2 + 2) + (2 + 2) + (2 + 1) + 3 * (2 + 8),
+    REPORT_ROW_BYTES = (2 + 2) + (2 + 2) + (2 + 1) + 4 * (2 + 8),
     /* 64-bit words of a mask with one bit for each slice */
     ROW_SET_WORDS = (SWARM_SLICES_MAX + 63) / 64,
     BODY_FIELDS_MAX = 24, /* Largest number of fields of a body other than an entry. */
@@ -201,8 +201,8 @@ static void check_report_row(struct packer *pack, const struct wire_shape *shape
     if (row->has_result > 1 || (row->has_result == 0 && row->contributors != 0)) {
         packer_fail(pack, "has a row with contributors but without a result");
     }
-    if (wire_has_unknown_seats(shape,
-                               row->received_seats | row->rejected_seats | row->contributors)) {
+    if (wire_has_unknown_seats(shape, row->received_seats | row->rejected_seats |
+                                          row->repeated_seats | row->contributors)) {
         packer_fail(pack, "has a row with a seat number above the swarm's maximum");
     }
 }
@@ -238,6 +238,9 @@ static void pack_report_rows(struct packer *pack, const struct wire_shape *shape
     pack_u32_runs(pack, "epochs", rows, offsetof(struct slice_report, epoch), 2);
     pack_u64_runs(pack, "received", rows, offsetof(struct slice_report, received_seats));
     pack_u64_runs(pack, "rejected", rows, offsetof(struct slice_report, rejected_seats));
+    if ((message->report.parts & REPORT_REPEATED) != 0) {
+        pack_u64_runs(pack, "repeated", rows, offsetof(struct slice_report, repeated_seats));
+    }
     pack_u32_runs(pack, "has_result", rows, offsetof(struct slice_report, has_result), 1);
     pack_u64_runs(pack, "contributors", rows, offsetof(struct slice_report, contributors));
     size_t results = 0;

@@ -52,23 +52,33 @@ static void an_owner_that_fails_twice_is_suspended_and_named(void **state) {
     assert_int_equal(play_slices_with(SLOW, false), 0); /* no owner waits at first */
 }
 
-/* One owner of five that rejects the contributions of a member may lie; three do not. */
+/* One owner of five that rejects the contributions of a member may lie; three do not. Most of the
+ * owners that reject them decide about the reason. */
 static void a_member_whose_contributions_most_owners_reject_is_suspended(void **state) {
     (void)state;
-    for (uint32_t owners = 1; owners <= 3; owners += 2) {
+    static const struct {
+        uint32_t rejecting, repeating; /* numbers of owners */
+        enum suspension_reason reason;
+    } CASES[] = {{1, 1, SUSPENSION_NONE},
+                 {3, 0, SUSPENSION_INVALID},
+                 {3, 1, SUSPENSION_INVALID},
+                 {3, 2, SUSPENSION_REPETITION},
+                 {3, 3, SUSPENSION_REPETITION}};
+    for (size_t c = 0; c < ARRAY_COUNT(CASES); c++) {
         scene_begin(0, MEMBERS);
         play_evenly();
         for (int i = 0; i < 4; i++) {
             play_judged_round();
         }
-        for (uint32_t m = 0; m < owners; m++) {
+        for (uint32_t m = 0; m < CASES[c].rejecting; m++) {
             play.rejecting[m] = 1 << SLOW;
+            play.repeating[m] = m + CASES[c].repeating >= CASES[c].rejecting ? 1 << SLOW : 0;
         }
         assert_int_equal(play_judged_round(), MEMBERS);
         assert_int_equal(play_judged_round(), MEMBERS);
-        assert_int_equal(play_judged_round(), owners == 1 ? MEMBERS : MEMBERS - 1);
-        assert_int_equal(scene.suspension.suspension.reason,
-                         owners == 1 ? SUSPENSION_NONE : SUSPENSION_INVALID);
+        assert_int_equal(play_judged_round(),
+                         CASES[c].reason == SUSPENSION_NONE ? MEMBERS : MEMBERS - 1);
+        assert_int_equal(scene.suspension.suspension.reason, CASES[c].reason);
     }
 }
 

@@ -180,25 +180,27 @@ static void what_is_cut_or_flipped_has_one_spelling_or_none(void **state) {
 static void a_report_has_the_bytes_that_are_documented(void **state) {
     (void)state;
     static const uint8_t ROWS[] = {
-        0xa6, 'e', 'p',  'o',  'c',  'h',  's',  0xc4, 12,   1,   0,   0,    0,   2,   0,    7,
-        0,    5,   0,    0,    0,    0xa8, 'r',  'e',  'c',  'e', 'i', 'v',  'e', 'd', 0xc4, 50,
-        2,    0,   0,    0,    0,    0,    0,    0,    0,    0,   1,   0,    4,   0,   0,    0,
-        0,    0,   0,    0,    1,    0,    0,    0,    0,    0,   0,   0,    0,   0,   1,    0,
-        4,    0,   0,    0,    0,    0,    0,    0,    3,    0,   0,   0,    0,   0,   0,    0,
-        0,    0,   0xa8, 'r',  'e',  'j',  'e',  'c',  't',  'e', 'd', 0xc4, 30,  2,   0,    0,
-        0,    0,   0,    0,    0,    0,    0,    1,    0,    2,   0,   0,    0,   0,   0,    0,
-        0,    5,   0,    0,    0,    0,    0,    0,    0,    0,   0,   0xaa, 'h', 'a', 's',  '_',
-        'r',  'e', 's',  'u',  'l',  't',  0xc4, 15,   1,    0,   0,   1,    0,   1,   2,    0,
-        0,    1,   0,    1,    3,    0,    0,    0xac, 'c',  'o', 'n', 't',  'r', 'i', 'b',  'u',
-        't',  'o', 'r',  's',  0xc4, 50,   1,    0,    0,    0,   0,   0,    0,   0,   0,    0,
-        1,    0,   5,    0,    0,    0,    0,    0,    0,    0,   2,   0,    0,   0,   0,    0,
-        0,    0,   0,    0,    1,    0,    5,    0,    0,    0,   0,   0,    0,   0,   3,    0,
-        0,    0,   0,    0,    0,    0,    0,    0,    0xa6, 'h', 'a', 's',  'h', 'e', 's',  0xc4,
-        64,   0,   0,    0xaa, 0,    0,    0,    0,    0,    0,   0,   0,    0,   0,   0,    0,
-        0,    0,   0,    0,    0,    0,    0,    0,    0,    0,   0,   0,    0,   0,   0,    0,
-        0xab, 0,   0,    0,    0,    0,    0,    0,    0,    0,   0,   0,    0,   0,   0,    0,
-        0,    0,   0,    0,    0,    0,    0,    0,    0,    0,   0,   0,    0,   0,   0,    0,
-        0};
+        0xa6, 'e',  'p',  'o', 'c',  'h',  's', 0xc4, 12,   1,    0,   0,    0,    2,    0,    7,
+        0,    5,    0,    0,   0,    0xa8, 'r', 'e',  'c',  'e',  'i', 'v',  'e',  'd',  0xc4, 50,
+        2,    0,    0,    0,   0,    0,    0,   0,    0,    0,    1,   0,    4,    0,    0,    0,
+        0,    0,    0,    0,   1,    0,    0,   0,    0,    0,    0,   0,    0,    0,    1,    0,
+        4,    0,    0,    0,   0,    0,    0,   0,    3,    0,    0,   0,    0,    0,    0,    0,
+        0,    0,    0xa8, 'r', 'e',  'j',  'e', 'c',  't',  'e',  'd', 0xc4, 30,   2,    0,    0,
+        0,    0,    0,    0,   0,    0,    0,   1,    0,    2,    0,   0,    0,    0,    0,    0,
+        0,    5,    0,    0,   0,    0,    0,   0,    0,    0,    0,   0xa8, 'r',  'e',  'p',  'e',
+        'a',  't',  'e',  'd', 0xc4, 30,   2,   0,    0,    0,    0,   0,    0,    0,    0,    0,
+        1,    0,    2,    0,   0,    0,    0,   0,    0,    0,    5,   0,    0,    0,    0,    0,
+        0,    0,    0,    0,   0xaa, 'h',  'a', 's',  '_',  'r',  'e', 's',  'u',  'l',  't',  0xc4,
+        15,   1,    0,    0,   1,    0,    1,   2,    0,    0,    1,   0,    1,    3,    0,    0,
+        0xac, 'c',  'o',  'n', 't',  'r',  'i', 'b',  'u',  't',  'o', 'r',  's',  0xc4, 50,   1,
+        0,    0,    0,    0,   0,    0,    0,   0,    0,    1,    0,   5,    0,    0,    0,    0,
+        0,    0,    0,    2,   0,    0,    0,   0,    0,    0,    0,   0,    0,    1,    0,    5,
+        0,    0,    0,    0,   0,    0,    0,   3,    0,    0,    0,   0,    0,    0,    0,    0,
+        0,    0xa6, 'h',  'a', 's',  'h',  'e', 's',  0xc4, 64,   0,   0,    0xaa, 0,    0,    0,
+        0,    0,    0,    0,   0,    0,    0,   0,    0,    0,    0,   0,    0,    0,    0,    0,
+        0,    0,    0,    0,   0,    0,    0,   0,    0,    0xab, 0,   0,    0,    0,    0,    0,
+        0,    0,    0,    0,   0,    0,    0,   0,    0,    0,    0,   0,    0,    0,    0,    0,
+        0,    0,    0,    0,   0,    0,    0,   0,    0,    0};
     use(3, 8);
     wire_fixture_make(&fixture, MESSAGE_REPORT, WIRE_EMPTY, 0);
     const uint64_t changed = fixture.message.number;
@@ -206,8 +208,11 @@ static void a_report_has_the_bytes_that_are_documented(void **state) {
         (struct slice_report){.epoch = 7, .has_result = 1, .contributors = 5, .changed = changed};
     fixture.reports[1].hash.bytes[2] = 0xaa;
     fixture.reports[1].hash.bytes[31] = 0xab;
-    fixture.reports[2] = (struct slice_report){
-        .epoch = 7, .received_seats = 4, .rejected_seats = 2, .changed = changed};
+    fixture.reports[2] = (struct slice_report){.epoch = 7,
+                                               .received_seats = 4,
+                                               .rejected_seats = 2,
+                                               .repeated_seats = 2,
+                                               .changed = changed};
     fixture.reports[4] = (struct slice_report){
         .has_result = 1, .received_seats = 4, .contributors = 5, .changed = changed};
     size_t count = write_fixture();

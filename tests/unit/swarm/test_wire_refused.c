@@ -76,6 +76,7 @@ static void seats_beyond_the_swarm_are_refused_wherever_they_stand(void **state)
     make(MESSAGE_REPORT, WIRE_FULL);
     assert_bound(&fixture.reports[0].received_seats, BEYOND);
     assert_bound(&fixture.reports[SLICES - 1].rejected_seats, BEYOND);
+    assert_bound(&fixture.reports[SLICES - 1].repeated_seats, BEYOND);
     assert_bound(&fixture.reports[SLICES - 1].contributors, BEYOND);
     make(MESSAGE_PROPOSE, WIRE_FULL);
     assert_bound(&fixture.holders[SLICES - 1], BEYOND);

@@ -96,6 +96,7 @@ void play_exchange_beat(void) {
             report->received_seats =
                 m == plan->owner ? (received & plan->expected_seats) | 1U << m : 0;
             report->rejected_seats = m == plan->owner ? play.rejecting[m] : 0;
+            report->repeated_seats = m == plan->owner ? play.repeating[m] : 0;
             bool is_sent = m == plan->owner || (play.holding_owners >> plan->owner & 1) == 0;
             report->has_result = is_complete && is_sent &&
                                  (play.silent_owners >> plan->owner & 1) == 0 &&

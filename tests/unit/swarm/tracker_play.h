@@ -16,6 +16,7 @@ extern struct play {
     uint32_t silent_owners;        /* members that never have a result */
     uint32_t holding_owners;       /* members whose results no other member gets */
     uint32_t rejecting[MEMBERS];   /* by owner: members whose contributions it rejects */
+    uint32_t repeating[MEMBERS];   /* those of them that repeat earlier ones */
     uint32_t missing[MEMBERS];     /* by owner: members whose contributions do not reach it */
     uint32_t left_out[MEMBERS]; /* by owner: members whose contributions it has and does not add */
     uint32_t gone;              /* members from which nothing arrives in an exchange */

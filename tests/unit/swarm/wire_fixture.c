@@ -163,6 +163,10 @@ static void clear_left_out_parts(struct wire_fixture *fixture) {
     if ((message->report.parts & REPORT_ROWS) == 0) {
         memset(fixture->reports, 0, sizeof fixture->reports);
     }
+    for (uint32_t i = 0; i < fixture->shape.slice_count; i++) {
+        const bool has_part = (message->report.parts & REPORT_REPEATED) != 0;
+        fixture->reports[i].repeated_seats &= has_part ? UINT64_MAX : 0;
+    }
 }
 
 static void make_reports(struct wire_fixture *fixture, enum wire_fill fill) {
@@ -183,6 +187,7 @@ static void make_reports(struct wire_fixture *fixture, enum wire_fill fill) {
         report->epoch = is_there(fixture, fill) ? (uint32_t)draw(fixture) & SWARM_EPOCH_MAX : 0;
         report->received_seats = is_there(fixture, fill) ? usual : 0;
         report->rejected_seats = is_there(fixture, fill) ? seats(fixture, WIRE_SOME) : 0;
+        report->repeated_seats = is_there(fixture, fill) ? seats(fixture, WIRE_SOME) : 0;
         if (held) {
             report->contributors = draw(fixture) % 4 != 0 ? usual : seats(fixture, WIRE_SOME);
             report->hash = draw_hash(fixture);

@@ -1,0 +1,27 @@
+/* member_held: requests for this member's contribution that arrive before it has the table of the
+ * round. Until then the tracker still accepts declarations, so a member that received the
+ * contribution could declare it as its own. Honest members send such requests only once they have
+ * the table: they wait for no more than the time between its arrivals at two members. */
+#ifndef SKEP_SWARM_MEMBER_MACHINE_MEMBER_HELD_H
+#define SKEP_SWARM_MEMBER_MACHINE_MEMBER_HELD_H
+
+#include "runtime/swarm/protocol/protocol.h"
+
+/* A request for a slice of this member's contribution. */
+struct held_request {
+    uint32_t slice; /* 1 + the slice; 0: none */
+    uint32_t epoch;
+};
+
+/* The held requests. A member has at most CONTRIBUTION_SLOTS_PER_MEMBER open ones; a further one
+ * replaces the oldest. */
+struct member_held {
+    struct held_requests {
+        struct held_request rows[CONTRIBUTION_SLOTS_PER_MEMBER];
+        uint32_t next; /* row that the next request gets */
+    } seats[SWARM_MEMBERS_MAX];
+};
+
+void held_clear(struct member_held *held);
+
+#endif
