@@ -218,7 +218,7 @@ static enum status run_track(struct invocation *invocation) {
         return delegate(request, &invocation->region, fault);
     }
     if (request->days > 0) {
-        return fault_set(fault, STATUS_USAGE, "--days", "add --delegate KEY, or remove it",
+        return fault_set(fault, STATUS_USAGE, "--days", "add --delegate KEY, or leave out --days",
                          "limits a delegation, but none is signed");
     }
     if (request->rollback_round > 0) {
@@ -249,7 +249,7 @@ static const struct option OPTIONS[] = {
      .help = "address in the join string, if it differs from --listen",
      .example = "run.yaml --public tcp://swarm.example.org:7700"},
     {OPTION("--state", TEXT, args.state_folder), .value_name = "DIR",
-     .help = "folder for manifest, identity and ledger; default: STEM/ beside the run file",
+     .help = "folder for manifest, identity and ledger; default: RUN/ beside RUN.yaml",
      .example = "run.yaml --state tracker"},
     {OPTION("--roster", TEXT, args.allow_list_path), .value_name = "FILE",
      .help = "allow-list; default: roster.yaml in the state folder",

@@ -22,7 +22,8 @@ static enum status add_special(struct loader *loader, const struct json_node *sp
         struct json_node element = json_element(&list, i);
         int64_t id;
         TRY(json_as_i64(&element, &id, loader->fault));
-        if (*count == TEMPLATE_IDS_MAX || id < 0 || id >= loader->tokenizer->info.id_count) {
+        if (*count == TEMPLATE_IDS_MAX || id < 0 || id >= loader->tokenizer->info.id_count ||
+            tokenizer_token_text(loader->tokenizer, (int32_t)id).bytes == NULL) {
             return load_unsupported(loader, &element, "an id without a token, or too many ids");
         }
         ids[(*count)++] = (int32_t)id;

@@ -102,6 +102,13 @@ static void unsupported_parts_are_rejected_by_name(void **state) {
                            " {\"type\": \"Digits\"}]}"},
          "ByteLevel before another step"},
         {{.post_processor = "{\"type\": \"RobertaProcessing\"}"}, "is a RobertaProcessing"},
+        {{.vocab = "{\"a\": 0, \"b\": 2}",
+          .merges = "[]",
+          .post_processor =
+              "{\"type\": \"TemplateProcessing\", \"single\": "
+              "[{\"SpecialToken\": {\"id\": \"<s>\"}}, {\"Sequence\": {\"id\": \"A\"}}], "
+              "\"special_tokens\": {\"<s>\": {\"ids\": [1]}}}"},
+         "an id without a token"},
         {{.decoder = "{\"type\": \"WordPiece\"}"}, "`decoder` is a WordPiece"},
         {{.decoder = "{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Fuse\"}, "
                      "{\"type\": \"ByteFallback\"}]}"},

@@ -76,7 +76,8 @@ static void read_stored_delegation(struct delegation_search_state *search) {
     } else if (file_exists(search->path) &&
                delegation_file_read(search->path, search->join->operator_keys.sign, &search->known,
                                     &fault) != OK) {
-        log_line(LOG_WARNING, "%s: %s; fetching the delegation again", fault.subject, fault.reason);
+        log_line(LOG_WARNING, "%s: %s; ignoring this delegation, and fetching it from the tracker",
+                 fault.subject, fault.reason);
     }
 }
 
