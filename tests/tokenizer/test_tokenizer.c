@@ -74,6 +74,11 @@ static enum status load(const struct parts *parts, struct region *region,
     "{\"id\": " id ", \"content\": \"" content "\", \"special\": true, \"normalized\": false" more \
     "}"
 
+/* A template that puts the token with this id before a text. */
+#define TEMPLATE(id)                                                                               \
+    "{\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"<s>\"}}, "      \
+    "{\"Sequence\": {\"id\": \"A\"}}], \"special_tokens\": {\"<s>\": {\"ids\": [" id "]}}}"
+
 static void unsupported_parts_are_rejected_by_name(void **state) {
     (void)state;
     static const struct {
@@ -102,12 +107,7 @@ static void unsupported_parts_are_rejected_by_name(void **state) {
                            " {\"type\": \"Digits\"}]}"},
          "ByteLevel before another step"},
         {{.post_processor = "{\"type\": \"RobertaProcessing\"}"}, "is a RobertaProcessing"},
-        {{.vocab = "{\"a\": 0, \"b\": 2}",
-          .merges = "[]",
-          .post_processor =
-              "{\"type\": \"TemplateProcessing\", \"single\": "
-              "[{\"SpecialToken\": {\"id\": \"<s>\"}}, {\"Sequence\": {\"id\": \"A\"}}], "
-              "\"special_tokens\": {\"<s>\": {\"ids\": [1]}}}"},
+        {{.vocab = "{\"a\": 0, \"b\": 2}", .merges = "[]", .post_processor = TEMPLATE("1")},
          "an id without a token"},
         {{.decoder = "{\"type\": \"WordPiece\"}"}, "`decoder` is a WordPiece"},
         {{.decoder = "{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Fuse\"}, "
