@@ -49,9 +49,9 @@ NAMED_WITHIN = {"sums": 0, "lists": 2, "values": 2, "swaps": 60}
 LOSS_MAX = 1.01
 OWNED_MAX = 2.0
 DEADLINE_MAX = 2.0
-QUICK = {"members": 4, "liars": 1, "rounds": 6, "minutes": 0.5, "uplink": 0}
+QUICK = {"members": 4, "liars": 1, "rounds": 12, "minutes": 0.5, "uplink": 0}
 # In rounds of milliseconds a member's first misses may fall into rounds that nobody judges yet.
-QUICK_NAMED_WITHIN = {"sums": 0, "lists": 5, "values": 5}
+QUICK_NAMED_WITHIN = {"sums": 0, "lists": 8, "values": 10}
 QUICK_WORKERS = 4  # most of a run waits
 # Lies that members do not withstand yet, and how. Each is for --quick only.
 NOT_WITHSTOOD = {
