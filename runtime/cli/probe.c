@@ -61,7 +61,7 @@ static void print_comparisons(const struct probed *probed) {
     const struct target *target = probed->target;
     printf("machine  %s\n", probed->machine);
     if (probed->products[0] != '\0') {
-        printf("matmul   %s\nranks    %s\n", probed->products, probed->gpu.nccl.library);
+        printf("matmul   %s\nranks    %s\n", probed->products, probed->gpu.nccl.description);
     }
     printf("target   %s (%s): %s\n\n", target->name, target->origin, target->description);
     printf("%-26s %14s %14s\n", "", "profile", "measured");
@@ -87,7 +87,7 @@ static void add_gpu(struct json_writer *json, const struct probe_gpu *gpu) {
     json_add_u64(json, "products_bytes", gpu->products_bytes);
     json_add_f64(json, "own_f32_flops", gpu->own_f32_flops, 6);
     json_add_f64(json, "own_bf16_flops", gpu->own_bf16_flops, 6);
-    json_add_text(json, "nccl", gpu->nccl.library);
+    json_add_text(json, "nccl", gpu->nccl.description);
     if (gpu->nccl.ranks > 0) {
         json_add_i64(json, "nccl_ranks", gpu->nccl.ranks);
         json_add_u64(json, "nccl_bytes", gpu->nccl.bytes);

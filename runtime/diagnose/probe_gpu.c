@@ -114,7 +114,7 @@ static enum status measure_all(struct site *site, struct region *region, struct 
     bool leads = site == NULL || site_launch_info(site)->rank == 0;
     enum status status = leads ? measure_on_rank0(probed, result, fault) : OK;
     if (site == NULL) {
-        snprintf(result->nccl.library, sizeof result->nccl.library,
+        snprintf(result->nccl.description, sizeof result->nccl.description,
                  "with one rank NCCL uses no memory; measure it with --ranks 2, which one GPU can "
                  "also run");
         return status;

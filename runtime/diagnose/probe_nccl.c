@@ -85,7 +85,7 @@ static void describe_library(const struct nccl_bench *bench, struct probe_nccl_r
     struct nccl_library library;
     struct fault fault;
     int version = 0;
-    struct text text = text_over(result->library, sizeof result->library);
+    struct text text = text_over(result->description, sizeof result->description);
     if (nccl_library_find(&library, &fault) != OK) {
         return; /* join_group will fail and report the reason */
     }
@@ -299,7 +299,7 @@ enum status probe_nccl(const struct cuda_device *device, struct site *site, stru
     bool joined = bench.groups[0].methods != NULL;
     close_bench(&bench, status);
     if (status != OK && status != STATUS_LOST && !joined) {
-        snprintf(result->library, sizeof result->library, "no NCCL: %.150s", fault->reason);
+        snprintf(result->description, sizeof result->description, "no NCCL: %.150s", fault->reason);
         return OK;
     }
     return status;

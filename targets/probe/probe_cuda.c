@@ -230,7 +230,7 @@ static void set_nccl_use(const struct probe_gpu *result, const char *measured,
     char source[2 * PROBE_LIBRARY_BYTES + 64];
     bool done = result->nccl.ranks > 0;
     snprintf(source, sizeof source, done ? "%s: %s" : "estimate, not measured by skep probe: %s%s",
-             done ? measured : "", result->nccl.library);
+             done ? measured : "", result->nccl.description);
     line->source = region_copy_text(region, source);
     if (done) {
         line->bytes = line->per == PER_SITE ? result->nccl.bytes : result->nccl.group_bytes;

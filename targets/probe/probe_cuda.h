@@ -15,7 +15,7 @@ struct probe_nccl_result {
     uint64_t bytes;       /* memory with the first group of ranks */
     uint64_t group_bytes; /* additional memory for each further group of the same ranks */
     /* what was measured, such as "NCCL 2.28.9 between 2 ranks on 2 GPUs"; or why it was not */
-    char library[PROBE_LIBRARY_BYTES];
+    char description[PROBE_LIBRARY_BYTES];
 };
 
 /* A rate or a number of bytes that was not measured is 0. */

@@ -406,10 +406,10 @@ static void observe_failed_owners(struct tracker *tracker) {
     }
 }
 
-/* Whether the committed exchange took so much longer than the exchanges before it that its losses
- * cost the others time. A member that is lost early, or whose connections close, costs little: the
- * others take over its slices while they still send. */
-static bool was_long_exchange(struct tracker *tracker, int64_t now_ms) {
+/* Adds the time of the committed exchange. Returns whether it took so much longer than those before
+ * it that its losses cost the others time. A member that is lost early, or whose connections close,
+ * costs little: the others take over its slices while they still send. */
+static bool add_exchange_time(struct tracker *tracker, int64_t now_ms) {
     struct speed_history *times = &tracker->deadlines.exchanges;
     const uint64_t usual_ms = recent_value(times);
     const uint64_t passed_ms = (uint64_t)(now_ms - tracker->exchange.table_ms);
@@ -424,7 +424,7 @@ static bool was_long_exchange(struct tracker *tracker, int64_t now_ms) {
  * losses that they hardly notice. */
 static void observe_losses(struct tracker *tracker, int64_t now_ms) {
     const struct entry *commit = &tracker->record.head;
-    const bool was_long = was_long_exchange(tracker, now_ms);
+    const bool was_long = add_exchange_time(tracker, now_ms);
     SEATS_EACH(seat, was_long ? tracker->exchange.lost_seats & roster_seats(commit) : 0) {
         const uint32_t row = tracker_find_row(tracker, &commit->seats[seat].id);
         if (row == ROW_NONE) {
