@@ -188,7 +188,7 @@ static enum status open_source(const char *identity, struct region *region,
     if (!swarm_is_reference(report->path)) {
         return ledger_source_open(report->path, region, source, fault);
     }
-    const struct delegation_search_args search = {.timeout_ms = SEARCH_MS, .is_kept = true};
+    const struct delegation_search_args search = {.timeout_ms = SEARCH_MS, .may_store = true};
     struct join_string join;
     struct tracker_contact *tracker = region_alloc(region, 1, sizeof *tracker);
     struct key_pairs *keys = region_alloc(region, 1, sizeof *keys);

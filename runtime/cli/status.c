@@ -328,8 +328,8 @@ static enum status query_tracker(struct tracker_client *client, const struct req
 
 static enum status find_tracker(const struct join_string *join, struct tracker_contact *tracker,
                                 struct fault *fault) {
-    const struct delegation_search_args first = {.timeout_ms = FIRST_TIMEOUT_MS, .is_kept = true};
-    const struct delegation_search_args retry = {.timeout_ms = RETRY_TIMEOUT_MS, .is_kept = true};
+    const struct delegation_search_args first = {.timeout_ms = FIRST_TIMEOUT_MS, .may_store = true};
+    const struct delegation_search_args retry = {.timeout_ms = RETRY_TIMEOUT_MS, .may_store = true};
     enum status status = delegation_search(join, &first, tracker, fault);
     if (status == STATUS_FAILED) {
         log_line(LOG_WARNING, "%s is busy or unreachable: retrying", join->address);

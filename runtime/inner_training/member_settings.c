@@ -39,7 +39,7 @@ static enum status contact_tracker(struct member_run *member, const struct join_
     const struct key_pairs *identity = &member->swarm.keys;
     struct tracker_contact *tracker = &member->swarm.tracker;
     const struct delegation_search_args search = {.timeout_ms = timeout_ms,
-                                                  .is_kept = !member->swarm.args.reports_only,
+                                                  .may_store = !member->swarm.args.reports_only,
                                                   .should_continue = should_continue,
                                                   .context = member};
     const struct tracker_query_args args = {.request = WIRE_MANIFEST_REQUEST,

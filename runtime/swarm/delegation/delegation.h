@@ -51,7 +51,7 @@ MUST_CHECK enum status operator_file_read(const char *path, uint8_t *bytes, size
 enum {
     DELEGATION_WARN_S = 7 * 24 * 60 * 60,   /* time before the expiry at which warnings begin */
     DELEGATION_WARN_EVERY_S = 24 * 60 * 60, /* time between two warnings */
-    DELEGATION_WARN_LAST_S = 60 * 60,       /* time before the expiry of one last warning */
+    DELEGATION_WARN_LAST_S = 60 * 60,       /* time between the last warning and the expiry */
 };
 
 /* delegation_poll_warning: whether to warn of the expiry now. *warn_s is the Unix time of the next

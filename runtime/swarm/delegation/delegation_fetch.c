@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static void close_socket(struct delegation_fetch *fetch, enum download_state state) {
+static void end_fetch_with_state(struct delegation_fetch *fetch, enum download_state state) {
     if (fetch->state == DOWNLOAD_PENDING) {
         close(fetch->fd);
     }
@@ -33,14 +33,15 @@ static bool start_connecting(struct delegation_fetch *fetch, const char *address
 }
 
 void delegation_fetch_begin(struct delegation_fetch *fetch, const char *address, int64_t now_ms) {
-    close_socket(fetch, DOWNLOAD_NONE);
+    end_fetch_with_state(fetch, DOWNLOAD_NONE);
     fetch->count = 0;
     fetch->until_ms = now_ms + DOWNLOAD_MS;
     fetch->state = start_connecting(fetch, address) ? DOWNLOAD_PENDING : DOWNLOAD_FAILED;
 }
 
-/* While the connection is being made, recv() reports that nothing is ready; if it was refused,
- * an error. A frame that fills the buffer is complete, and later bytes are not read. */
+/* While the connection is being made, recv() reports that nothing is ready. If the connection was
+ * refused, recv() reports an error. A frame that fills the buffer is complete, and later bytes are
+ * not read. */
 enum download_state delegation_fetch_step(struct delegation_fetch *fetch, int64_t now_ms) {
     ssize_t got = 1;
     while (fetch->state == DOWNLOAD_PENDING && got > 0 && fetch->count < sizeof fetch->bytes) {
@@ -54,13 +55,13 @@ enum download_state delegation_fetch_step(struct delegation_fetch *fetch, int64_
     const bool is_waiting =
         got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOTCONN);
     if (got >= 0) {
-        close_socket(fetch, fetch->count > 0 ? DOWNLOAD_DONE : DOWNLOAD_FAILED);
+        end_fetch_with_state(fetch, fetch->count > 0 ? DOWNLOAD_DONE : DOWNLOAD_FAILED);
     } else if (!is_waiting || now_ms >= fetch->until_ms) {
-        close_socket(fetch, DOWNLOAD_FAILED);
+        end_fetch_with_state(fetch, DOWNLOAD_FAILED);
     }
     return fetch->state;
 }
 
 void delegation_fetch_end(struct delegation_fetch *fetch) {
-    close_socket(fetch, DOWNLOAD_NONE);
+    end_fetch_with_state(fetch, DOWNLOAD_NONE);
 }

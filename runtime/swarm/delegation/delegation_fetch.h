@@ -1,4 +1,4 @@
-/* delegation_fetch: fetches the delegation from a tracker's delegation port, without blocking.
+/* delegation_fetch: fetches a delegation from a tracker's delegation port, without blocking.
  * The connection is not authenticated, because the operator's signature proves the content. A
  * fetch reads at most one frame and ends after DOWNLOAD_MS, whatever the peer sends. It does not
  * allocate. */
@@ -11,10 +11,11 @@ enum { DOWNLOAD_MS = 3000 }; /* longest duration of one fetch */
 
 enum download_state { DOWNLOAD_NONE, DOWNLOAD_PENDING, DOWNLOAD_DONE, DOWNLOAD_FAILED };
 
+/* One fetch, which reuses its buffer when it begins again. */
 struct delegation_fetch {
-    enum download_state state;
+    enum download_state state;                 /* whether the fetch is pending, or how it ended */
     int fd;                                    /* socket while the fetch is pending */
-    int64_t until_ms;                          /* time at which an unfinished fetch fails */
+    int64_t until_ms;                          /* monotonic time at which a pending fetch fails */
     size_t count;                              /* number of bytes received */
     uint8_t bytes[DELEGATION_FRAME_BYTES_MAX]; /* the frame, as far as it has arrived */
 };

@@ -17,15 +17,16 @@ enum {
     NAME_HASH_BYTES = 8 /* bytes of the hash from which the file name is made */
 };
 
+/* A search in progress. */
 struct delegation_search_state {
-    const struct join_string *join;
-    const struct delegation_search_args *args;
+    const struct join_string *join;            /* the tracker's address and the operator's key */
+    const struct delegation_search_args *args; /* arguments of the search */
     char numeric[MESSAGE_ADDRESS_BYTES]; /* address of the tracker, with its host name resolved */
     char path[PATH_BYTES]; /* path of the file with the newest known delegation; "": no such file */
     struct known_delegation known;    /* delegation in the file at `path`; serial 0: none */
     struct known_delegation received; /* valid delegation from the tracker; serial 0: none */
-    const char *error; /* why the received delegation is invalid; NULL: it is valid */
-    struct delegation_fetch fetch;
+    const char *error;             /* why the received delegation is invalid; NULL: it is valid */
+    struct delegation_fetch fetch; /* the current attempt to fetch the delegation */
 };
 
 /* ---- the file ---- */
@@ -89,8 +90,9 @@ static void wait_for_bytes(const struct delegation_fetch *fetch) {
     (void)poll(&wait, 1, WAIT_MS);
 }
 
-/* Fetches until a delegation has arrived or the timeout has passed. If a delegation is already
- * known, makes only one attempt. Returns STATUS_STOPPED if should_continue returned false. */
+/* Retries the fetch until a delegation has arrived or the timeout has passed. If a delegation is
+ * already known, makes only one attempt. Returns STATUS_STOPPED if should_continue returned
+ * false. */
 static enum status fetch_delegation(struct delegation_search_state *search, struct fault *fault) {
     struct delegation_fetch *fetch = &search->fetch;
     const struct delegation_search_args *args = search->args;
@@ -156,8 +158,8 @@ static void log_ignored_delegation(const struct delegation_search_state *search)
     }
 }
 
-/* Chooses the newer of the known and the received delegation, stores it if it is new, and sets
- * *contact to the tracker that it names. */
+/* Chooses the newer of the known and the received delegation, stores a received one if it is new,
+ * and sets *contact to the tracker that the chosen delegation names. */
 static enum status choose_contact(struct delegation_search_state *search,
                                   struct tracker_contact *contact, struct fault *fault) {
     const struct known_delegation *chosen = delegation_choose(&search->known, &search->received);
@@ -166,7 +168,7 @@ static enum status choose_contact(struct delegation_search_state *search,
     }
     if (chosen == &search->known) {
         log_ignored_delegation(search);
-    } else if (search->args->is_kept && search->path[0] != '\0' &&
+    } else if (search->args->may_store && search->path[0] != '\0' &&
                memcmp(chosen, &search->known, sizeof *chosen) != 0) {
         delegation_cache_store(search->path, chosen);
     }

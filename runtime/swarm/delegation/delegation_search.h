@@ -1,6 +1,6 @@
-/* delegation_search: finds the keys of a swarm's tracker from its join string. The newest
- * delegation that was ever received is stored in a file of this user. An older one is therefore
- * never followed again, and a tracker whose delegation port is unreachable is still found. */
+/* delegation_search: finds the keys of a swarm's tracker from its join string. A file of this user
+ * stores the newest delegation that was ever received. So an older delegation is never followed
+ * again, and a tracker whose delegation port is unreachable is still found. */
 #ifndef SKEP_SWARM_DELEGATION_DELEGATION_SEARCH_H
 #define SKEP_SWARM_DELEGATION_DELEGATION_SEARCH_H
 
@@ -15,9 +15,10 @@ struct tracker_contact {
     struct known_delegation delegation;  /* the delegation that has these keys */
 };
 
+/* How a search waits for the tracker, and whether it stores what it receives. */
 struct delegation_search_args {
     int timeout_ms; /* time to wait for an answer */
-    bool is_kept;   /* a newer delegation that arrives is stored in the user's file */
+    bool may_store; /* store a newer delegation that arrives in the user's file */
     bool (*should_continue)(void *context); /* called several times a second; NULL: always true */
     void *context;                          /* argument of should_continue */
 };

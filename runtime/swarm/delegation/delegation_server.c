@@ -13,15 +13,15 @@
 #include <unistd.h>
 
 enum {
-    ACCEPTS_MAX = 64, /* connections served in one call of delegation_server_serve */
-    BACKLOG = 256,    /* connections that the kernel queues until they are accepted */
+    ACCEPTS_MAX = 64, /* maximum connections served in one call of delegation_server_serve */
+    BACKLOG = 256,    /* maximum connections that the kernel queues until they are accepted */
     /* The kernel drops a connection whose peer has not received the frame after this time. */
     DELIVERY_MS = 5000,
 };
 
 struct delegation_server {
     int fd;                                    /* listening socket */
-    size_t count;                              /* size of the frame; 0: none yet */
+    size_t count;                              /* size of the frame in bytes; 0: none yet */
     uint8_t frame[DELEGATION_FRAME_BYTES_MAX]; /* frame to send */
     struct accept_policy policy;               /* counts the connections of each host */
     uint32_t filter_version; /* policy.blocked_version when the kernel's filter was last updated */
@@ -38,7 +38,8 @@ static enum status set_listen_fault(const char *address, int error, struct fault
         "cannot listen on this address: %s", strerror(error));
 }
 
-/* Replaces the host * by the IPv6 address of all interfaces, which accepts IPv4 connections too. */
+/* Copies an address to `out`. The host * becomes [::], the IPv6 address of all interfaces, which
+ * accepts IPv4 connections too. */
 static void replace_wildcard(const char *address, char out[static MESSAGE_ADDRESS_BYTES]) {
     static const char ANYWHERE[] = "tcp://*:";
     const size_t length = sizeof ANYWHERE - 1;
@@ -54,7 +55,7 @@ static bool listen_on(int fd, const union numeric_address *number, socklen_t len
     return bind(fd, &number->any, length) == 0 && listen(fd, BACKLOG) == 0;
 }
 
-/* On a machine without IPv6, listens on all interfaces with the IPv4 address instead. */
+/* On a machine without IPv6, replaces an IPv6 address by the IPv4 address of all interfaces. */
 static void use_v4_if_needed(union numeric_address *number, socklen_t *length) {
     const int fd = socket(number->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd >= 0) {
@@ -109,7 +110,8 @@ void delegation_server_close(struct delegation_server *server) {
     close(server->fd);
 }
 
-void delegation_server_set(struct delegation_server *server, const struct known_delegation *known) {
+void delegation_server_set_delegation(struct delegation_server *server,
+                                      const struct known_delegation *known) {
     server->count = delegation_write(&known->swarm, &known->delegation, server->frame);
 }
 

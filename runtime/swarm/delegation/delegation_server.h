@@ -4,7 +4,7 @@
  *
  *     connection ──► host blocked? close ──► send the frame ──► close; the kernel delivers
  *
- * Connections of a host are limited as on the port for frames
+ * The connections of each host are limited as on the port for frames
  * (transport/messages/accept_policy.h). */
 #ifndef SKEP_SWARM_DELEGATION_DELEGATION_SERVER_H
 #define SKEP_SWARM_DELEGATION_DELEGATION_SERVER_H
@@ -27,8 +27,9 @@ MUST_CHECK enum status delegation_server_open(const char *listen, struct region 
                                               struct fault *fault);
 void delegation_server_close(struct delegation_server *server);
 
-/* delegation_server_set: set the delegation to send from now on. */
-void delegation_server_set(struct delegation_server *server, const struct known_delegation *known);
+/* delegation_server_set_delegation: set the delegation to send from now on. */
+void delegation_server_set_delegation(struct delegation_server *server,
+                                      const struct known_delegation *known);
 
 /* delegation_server_serve: accept waiting connections, at most 64, and send each the frame. */
 void delegation_server_serve(struct delegation_server *server, int64_t now_ms);

@@ -1,5 +1,5 @@
-/* roster_file: the file with the operator's newest roster epoch, beside the allow-list: FILE.signed
- * of the allow-list FILE. */
+/* roster_file: the file with the operator's newest roster epoch. It is beside the allow-list: for
+ * the allow-list FILE it is FILE.signed. */
 #ifndef SKEP_SWARM_DELEGATION_ROSTER_FILE_H
 #define SKEP_SWARM_DELEGATION_ROSTER_FILE_H
 
@@ -7,7 +7,7 @@
 #include "base/limits.h"
 #include "runtime/swarm/ledger/operator_documents.h"
 
-enum { ROSTER_PATH_BYTES = PATH_BYTES + 8 };
+enum { ROSTER_PATH_BYTES = PATH_BYTES + 8 }; /* size of the path of a roster file, with its NUL */
 
 /* A roster epoch with the swarm that it belongs to. */
 struct known_roster {

@@ -11,7 +11,12 @@ static const char REMEDY[] =
     "restore the file from a copy; without one, remove it only while a single tracker of this "
     "swarm is running";
 
-enum { FORMAT_VERSION = 1, MAGIC_BYTES = sizeof MAGIC - 1, CHECKSUM_BYTES = 24, BYTE_BITS = 8 };
+enum {
+    FORMAT_VERSION = 1,             /* value of the field `format` */
+    MAGIC_BYTES = sizeof MAGIC - 1, /* size of the text at the begin of the file */
+    CHECKSUM_BYTES = 24,            /* size of the checksum at the end of the file */
+    BYTE_BITS = 8                   /* bits in a byte */
+};
 
 _Static_assert(MAGIC_BYTES + 4 * 4 + 8 + 3 * HASH_BYTES + CHECKSUM_BYTES == LEASE_FILE_BYTES,
                "the fields of the file have no padding between them");

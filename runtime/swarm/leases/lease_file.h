@@ -1,5 +1,6 @@
-/* lease_file: the file in a member's state folder with the last lease or resignation that it gave.
- * It is durable before the vote or the resignation is sent, so that a restarted member keeps it.
+/* lease_file: the file in a member's state folder with the last lease or resignation that the
+ * member gave. The file is durable before the member sends the vote or the resignation, so that the
+ * member keeps its promise after a restart.
  *
  * The file has 152 bytes, with little-endian numbers: "SKEPLEAS", format 4, is_resignation 4,
  * round 4, incarnation 4, start 8, swarm 32, state 32, vote 32, and the first 24 bytes of BLAKE2b
@@ -13,10 +14,11 @@
 
 #include <stddef.h>
 
-enum { LEASE_FILE_BYTES = 152 };
+enum { LEASE_FILE_BYTES = 152 }; /* size of the file */
 
-/* lease_bytes_write, lease_bytes_read: the content of the file.
- * errors  a text that describes the error, else NULL; *swarm and *lease are then undefined */
+/* lease_bytes_write: encode the content of the file.
+ * lease_bytes_read: decode the content of the file. Returns NULL, or a text that describes the
+ * error; *swarm and *lease are then undefined. */
 void lease_bytes_write(const struct hash *swarm, const struct lease *lease,
                        uint8_t bytes[static LEASE_FILE_BYTES]);
 MUST_CHECK const char *lease_bytes_read(const uint8_t *bytes, size_t count, struct hash *swarm,

@@ -2,14 +2,15 @@
 
 #include <string.h>
 
+/* Domains of signatures, so that no signature is valid for a document of another kind. */
 static const char RESIGNATION[] = "skep resignation", ORDER[] = "skep order to continue";
 
 enum {
-    BYTE_BITS = 8,
+    BYTE_BITS = 8,   /* bits in a byte */
     PLACE_SHIFT = 32 /* the number of a start is place << PLACE_SHIFT | random number */
 };
 
-static void hash_number(struct hash_state *state, uint64_t value, uint32_t bytes) {
+static void hash_add_number(struct hash_state *state, uint64_t value, uint32_t bytes) {
     uint8_t little_endian[sizeof value];
     for (uint32_t i = 0; i < bytes; i++) {
         little_endian[i] = (uint8_t)(value >> (BYTE_BITS * i));
@@ -102,9 +103,9 @@ static struct hash hash_continue_order(const struct hash *swarm, const struct ha
     hash_begin(&hashing);
     hash_add(&hashing, swarm->bytes, HASH_BYTES);
     hash_add(&hashing, state->bytes, HASH_BYTES);
-    hash_number(&hashing, start->incarnation, sizeof start->incarnation);
-    hash_number(&hashing, start->number, sizeof start->number);
-    hash_number(&hashing, order->count, sizeof order->count);
+    hash_add_number(&hashing, start->incarnation, sizeof start->incarnation);
+    hash_add_number(&hashing, start->number, sizeof start->number);
+    hash_add_number(&hashing, order->count, sizeof order->count);
     hash_add(&hashing, order->members, order->count * sizeof order->members[0]);
     return hash_end(&hashing);
 }

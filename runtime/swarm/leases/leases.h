@@ -1,5 +1,5 @@
-/* leases: the promises that keep two copies of a tracker from continuing the same swarm: the leases
- * and resignations of members, and the operator's order to continue without them
+/* leases: the promises that keep two copies of a tracker from continuing the same swarm. They are
+ * the leases and resignations of members, and the operator's order to continue without leases
  * (docs/decisions/0023-leases-against-forks.md).
  *
  *     ledger    ... COMMIT ---------- OPEN ---------------- COMMIT
@@ -7,9 +7,10 @@
  *               its roster: the       half of the           half of the
  *               electors              electors              electors
  *
- * With a vote, a member gives a lease on the state entry to the start of the tracker that proposed
- * the commit: until the next state entry it votes for no start of a copy, except for the same
- * commit. So two copies cannot both have the votes of more than half of the electors.
+ * With its vote for a commit, a member gives a lease on the state entry to the tracker start that
+ * proposed the commit. Until the next state entry, the member votes for no other commit that a copy
+ * of that tracker proposes. So two copies cannot both have the votes of more than half of the
+ * electors.
  *
  * The room owns the content of these promises, the signatures of resignations and orders, the rules
  * by which a member votes, and the file in which it remembers its last promise. It knows no entries
@@ -27,7 +28,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { ORDER_MEMBERS_MAX = 64 }; /* members that an order can name: the seats of a roster */
+/* Maximum number of members that an order can name, which is the number of seats of a roster. */
+enum { ORDER_MEMBERS_MAX = 64 };
 
 /* Identifies one start of a tracker process. The number has the place of the tracker's store in its
  * upper 32 bits and a random number in the others, so two copies of a tracker have different
@@ -67,17 +69,17 @@ bool tracker_start_equal(const struct tracker_start *a, const struct tracker_sta
 bool tracker_start_replaces(const struct tracker_start *a, const struct tracker_start *b);
 uint64_t tracker_start_number(uint32_t place, uint32_t drawn);
 
-/* lease_allows_vote: whether the member may vote for a commit with the hash `vote`, after this
- * state entry, that this start has proposed. A start that replaces the start with the lease has the
- * lease too.
- * lease_after_vote: the lease that a member gives with `vote`. If it already voted for the same
- * commit of a start in another place, the new lease allows no other commit, because either start
- * may commit this one.
- * lease_release: clear the lease if it was given with a vote in this round to this start, or to one
- * that this start replaces. Called when the chain has an ABORT of that round by this start: then
- * none of them can commit the voted proposal any more.
- * lease_allows_resignation: whether the member may resign from this state entry, because it has not
- * voted for a commit after it.
+/* lease_allows_vote: whether a member with the lease `held` may vote for the commit with the hash
+ * `vote`, which the tracker start `start` proposed after the state entry `state`. A start that
+ * replaces the start with the lease has the lease too.
+ * lease_after_vote: the lease that a member gives with `vote`. If the member already voted for the
+ * same commit of a start in another place, the new lease allows no other commit, because either
+ * start may commit this one.
+ * lease_release: clear the lease `held` if the member gave it with a vote in the round `round`, to
+ * `start` or to a start that `start` replaces. Called after `start` has aborted that round: no
+ * start that had the lease can then commit the proposal that the member voted for.
+ * lease_allows_resignation: whether a member with the lease `held` may resign from the state entry
+ * `state`, because the member has not voted for a commit after that entry.
  * limits  start->number is not 0 */
 MUST_CHECK bool lease_allows_vote(const struct lease *held, const struct hash *state,
                                   const struct tracker_start *start, const struct hash *vote);
@@ -87,7 +89,7 @@ MUST_CHECK bool lease_allows_resignation(const struct lease *held, const struct 
 
 /* resignation_sign: sign that this member takes no part in the choice of what follows the state
  * entry `state`.
- * resignation_is_signed: whether the member with this key signed it.
+ * resignation_is_signed: whether the member with the key `sign_key` signed this resignation.
  * swarm   hash of the manifest */
 void resignation_sign(const struct key_pairs *keys, const struct hash *swarm,
                       const struct hash *state, uint8_t signature[static SIGNATURE_BYTES]);

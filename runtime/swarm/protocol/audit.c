@@ -9,8 +9,8 @@ static const double TWO_64 = 18446744073709551616.0;
 
 /* Two independent random numbers, from which a voter's audit follows. */
 struct drawn_numbers {
-    uint64_t slice;  /* decides which slice */
-    uint64_t chance; /* decides whether the slice is audited */
+    uint64_t slice;  /* random number that decides which slice is drawn */
+    uint64_t chance; /* random number that decides whether the drawn slice is audited */
 };
 
 static struct drawn_numbers draw_numbers(const struct audit_draw *draw) {
@@ -27,9 +27,9 @@ static struct drawn_numbers draw_numbers(const struct audit_draw *draw) {
     return drawn;
 }
 
-/* Returns the probability with which a voter audits, in an audited proposal, a slice for which
- * it must fetch `fetched` contributions. It follows from the bytes of contributions and results
- * that the voter sends in the exchange, which are as many as it receives. */
+/* Returns the probability with which a voter of an audited proposal audits the slice that it drew,
+ * if the audit fetches `fetched` contributions. With this probability the fetched bytes are, on
+ * average, AUDIT_BYTES_MAX of the bytes that the voter receives in the exchange. */
 static double audit_chance(double slices, double seats, bool has_sketches, double fetched) {
     const double share = 2 * slices * (seats - 1) / seats;
     const double budget = has_sketches ? AUDIT_BYTES_MAX_SKETCHED : AUDIT_BYTES_MAX_INT4;
@@ -82,14 +82,14 @@ double audit_detection_probability(const struct audit_swarm *swarm, uint32_t lie
     }
     const double fetched = swarm->has_sketches ? 1 : voters - 1;
     const double chance = audit_chance(slices, voters, swarm->has_sketches, fetched);
-    /* number of slices that a voter may draw: those of other owners */
+    /* number of slices that a voter may draw, which are the slices of other owners */
     const double others = slices - slices / voters;
     const double hit = fmin(chance * lies / others, 1);
     const double found = 1 - pow(1 - hit, voters - 1);
     return 1 - pow(1 - found / AUDIT_ROUNDS, rounds);
 }
 
-uint32_t audit_fair_share(const struct audit_swarm *swarm) {
+uint32_t audit_slices_per_owner(const struct audit_swarm *swarm) {
     ASSERT(swarm->voters > 0);
     return swarm->slices < swarm->voters ? 1 : swarm->slices / swarm->voters;
 }

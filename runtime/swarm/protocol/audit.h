@@ -19,11 +19,11 @@
 #include <stdint.h>
 
 enum {
-    AUDIT_ROUNDS = 8,     /* one of this many proposals is audited */
-    AUDIT_VOTERS_MIN = 5, /* with fewer voters no audits: one slow voter would delay commits */
+    AUDIT_ROUNDS = 8,     /* on average, one proposal in this many is audited */
+    AUDIT_VOTERS_MIN = 5, /* no audits with fewer voters, where one slow voter delays commits */
 };
 
-/* Maximum bytes of audits, as a part of the bytes of exchanges, over many rounds. */
+/* Maximum bytes of audits over many rounds, as a fraction of the bytes of exchanges. */
 #define AUDIT_BYTES_MAX_SKETCHED 0.0025
 #define AUDIT_BYTES_MAX_INT4     0.01
 
@@ -37,11 +37,10 @@ struct audit_draw {
     bool has_sketches;         /* the codec has sketches; false: int4 */
 };
 
-/* audit_draw_slice: draw a slice for a voter to audit: one that another member owns, and whose
- * owner contributes to it, or with int4 any that another member owns. Returns false if the voter
- * audits no slice, which is more likely the more bytes the audit of the slice needs. The same draw
- * has the same result.
- * audit_needed_seats: the other seats whose contributions the audit of a slice needs. */
+/* audit_draw_slice: draw the slice that a voter audits. Another member owns it, and except with
+ * int4, the owner contributes to it. Returns false if the voter audits no slice, which is more
+ * likely the more bytes the audit of the drawn slice needs. Equal draws have equal results.
+ * audit_needed_seats: the seats whose contributions the voter must fetch to audit a slice. */
 bool audit_draw_slice(const struct audit_draw *draw, uint32_t *slice);
 uint64_t audit_needed_seats(const struct audit_draw *draw, uint32_t slice);
 
@@ -52,14 +51,14 @@ struct audit_swarm {
     bool has_sketches; /* false: int4 */
 };
 
-/* audit_detection_probability: the probability that within `rounds` rounds at least one honest
- * voter audits a false result in time, if one owner has `lies` false results in each of these
- * rounds. In time means that the vote arrives while the tracker waits for it.
+/* audit_detection_probability: the probability that at least one honest voter audits a false result
+ * within `rounds` rounds, if one owner has `lies` false results in each of them. An audit counts
+ * only if the vote arrives while the tracker waits for it.
  * limits  lies <= slices / voters, rounded up */
 double audit_detection_probability(const struct audit_swarm *swarm, uint32_t lies, uint32_t rounds);
 
-/* audit_fair_share: the number of slices of each owner if all own equally many, rounded down,
+/* audit_slices_per_owner: the number of slices of each owner if all own equally many, rounded down,
  * but at least 1. */
-uint32_t audit_fair_share(const struct audit_swarm *swarm);
+uint32_t audit_slices_per_owner(const struct audit_swarm *swarm);
 
 #endif

@@ -41,18 +41,18 @@ struct round_table {
     double reference_norm; /* Reference norm of `members` (norms.h). It is not sent. */
     struct signature signatures[SWARM_MEMBERS_MAX]; /* Signatures of the declarations, by seat. */
     struct hash roots[SWARM_MEMBERS_MAX]; /* Roots of the declared contributions, by seat. */
-    struct slice_plan *slices;            /* [slice_count]: owner of each slice */
+    struct slice_plan *slices;            /* [slice_count]: plan of each slice */
 };
 
 /* The progress of one member in one slice. */
 struct slice_report {
-    uint32_t epoch;
+    uint32_t epoch;          /* Epoch of the slice plan that the report is about. */
     uint32_t has_result;     /* 1 if the member has the complete result of this epoch. */
     uint64_t received_seats; /* Of an owner: seats whose contributions it has received. */
     /* Of an owner: seats whose received contributions it does not add, because they are invalid or
      * repeat those of an earlier round. */
     uint64_t rejected_seats;
-    uint64_t repeated_seats; /* Of an owner: those of them that repeat an earlier contribution. */
+    uint64_t repeated_seats; /* Of an owner: rejected seats that repeat an earlier contribution. */
     uint64_t contributors;   /* Seats whose contributions are in the result. */
     struct hash hash;        /* Hash of the result. */
     /* Number of the member's first report with these values; 0: all values have always been 0. */
@@ -66,7 +66,7 @@ enum report_part {
     REPORT_STATE = 2,    /* fields root, hash, measured, stored */
     REPORT_AWAITED = 4,  /* field links.awaited_ms */
     REPORT_ROWS = 8,     /* reports: the rows that changed since the report `base` */
-    /* repeated_seats of these rows; left out if they are 0 in all of them */
+    /* field repeated_seats of the rows in REPORT_ROWS; left out if it is 0 in all of them */
     REPORT_REPEATED = 16,
     REPORT_ALL = 31 /* all parts */
 };
@@ -90,10 +90,10 @@ enum message_kind {
      * (of the round's OPEN), signature. */
     MESSAGE_DECLARE, /* Declaration of a contribution. */
     /* From a member: session, round, number and start of the proposal, refusal.silent_seats,
-     * refusal.opposed_seats; and root, hash, signature of the proposal with that root. Without a
-     * root it refuses the proposal; an accusation has refusal, the slice that was audited,
-     * seed, and of the signed statement about it that is false: epoch, contributors, hash, owner,
-     * signature. */
+     * refusal.opposed_seats. An approving vote also has the root that the voter computed, and hash
+     * and signature of the proposal with that root. A vote without a root refuses the proposal. An
+     * accusation also has refusal, slice (the audited one), seed, and epoch, contributors, hash,
+     * owner and signature of the false statement about that slice. */
     MESSAGE_VOTE,    /* Vote on a proposal. */
     MESSAGE_LEAVE,   /* From a member that joins no further round: session. */
     MESSAGE_WELCOME, /* From the tracker: session, number (start id from the HELLO). */
@@ -137,11 +137,13 @@ enum message_kind {
     /* From the tracker: number (of the newest report that it has; 0: none since its start). */
     MESSAGE_CONFIRM, /* Confirmation of a report. */
     /* From a member: session, hash (of a state entry), signature. The member takes no part in the
-     * choice of what follows that entry (leases.h). It repeats this until it knows a later one. */
+     * choice of what follows that entry (leases.h). It repeats the message until it knows a later
+     * state entry. */
     MESSAGE_RESIGN, /* Resignation of an elector. */
     MESSAGE_KINDS   /* number of message kinds */
 };
 
+/* The request of a tracker that members report at once. */
 struct message_poll {
     uint32_t number;        /* Number of the poll, which increases. */
     uint32_t ends_training; /* POLL: 1 if the tracker no longer waits for training. */
@@ -160,10 +162,10 @@ struct message_links {
     const uint32_t *awaited_ms; /* [SWARM_MEMBERS_MAX]: time waited for contributions of a seat */
 };
 
-/* A page: the number of consecutive slices whose sketches are sent and signed together. */
+/* A page consists of consecutive slices, whose sketches are sent and signed together. */
 enum {
-    SKETCH_PAGE_SLICES = 4096,                                /* slices in a page */
-    SKETCH_PAGES_MAX = SWARM_SLICES_MAX / SKETCH_PAGE_SLICES, /* pages of a round */
+    SKETCH_PAGE_SLICES = 4096,                                /* number of slices in a page */
+    SKETCH_PAGES_MAX = SWARM_SLICES_MAX / SKETCH_PAGE_SLICES, /* maximum pages of a round */
 };
 
 /* Why a voter refuses a proposal. */
@@ -185,10 +187,14 @@ static inline bool refusal_is_accusation(uint32_t reason) {
     return reason == REFUSAL_SUM || reason == REFUSAL_SKETCH || reason == REFUSAL_WITHHELD;
 }
 
-/* The recheck of a proposal, which is what its voters audit: nothing, a slice that each voter draws
- * for itself (audit.h), or, from RECHECK_SLICE on, the slice `recheck` - RECHECK_SLICE. */
-enum { RECHECK_NONE, RECHECK_DRAWN, RECHECK_SLICE };
+/* The recheck of a proposal: what its voters audit. */
+enum {
+    RECHECK_NONE,  /* nothing */
+    RECHECK_DRAWN, /* a slice that each voter draws for itself (audit.h) */
+    RECHECK_SLICE, /* RECHECK_SLICE + s: the slice s */
+};
 
+/* The reason for which a voter refuses a proposal, and what it observed when it checked it. */
 struct message_refusal {
     uint32_t reason;        /* why the voter refuses: enum refusal_reason */
     uint32_t suspect;       /* of an accusation: seat of the member whose statement is false */
@@ -196,6 +202,7 @@ struct message_refusal {
     uint64_t opposed_seats; /* seats whose contributions oppose the others (opposition.h) */
 };
 
+/* The fields that only proposals, votes and requests of sketches have. */
 struct message_ballot {
     struct hash seed;               /* Random bytes of a proposal, or the seed of sketches. */
     uint64_t start;                 /* Number of the tracker's start; 0: members give no leases. */
@@ -227,20 +234,22 @@ struct message_values {
     /* RESULT of a sparse codec: the value limit in it, and its contributions by seat; NULL: none */
     double value_limit;
     const struct listed_contribution *listed; /* one for each seat of `contributors` */
-    /* FETCH_RESULT with a sparse codec: the seat of the sender as a mask if it has its own
-     * contribution, which the answer need not repeat. RESULT, as an action: the same. Else 0. */
+    /* Mask of the seat whose contribution the bytes of a sparse codec leave out; 0: none.
+     * FETCH_RESULT: the sender, if it has its own contribution. RESULT, as an action: the
+     * receiver, if it requested that. */
     uint64_t left_out;
-    /* FETCH_RESULT, as an action: the number of contributions that the answer will have, for the
-     * limit of the download. It is not sent. */
+    /* FETCH_RESULT, as an action: the number of contributions that the answer will have, which
+     * limits its bytes. The number is not sent. */
     uint32_t expected;
 };
 
+/* One message of any kind, decoded. */
 struct message {
-    enum message_kind kind; /* Decides which fields are set. */
-    struct identity from;   /* Sender of the message. */
-    uint32_t incarnation;   /* Incarnation of the tracker that sent the message. */
-    uint32_t session;       /* Session of the member at the tracker. */
-    uint32_t round;
+    enum message_kind kind;         /* Decides which fields are set. */
+    struct identity from;           /* Sender of the message. */
+    uint32_t incarnation;           /* Incarnation of the tracker that sent the message. */
+    uint32_t session;               /* Session of the member at the tracker. */
+    uint32_t round;                 /* Number of the round. */
     uint32_t slice;                 /* Index of the slice. */
     uint32_t epoch;                 /* Epoch of the slice's plan. */
     uint32_t version;               /* Version of the table, or of its base. */
@@ -266,22 +275,23 @@ struct message {
 
 /* The electors that have resigned from a state entry. */
 struct record_resignations {
-    struct hash state; /* hash of the entry; zero: none */
-    uint64_t electors; /* mask of indices in struct electors */
+    struct hash state; /* hash of the state entry; zero: none */
+    uint64_t electors; /* mask of indices in struct electors: the electors that have resigned */
     /* signatures of these electors; zero for others */
     struct signature signatures[SWARM_MEMBERS_MAX];
 };
 
 enum {
-    RECORD_TIMES = 6,        /* kinds of times that the tracker observes of a member */
-    RECORD_TIMES_RECENT = 5, /* most values of each kind that it keeps */
+    RECORD_TIMES = 6,        /* number of kinds of times that the tracker observes of a member */
+    RECORD_TIMES_RECENT = 5, /* maximum number of values of each kind that the tracker stores */
 };
 
-/* What the tracker has observed of a member's speed, with which its next start continues. It has
- * numbers of four bytes only, which are stored as one column. */
+/* What the tracker has observed of a member's speed, so that its next start can continue with it.
+ * All fields are numbers of four bytes, because they are stored as one column. */
 struct record_speed {
     uint32_t times[RECORD_TIMES][RECORD_TIMES_RECENT]; /* rings of the newest values of each kind */
-    uint32_t counts; /* by kind, 4 bits each: number n of values so far; 5 + n % 5 from 5 on */
+    /* By kind, 4 bits each: number n of values observed so far; from 5 on, 5 + n % 5. */
+    uint32_t counts;
     uint32_t round_trip_ms;         /* round trip to the tracker that the member reported last */
     uint32_t owner_term;            /* exchanges until it may own slices again, if it was slow */
     uint32_t owner_rounds_in_time;  /* consecutive exchanges in which it owned slices in time */
@@ -299,10 +309,12 @@ struct tracker_record {
     uint32_t member_count; /* Number of rows of `members` in use. */
     struct {
         struct identity id; /* Identity of the registered member. */
-        uint32_t session;
-        uint32_t misses;  /* Newest rounds that waited for the member; bit set: it missed a part. */
-        uint32_t opposed; /* Newest commits with its contribution; bit: it opposed the others. */
-        uint32_t share;   /* Of a slow member: 1/1024ths of the slices it contributes to; else 0. */
+        uint32_t session;   /* Number of its newest member session. */
+        /* A bit for each of the newest rounds that waited for the member; set: it missed a part. */
+        uint32_t misses;
+        /* A bit for each of the newest commits with its contribution; set: it was opposed. */
+        uint32_t opposed;
+        uint32_t share; /* Of a slow member: 1/1024ths of the slices it contributes to; else 0. */
     } members[SWARM_MEMBERS_MAX];
     struct record_speed speeds[SWARM_MEMBERS_MAX]; /* By row; zero: nothing is known. */
     struct entry head;                             /* Newest entry of any kind. */
@@ -313,7 +325,7 @@ struct tracker_record {
     struct round_table table;                /* Assignment of the open round. */
 };
 
-/* Commits whose contributions are remembered, to find those that repeat them. */
+/* Number of commits whose contributions are remembered, to find contributions that repeat them. */
 enum { REPEAT_ROUNDS = 8 };
 
 enum event_kind {
@@ -343,8 +355,8 @@ enum event_kind {
 struct event {
     enum event_kind kind;
     enum write_outcome write_outcome; /* Success or failure of a write. */
-    uint32_t round;
-    uint32_t job;     /* Number of the job that has ended. */
+    uint32_t round;                   /* TRAINED: number of the round. */
+    uint32_t job;                     /* Number of the job that has ended. */
     uint32_t slice;   /* CHECKED: the first slice that failed; the number of slices if none did. */
     uint64_t opposed; /* CHECKED: seats whose contributions oppose the others, if none failed. */
     /* RECHECKED: reason NONE if all statements about the slice are true. */
@@ -419,26 +431,26 @@ struct action {
     bool to_tracker; /* The message goes to the tracker, not to `to`. */
     /* SEND of a RESULT: no owner waits for the receiver, so other bytes are sent first. */
     bool is_for_slow_member;
-    struct identity to; /* Receiver of the message. */
-    uint32_t job;       /* Number of the job to start. */
-    uint32_t round;
-    uint32_t slice;
-    uint32_t epoch;
+    struct identity to;    /* Receiver of the message. */
+    uint32_t job;          /* Number of the job to start. */
+    uint32_t round;        /* Number of the round. */
+    uint32_t slice;        /* Index of the slice. CHECK: first slice that is checked. */
+    uint32_t epoch;        /* Epoch of the slice's plan. */
     uint64_t contributors; /* SUM, RECHECK: seats whose contributions are added or compared. */
     /* KEEP_BYTES: seat of the contributor. SUM, APPLY: seat of this member. NO_SEAT (-1) if
      * none. */
     int seat;
-    uint32_t slot;         /* KEEP_BYTES: slot in which to store the contribution. */
-    uint64_t silent;       /* CHECK, RECHECK: seats whose sketches are missing. */
-    struct hash seed;      /* SKETCH, CHECK, RECHECK: seed of the sketches. */
-    uint32_t parts;        /* Bits of enum record_part: what ACTION_WRITE writes. */
-    uint32_t commits;      /* TRAIN: number of commits so far, for the learning rate. */
-    uint32_t members;      /* TRAIN: number of members with a seat in the round. */
-    uint32_t time_left_ms; /* TRAIN: time left until the declaration is due. */
-    const uint8_t *slots;  /* [SWARM_MEMBERS_MAX]: by seat, slot of the contribution */
-    struct message message;
-    const struct entry *entry;
-    const struct round_table *table;
+    uint32_t slot;                   /* KEEP_BYTES: slot in which to store the contribution. */
+    uint64_t silent;                 /* CHECK, RECHECK: seats whose sketches are missing. */
+    struct hash seed;                /* SKETCH, CHECK, RECHECK: seed of the sketches. */
+    uint32_t parts;                  /* Bits of enum record_part: what ACTION_WRITE writes. */
+    uint32_t commits;                /* TRAIN: number of commits so far, for the learning rate. */
+    uint32_t members;                /* TRAIN: number of members with a seat in the round. */
+    uint32_t time_left_ms;           /* TRAIN: time left until the declaration is due. */
+    const uint8_t *slots;            /* [SWARM_MEMBERS_MAX]: by seat, slot of the contribution */
+    struct message message;          /* SEND: the message. */
+    const struct entry *entry;       /* Entry or proposal that the action is about. */
+    const struct round_table *table; /* SUM: weights and clip factors of the contributions. */
     const struct tracker_record *record; /* WRITE: the record to make durable. */
     const struct lease *lease;           /* STORE, RESIGN: lease or resignation to make durable */
     uint32_t range_count;                /* TRAIN: number of `ranges`. */
@@ -447,9 +459,7 @@ struct action {
 
 /* The maximum number of actions that one event causes: requests, a few messages to every member,
  * and some others. */
-enum {
-    ACTIONS_MAX = SWARM_REQUESTS_MAX + (4 + SKETCH_PAGES_MAX) * SWARM_MEMBERS_MAX + 8
-}; /* actions of one event */
+enum { ACTIONS_MAX = SWARM_REQUESTS_MAX + (4 + SKETCH_PAGES_MAX) * SWARM_MEMBERS_MAX + 8 };
 
 /* The caller's array for the actions of one call. The targets of an action's pointers stay valid
  * until the next call. */

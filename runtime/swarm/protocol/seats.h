@@ -62,8 +62,8 @@ static inline uint64_t seat_samples(const struct entry_seat *seat) {
     return samples;
 }
 
-/* declared_weight: the weight of a declaration whose norm is within the bounds: its tokens, and at
- * most the tokens of its samples. */
+/* declared_weight: the weight of a declaration whose norm is within the bounds, which is the
+ * declared number of tokens, but at most the number of tokens in the member's samples. */
 static inline uint64_t declared_weight(uint64_t tokens, uint64_t samples, uint64_t sample_tokens) {
     uint64_t most = samples * sample_tokens;
     return tokens < most ? tokens : most;

@@ -7,14 +7,16 @@
 enum {
     HOUR_MS = 3600 * 1000,      /* milliseconds in an hour */
     TIME_MAX_MS = 24 * HOUR_MS, /* measured times are clamped to this, so no product overflows */
-    EXCHANGES_PER_ROUND = 10,   /* deadlines of exchange and apply until a round is aborted */
+    /* a round is aborted after train_ms and this many times exchange_ms + apply_ms */
+    EXCHANGES_PER_ROUND = 10,
 };
 
 static uint32_t clamp_ms(uint64_t value, uint32_t floor_ms, uint32_t ceiling_ms) {
     return value < floor_ms ? floor_ms : value > ceiling_ms ? ceiling_ms : (uint32_t)value;
 }
 
-/* Returns the time after which a part of the round ends that usually takes time_ms. */
+/* Returns the deadline of a part of a round that usually takes time_ms, from the begin of the
+ * part. */
 static uint64_t part_limit_ms(uint32_t time_ms, double patience, uint32_t slack_ms) {
     uint32_t usual_ms = time_ms < TIME_MAX_MS ? time_ms : TIME_MAX_MS;
     return (uint64_t)fmin(patience * usual_ms, TIME_MAX_MS) + slack_ms;

@@ -141,5 +141,5 @@ double sum_check_detection_probability(const struct slices *slices, uint32_t vot
         .slices = slices->count, .voters = voters, .has_sketches = sum_check_has_sketches(slices)};
     return slices_are_sparse(slices)
                ? 1
-               : audit_detection_probability(&swarm, audit_fair_share(&swarm), rounds);
+               : audit_detection_probability(&swarm, audit_slices_per_owner(&swarm), rounds);
 }

@@ -16,7 +16,7 @@ static void adopt_delegation(struct tracker_loop *loop, const struct known_deleg
     loop->delegation.warn_s = 0;
     loop->delegation.is_revoked = !public_keys_equal(&newer->delegation.tracker, own);
     if (!loop->delegation.is_revoked) {
-        delegation_server_set(loop->delegation_server, newer);
+        delegation_server_set_delegation(loop->delegation_server, newer);
         tracker_queue_delegation(loop->driver->tracker, &newer->delegation);
         log_line(LOG_INFO, "the operator's newest delegation has serial %llu",
                  (unsigned long long)newer->delegation.serial);

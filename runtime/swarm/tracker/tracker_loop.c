@@ -135,7 +135,7 @@ static enum status open_delegation_server(struct tracker_loop *loop, struct regi
         return OK;
     }
     TRY(delegation_server_open(options->listen, region, &loop->delegation_server, fault));
-    delegation_server_set(loop->delegation_server, options->delegation);
+    delegation_server_set_delegation(loop->delegation_server, options->delegation);
     return OK;
 }
 

@@ -115,7 +115,7 @@ static void fill_audit_probabilities(const struct tracker *tracker, struct track
     const struct audit_swarm swarm = {.slices = tracker->settings.slice_count,
                                       .voters = entry_voter_count(&tracker->record.head),
                                       .has_sketches = tracker->settings.has_sketches};
-    const uint32_t lies = swarm.voters > 0 ? audit_fair_share(&swarm) : 0;
+    const uint32_t lies = swarm.voters > 0 ? audit_slices_per_owner(&swarm) : 0;
     const bool is_sparse = tracker->settings.is_sparse;
     view->found_in_round = is_sparse ? 1 : audit_detection_probability(&swarm, lies, 1);
     view->found_in_10_rounds = is_sparse ? 1 : audit_detection_probability(&swarm, lies, 10);

@@ -59,7 +59,7 @@ static void *run_server(void *context) {
 
 static void serve(const struct known_delegation *known) {
     served = *known;
-    delegation_server_set(server, known);
+    delegation_server_set_delegation(server, known);
     atomic_store(&is_over, false);
     assert_int_equal(pthread_create(&thread, NULL, run_server, NULL), 0);
 }
@@ -101,7 +101,7 @@ static struct join_string join_of(const struct key_pairs *keys) {
 }
 
 static enum status search(const struct key_pairs *keys, struct tracker_contact *contact) {
-    const struct delegation_search_args args = {.timeout_ms = WAIT_MS, .is_kept = true};
+    const struct delegation_search_args args = {.timeout_ms = WAIT_MS, .may_store = true};
     const struct join_string join = join_of(keys);
     return delegation_search(&join, &args, contact, &fault);
 }
