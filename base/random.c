@@ -6,21 +6,30 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { PHILOX_ROUNDS = 10, FEISTEL_ROUNDS = 6, CYCLE_WALK_MAX = 256 };
+enum { FEISTEL_ROUNDS = 6, CYCLE_WALK_MAX = 256 };
 
 void random_block(uint64_t key, uint64_t index, uint32_t words[static 4]) {
-    uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32), 0, 0};
-    uint32_t round_key[2] = {(uint32_t)key, (uint32_t)(key >> 32)};
+    /* Separate variables stay in registers, which an array would not. */
+    uint32_t word0 = (uint32_t)index;
+    uint32_t word1 = (uint32_t)(index >> 32);
+    uint32_t word2 = 0;
+    uint32_t word3 = 0;
+    uint32_t key0 = (uint32_t)key;
+    uint32_t key1 = (uint32_t)(key >> 32);
     for (int round = 0; round < PHILOX_ROUNDS; round++) {
-        uint64_t a = (uint64_t)0xD2511F53u * counter[0];
-        uint64_t b = (uint64_t)0xCD9E8D57u * counter[2];
-        uint32_t next[4] = {(uint32_t)(b >> 32) ^ counter[1] ^ round_key[0], (uint32_t)b,
-                            (uint32_t)(a >> 32) ^ counter[3] ^ round_key[1], (uint32_t)a};
-        memcpy(counter, next, sizeof counter);
-        round_key[0] += 0x9E3779B9u;
-        round_key[1] += 0xBB67AE85u;
+        uint64_t a = (uint64_t)PHILOX_FACTORS[0] * word0;
+        uint64_t b = (uint64_t)PHILOX_FACTORS[1] * word2;
+        word0 = (uint32_t)(b >> 32) ^ word1 ^ key0;
+        word2 = (uint32_t)(a >> 32) ^ word3 ^ key1;
+        word1 = (uint32_t)b;
+        word3 = (uint32_t)a;
+        key0 += PHILOX_KEY_STEPS[0];
+        key1 += PHILOX_KEY_STEPS[1];
     }
-    memcpy(words, counter, sizeof counter);
+    words[0] = word0;
+    words[1] = word1;
+    words[2] = word2;
+    words[3] = word3;
 }
 
 uint64_t random_key(uint64_t seed, const char *name) {
@@ -48,17 +57,16 @@ double random_uniform(uint64_t key, uint64_t index) {
 }
 
 float random_normal(uint64_t key, uint64_t index) {
-    uint32_t words[8];
+    uint32_t words[9];
+    words[8] = 0; /* read with the last field, which ends in words[7] */
     random_block(key, 2 * index, words);
     random_block(key, 2 * index + 1, words + 4);
     /* 256 bits hold twelve fields of 21 bits. The sum of twelve uniform values has variance 1. */
     int64_t sum = 0;
+#pragma GCC unroll 12
     for (int i = 0; i < 12; i++) {
         int bit = i * 21;
-        uint64_t pair = words[bit / 32];
-        if (bit / 32 + 1 < 8) {
-            pair |= (uint64_t)words[bit / 32 + 1] << 32;
-        }
+        uint64_t pair = words[bit / 32] | (uint64_t)words[bit / 32 + 1] << 32;
         sum += (int64_t)((pair >> (bit % 32)) & 0x1fffffu);
     }
     /* A field has the mean (2^21 - 1) / 2, so the sum of twelve has 6 * (2^21 - 1). */

@@ -6,6 +6,11 @@
 
 #include <stdint.h>
 
+/* The parameters of Philox 4x32-10, for implementations that compute several blocks at a time. */
+enum { PHILOX_ROUNDS = 10 };
+static const uint32_t PHILOX_FACTORS[] = {0xD2511F53u, 0xCD9E8D57u};
+static const uint32_t PHILOX_KEY_STEPS[] = {0x9E3779B9u, 0xBB67AE85u}; /* added after each round */
+
 /* random_block: compute the four random 32-bit words for the counter `index` and `key`. */
 void random_block(uint64_t key, uint64_t index, uint32_t words[static 4]);
 

@@ -8,8 +8,8 @@
  * a program, and runtime/swarm/replica calls the codec, the outer step and the sketches.
  *
  * public   attention.h codec.h cpu_level.h elementwise.h embedding.h generation.h head_loss.h
- *          head_loss_chunk.h items.h matmul.h norm.h optimizer.h outer.h scalars.h sketch.h
- *          sparse.h tally.h */
+ *          head_loss_chunk.h items.h matmul.h norm.h optimizer.h outer.h
+ *          random_normals.h scalars.h sketch.h sparse.h tally.h */
 #ifndef SKEP_KERNELS_KERNELS_H
 #define SKEP_KERNELS_KERNELS_H
 

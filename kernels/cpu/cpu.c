@@ -13,4 +13,5 @@ void kernel_table_init(struct kernel_table *table, enum cpu_level level) {
     codec_kernels_init(&table->codec, level);
     outer_kernels_init(&table->outer, level);
     sketch_kernels_init(&table->sketch, level);
+    random_normals_kernels_init(&table->random_normals, level);
 }

@@ -24,6 +24,7 @@ struct kernel_table {
     struct codec_kernels codec;
     struct outer_kernels outer;
     struct sketch_kernels sketch;
+    struct random_normals_kernels random_normals;
 };
 
 /* kernel_table_init: fill *table with the fastest variants for `level`.

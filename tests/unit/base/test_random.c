@@ -81,6 +81,38 @@ static void normal_has_unit_variance_and_the_kurtosis_of_twelve_uniforms(void **
     assert_true(fabs(moments[4] - 2.9) < error * sqrt(96));
 }
 
+static void normal_values_have_the_bits_that_runs_start_from(void **state) {
+    (void)state;
+    /* Computed with whole numbers of any size in another language. */
+    static const struct {
+        uint64_t key, index;
+        uint32_t bits;
+    } CASES[] = {
+        {0x4b4427d44e7e9331, 0, 0x3ea29dc0},
+        {0x4b4427d44e7e9331, 1, 0xbf33b468},
+        {0x4b4427d44e7e9331, 0x7fffffff, 0xbea575b0},
+        {0x4b4427d44e7e9331, 0x80000000, 0x3f9a72e0},
+        {0x4b4427d44e7e9331, 0x10000000000, 0x3e414c20},
+        {0x4b4427d44e7e9331, 0x7fffffffffffffff, 0x3cb69200},
+        {0x0, 0, 0x3fac22dc},
+        {0x0, 1, 0xbe96ab50},
+        {0x0, 0x7fffffff, 0xbfbe73fc},
+        {0x0, 0x80000000, 0xbfe3af48},
+        {0x0, 0x10000000000, 0x3f806524},
+        {0x0, 0x7fffffffffffffff, 0x3f96d314},
+        {0xffffffffffffffff, 0, 0xbf9f5874},
+        {0xffffffffffffffff, 1, 0xbf8b601c},
+        {0xffffffffffffffff, 0x7fffffff, 0x3f9c1884},
+        {0xffffffffffffffff, 0x80000000, 0xbe820cb0},
+        {0xffffffffffffffff, 0x10000000000, 0x3f5c5628},
+        {0xffffffffffffffff, 0x7fffffffffffffff, 0xc007a420},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(CASES); i++) {
+        float value = random_normal(CASES[i].key, CASES[i].index);
+        assert_memory_equal(&value, &CASES[i].bits, sizeof value);
+    }
+}
+
 static void values_depend_on_key_and_index_alone(void **state) {
     (void)state;
     const uint64_t key = random_key(5, "x");
@@ -130,6 +162,7 @@ int main(void) {
         cmocka_unit_test(key_is_the_head_of_a_blake2b_of_seed_and_name),
         cmocka_unit_test(uniform_has_the_moments_of_its_interval),
         cmocka_unit_test(normal_has_unit_variance_and_the_kurtosis_of_twelve_uniforms),
+        cmocka_unit_test(normal_values_have_the_bits_that_runs_start_from),
         cmocka_unit_test(values_depend_on_key_and_index_alone),
         cmocka_unit_test(permute_visits_every_position_once),
         cmocka_unit_test(permute_depends_on_its_key_and_spans_large_counts),
