@@ -7,10 +7,10 @@
 #include "runtime/swarm_setup/swarm_setup.h"
 #include "targets/targets.h"
 
-/* These two limits determine the memory of ZeroMQ. */
+/* Limits of a member's connections, which determine the memory of ZeroMQ. */
 enum {
     SWARM_BULK_CONNECTIONS = 2, /* bulk connections to each peer */
-    SWARM_QUEUED_FRAMES = 4,    /* frames queued per connection */
+    SWARM_QUEUED_FRAMES = 4,    /* maximum number of frames queued per connection */
 };
 
 /* The resident extents for the swarm, in their order in the schedule. */

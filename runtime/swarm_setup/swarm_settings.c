@@ -41,8 +41,8 @@ static bool has_default_value(const struct settings *settings, const struct sett
     return strcmp(value, key->default_text) == 0;
 }
 
-/* Keys without an effect are not in the manifest: those of the sparse codec with other codecs, and
- * those of the outer momentum with the sparse one. */
+/* Whether a key has an effect with this codec, and so is in the manifest. Keys of the sparse codec
+ * have none with other codecs, and keys of the outer momentum have none with the sparse codec. */
 static bool has_effect(const struct settings *settings, const struct setting_key *key) {
     return swarm_codec_is_sparse(settings)
                ? !is_name_listed(key, MOMENTUM_KEYS, ARRAY_COUNT(MOMENTUM_KEYS))
@@ -116,8 +116,10 @@ static enum status check_codec_keys(const struct settings *settings, struct faul
                              "is not 0, but swarm.codec is sparse, which has no outer momentum");
     }
     return settings->swarm_outer_gain > 0
-               ? set_key_fault(settings, fault, "swarm.outer_gain", "remove it, or set it to 0",
-                               "is set, but swarm.codec is sparse, which has no outer momentum")
+               ? set_key_fault(
+                     settings, fault, "swarm.outer_gain", "remove it, or set it to 0",
+                     "takes effect through the outer momentum, which swarm.codec sparse does "
+                     "not have")
                : OK;
 }
 

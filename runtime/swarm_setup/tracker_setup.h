@@ -15,7 +15,7 @@ struct tracker_setup_args {
     int override_count;
     const char *listen_address;   /* "tcp://HOST:PORT" or "HOST:PORT"; port 0 or *: any free port */
     const char *public_address;   /* address that members connect to; NULL: chosen */
-    const char *state_folder;     /* NULL: STEM/ beside the run file */
+    const char *state_folder;     /* NULL: the folder RUN beside RUN.yaml */
     const char *allow_list_path;  /* NULL: roster.yaml in the state folder */
     const char *identity_path;    /* NULL: `identity` in the state folder */
     const char *ledger_copy_path; /* member's copy of a lost ledger, to recreate it; else NULL */

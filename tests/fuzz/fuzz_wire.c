@@ -78,7 +78,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
     (void)argc;
     (void)argv;
     wire_fixture_init(&fixture, MEMBERS, SLICES);
-    wire_arrays_bind(&fixture.shape, aligned_alloc(64, wire_arrays_size(&fixture.shape)), &arrays);
+    wire_arrays_carve(&fixture.shape, aligned_alloc(64, wire_arrays_size(&fixture.shape)), &arrays);
     for (uint32_t turn = 0; turn < WIRE_FILLS * KEYS; turn++) {
         make_samples(turn % WIRE_FILLS, turn);
     }

@@ -110,7 +110,7 @@ bool parcel_pass_wire(const struct world *world, struct parcel *parcel) {
     if (!has_valid_values(world, message)) {
         return false;
     }
-    wire_arrays_bind(&shape, memory, &arrays);
+    wire_arrays_carve(&shape, memory, &arrays);
     size_t count = wire_write_message(&shape, message, has_bytes, &frame, payload, sizeof(payload));
     if (wire_read_message(&shape, &frame, payload, count + has_bytes, &arrays, &read, &bulk,
                           &bulk_bytes) != NULL) {

@@ -315,7 +315,7 @@ struct hash values_declare(const struct world *world, struct truth *own, double 
     }
     merkle_list_build(own->nodes, world->slice_count);
     *norm = sqrt(energy);
-    return merkle_list_root(own->nodes, world->slice_count);
+    return merkle_tree_root(own->nodes, world->slice_count);
 }
 
 /* The contributions of the action's contributors to its slice. Those that are compared again are

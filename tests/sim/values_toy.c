@@ -205,7 +205,7 @@ struct hash values_declare(const struct world *world, struct truth *own, double 
     ASSERT(merkle_list_node_count(world->slice_count) <= ARRAY_COUNT(own->nodes));
     merkle_list_build(own->nodes, world->slice_count);
     *norm = sqrt(energy);
-    return merkle_list_root(own->nodes, world->slice_count);
+    return merkle_tree_root(own->nodes, world->slice_count);
 }
 
 struct hash values_zero_root(const struct world *world) {

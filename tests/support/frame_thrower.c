@@ -382,7 +382,7 @@ int main(int argument_count, char **arguments) {
     shape->slice_count = is_stranger ? 1 : (uint32_t)strtoul(arguments[4], NULL, 10);
     shape->members_max = is_stranger ? 1 : (uint32_t)strtoul(arguments[5], NULL, 10);
     struct region kept = {0};
-    wire_arrays_bind(shape, region_alloc(&kept, 1, wire_arrays_size(shape)), &thrower.view.arrays);
+    wire_arrays_carve(shape, region_alloc(&kept, 1, wire_arrays_size(shape)), &thrower.view.arrays);
     thrower.view.keys = &thrower.keys;
     thrower.pieces.capacity = WIRE_MANIFEST_BYTES_MAX + WIRE_LENGTH_BYTES;
     thrower.pieces.bytes = region_alloc(&kept, 1, thrower.pieces.capacity);

@@ -59,7 +59,7 @@ struct hash __wrap_replica_declare_contribution(struct replica *replica, double 
         replica->declared_nodes[slice] = contribution_leaf(&hash, 0);
     }
     merkle_list_build(replica->declared_nodes, slices->count);
-    return merkle_list_root(replica->declared_nodes, slices->count);
+    return merkle_tree_root(replica->declared_nodes, slices->count);
 }
 
 static void decode(const struct replica *replica, int64_t count, const uint8_t *bytes,

@@ -17,7 +17,7 @@ static void pack_cursor(struct packer *pack, struct data_cursor *cursor) {
     }
 }
 
-static void pack_roster(struct packer *pack, struct roster_epoch *roster) {
+static void pack_roster_epoch(struct packer *pack, struct roster_epoch *roster) {
     pack_u64(pack, "roster", &roster->serial);
     pack_u32(pack, "is_open", &roster->is_open);
     const uint32_t count = pack_variable_bin_header(pack, "roster_members", &roster->count,
@@ -72,7 +72,7 @@ static void pack_chain(struct packer *pack, void *object) {
     if (chain->delegation_serial != 0) {
         pack_bytes(pack, "tracker", chain->tracker_key, KEY_BYTES);
     }
-    pack_roster(pack, &chain->roster_epoch);
+    pack_roster_epoch(pack, &chain->roster_epoch);
     pack_cursor(pack, &chain->cursor);
     pack_history(pack, &chain->history);
     if (chain->is_round_open > 1 || chain->needs_leases > 1) {
@@ -98,8 +98,8 @@ size_t ledger_chain_write(const struct ledger_chain *chain, uint8_t *bytes) {
     return packer_write(packed_chain(chain), bytes, LEDGER_CHAIN_BYTES_MAX);
 }
 
-/* In the history, round numbers and commit counts ascend, and those of the chain are not below
- * the last ones of the history. */
+/* Whether round numbers and commit counts ascend in the history, and those of the chain are not
+ * below the last ones of the history. */
 static bool has_rounds_in_order(const struct ledger_chain *chain) {
     uint32_t round = 0;
     uint32_t commits = 0;

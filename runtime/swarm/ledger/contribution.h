@@ -2,7 +2,7 @@
  * slices, so that a short proof shows the hash and norm of one slice.
  *
  *     leaf of a slice = H(MERKLE_DECLARED_SLICE, hash of the encoded slice, its norm)
- *     root            = merkle_list_root over the leaves of all slices
+ *     root            = Merkle root over the leaves of all slices (merkle_tree_root)
  *
  * The norm of a slice is the L2 norm of its decoded values, fp64, little-endian. */
 #ifndef SKEP_SWARM_LEDGER_CONTRIBUTION_H

@@ -43,7 +43,7 @@ struct sample_range cursor_hand_out(struct data_cursor *cursor, uint64_t count) 
     return range;
 }
 
-bool cursor_reclaim(struct data_cursor *cursor, struct sample_range range) {
+bool cursor_take_returned_range(struct data_cursor *cursor, struct sample_range range) {
     for (uint32_t row = 0; row < cursor->returned_count; row++) {
         struct sample_range *have = &cursor->returned[row];
         if (range.begin < have->begin || range.end > have->end) {
@@ -69,7 +69,7 @@ bool cursor_reclaim(struct data_cursor *cursor, struct sample_range range) {
     return false;
 }
 
-void cursor_return(struct data_cursor *cursor, struct sample_range range) {
+void cursor_return_range(struct data_cursor *cursor, struct sample_range range) {
     ASSERT(range.begin <= range.end && range.end <= cursor->position);
     if (range.begin == range.end) {
         return;
@@ -107,7 +107,7 @@ void cursor_return_unused(struct data_cursor *cursor, const struct entry *entry,
             const uint64_t kept = trained < samples ? trained : samples;
             range.begin += kept;
             trained -= kept;
-            cursor_return(cursor, range);
+            cursor_return_range(cursor, range);
         }
     }
 }

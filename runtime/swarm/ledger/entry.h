@@ -17,24 +17,25 @@
 enum {
     /* Increased by each change after which members of both versions cannot work together. */
     SWARM_PROTOCOL_VERSION = 2, /* version of messages and ledger entries */
-    SWARM_MEMBERS_MAX = 64,     /* The seats of a roster are the bits of one 64-bit word. */
-    SWARM_SLICES_MAX = 16384,   /* 16 GiB of encoded slices: 15 billion parameters in int8. */
+    SWARM_MEMBERS_MAX = 64,     /* seats of a roster: the bits of one 64-bit word */
+    SWARM_SLICES_MAX = 16384, /* slices of a swarm: 16 GiB encoded, 15 billion parameters in int8 */
     /* A seat gets at most one new range, and ranges returned by three aborted rounds. */
     SWARM_SEAT_RANGES_MAX = 4, /* sample ranges of one seat */
     /* Room for all ranges of all seats of two consecutive aborted rounds. */
     SWARM_RETURNED_RANGES_MAX = 512, /* sample ranges returned unused */
-    ROLLBACK_STATES_MAX = 33, /* The genesis and the newest 32 states, one of which is current. */
+    /* States in the history of a chain: the genesis and the newest 32, one of which is current. */
+    ROLLBACK_STATES_MAX = 33,
     /* Number of rounds that a reconnecting member can replay. Members store the results of this
      * number of rounds, which in int8 are nearly as large as the outer state. */
     REPLAY_ROUNDS_MAX = 7,
     SWARM_EPOCH_MAX = 65535, /* Largest epoch of a slice: a frame stores the epoch in two bytes. */
-    /* Contributions of one member that an owner has requested but not yet summed. The 4 MiB in
-     * transit keep a link of 500 Mbit/s with a round trip of 60 ms busy. */
-    CONTRIBUTION_SLOTS_PER_MEMBER = 4, /* contributions stored for summing */
-    /* Results requested from one member at a time: twice the contribution slots, because an
-     * owner may be summing while its uplink is idle. */
+    /* Maximum number of contributions of one member that an owner has requested but not yet summed.
+     * The 4 MiB in transit keep a link of 500 Mbit/s with a round trip of 60 ms busy. */
+    CONTRIBUTION_SLOTS_PER_MEMBER = 4,
+    /* Maximum number of results requested from one member at a time: twice the contribution slots,
+     * because an owner may be summing while its uplink is idle. */
     RESULT_REQUESTS_MAX = 8,
-    /* Maximum number of open requests of a member: more than the windows of all peers together. */
+    /* Maximum number of open requests of a member: more than it can have at all peers together. */
     SWARM_REQUESTS_MAX = 1024,
     SWARM_IDENTITY_BYTES = 32,  /* Size of an Ed25519 public key. */
     SWARM_SIGNATURE_BYTES = 64, /* Size of an Ed25519 signature. */
@@ -42,7 +43,7 @@ enum {
 
 _Static_assert(SWARM_REQUESTS_MAX >=
                    SWARM_MEMBERS_MAX * (CONTRIBUTION_SLOTS_PER_MEMBER + RESULT_REQUESTS_MAX),
-               "one step can send all requests that the request windows allow");
+               "one step can send all requests that a member may have open at all peers");
 _Static_assert((int)ORDER_MEMBERS_MAX == (int)SWARM_MEMBERS_MAX,
                "an order to continue can list all members of a roster");
 _Static_assert(SWARM_RETURNED_RANGES_MAX >= 2 * SWARM_MEMBERS_MAX * SWARM_SEAT_RANGES_MAX,
@@ -63,7 +64,7 @@ enum entry_kind {
 /* Why a round counts as missed by a member: it did not do a part of the round for which it was
  * fast enough in earlier rounds, its contribution got no weight, or a statement of it was false. */
 enum suspension_reason {
-    SUSPENSION_NONE,
+    SUSPENSION_NONE,          /* The round does not count as missed. */
     SUSPENSION_DECLARATION,   /* The member declared nothing by the end of training. */
     SUSPENSION_CONTRIBUTIONS, /* The member did not send its contributions, or their sketches. */
     SUSPENSION_RESULTS,       /* No result of the slices that the member owned was received. */
@@ -108,13 +109,12 @@ struct sample_range {
     uint64_t end;   /* Index after the last sample. */
 };
 
-/* The data cursor after an entry. Samples at or above `position` were never assigned. `returned`
- * lists the samples that were assigned and returned unused, as ascending ranges with gaps
- * between them. */
+/* The samples that can still be assigned after an entry. */
 struct data_cursor {
     uint64_t position;       /* Samples at or above this index were never assigned. */
     uint32_t returned_count; /* Number of returned ranges in use. */
-    /* ranges of samples that were assigned and returned unused */
+    /* [returned_count]: ranges of samples that were assigned and returned unused, ascending, with
+     * gaps between them */
     struct sample_range returned[SWARM_RETURNED_RANGES_MAX];
 };
 
@@ -142,11 +142,11 @@ struct entry_member { /* what the member in one seat contributed to a commit */
 /* The statement about one slice that a suspended member signed, and that more than half of the
  * roster found to be false. The round is that of the entry. */
 struct entry_evidence {
-    uint32_t slice;             /* of sketches: the first slice of the page */
-    uint32_t epoch;             /* of a result: epoch of the slice when the result was computed */
-    uint64_t contributors;      /* of a result: seats whose contributions are in the result */
-    struct hash hash;           /* hash of the result, or of the page of sketches */
-    struct hash seed;           /* WRONG_SKETCH: seed of the sketches */
+    uint32_t slice;        /* index of the slice; of sketches: of the first slice of the page */
+    uint32_t epoch;        /* of a result: epoch of the slice when the result was computed */
+    uint64_t contributors; /* of a result: seats whose contributions are in the result */
+    struct hash hash;      /* hash of the result, or of the page of sketches */
+    struct hash seed;      /* WRONG_SKETCH: seed of the sketches */
     struct signature signature; /* of the member */
 };
 
@@ -155,7 +155,7 @@ struct entry_suspension {
     struct identity id;   /* the suspended member */
     uint32_t reason;      /* enum suspension_reason */
     uint32_t until_round; /* first round in which the member may have a seat again */
-    /* WRONG_SUM, WITHHELD: the result; WRONG_SKETCH: the page of sketches */
+    /* the false statement: WRONG_SUM, WITHHELD: about a result; WRONG_SKETCH: about sketches */
     struct entry_evidence evidence;
 };
 
@@ -168,8 +168,8 @@ static inline bool entry_has_evidence(const struct entry_suspension *suspension)
 
 /* What allows a tracker to open the rounds after a state entry: the newest GENESIS, COMMIT or
  * ordered ROLLBACK of the chain. The voters of its roster are the electors, numbered in the order
- * of their seats. An ABORT names the start that aborted its round, and resignations of none. The
- * incarnation of the start is that of the entry. */
+ * of their seats. An ABORT has the number of the start that aborted its round, and no
+ * resignations. The entry's own incarnation completes the identity of the start. */
 struct entry_leases {
     struct hash state; /* hash of the state entry */
     uint64_t start;    /* number of the tracker's start; 0: members of this swarm give no leases */
@@ -232,7 +232,7 @@ struct entry {
     struct entry_seat seats[SWARM_MEMBERS_MAX];     /* Roster: the member in each seat. */
     struct entry_member members[SWARM_MEMBERS_MAX]; /* COMMIT: one element for each seat. */
     uint32_t result_count;                          /* COMMIT: number of slices. */
-    struct hash results;  /* COMMIT: merkle_list_root over the rows of all slices. */
+    struct hash results;  /* COMMIT: Merkle root over the rows of all slices. */
     struct hash chain;    /* COMMIT: hash of the chain's state before this entry (ledger.h). */
     uint32_t slice_count; /* Number of rows in `slices`: result_count, or 0. Not hashed. */
     struct entry_slice *slices; /* COMMIT: [slice_count], the caller's. Not hashed. */
@@ -347,7 +347,7 @@ void entry_copy(struct entry *to, const struct entry *from);
  *     hash, signature_count, signature_seats {1}, signatures {64}
  *     of a commit: row_count, which is slice_count or 0, and of each row begins {8}, ends {8},
  *         owners {1}, epochs {2}, contributors {8}, slice_weights {8}, hashes {32}
- * `results` is merkle_list_root over the leaves of all rows; a leaf is H(MERKLE_RESULT, the fields
+ * `results` is merkle_tree_root over the leaves of all rows; a leaf is H(MERKLE_RESULT, the fields
  * of the row in this order, with these sizes). */
 
 enum {
@@ -445,20 +445,20 @@ MUST_CHECK const char *entry_error(const struct entry *entry);
  * limits  count > 0 */
 struct sample_range cursor_hand_out(struct data_cursor *cursor, uint64_t count);
 
-/* cursor_reclaim: remove exactly `range` from the returned samples. Returns false, and leaves the
- * cursor unchanged, if a part of the range was not returned before. */
-bool cursor_reclaim(struct data_cursor *cursor, struct sample_range range);
+/* cursor_take_returned_range: remove exactly `range` from the returned samples. Returns false, and
+ * leaves the cursor unchanged, if a part of the range was not returned before. */
+bool cursor_take_returned_range(struct data_cursor *cursor, struct sample_range range);
 
-/* cursor_return: add an unused range to the returned samples. If the list has
+/* cursor_return_range: add an unused range to the returned samples. If the list has
  * SWARM_RETURNED_RANGES_MAX ranges already, the range is dropped and its samples are never used; no
  * sample is ever used twice.
  * limits  range.end <= position; disjoint from every returned range */
-void cursor_return(struct data_cursor *cursor, struct sample_range range);
+void cursor_return_range(struct data_cursor *cursor, struct sample_range range);
 
 /* cursor_return_unused: add the samples to the cursor that the seats of an entry have not used: all
  * ranges of a seat that is not in the bitmap `used`, otherwise those after the first
  * members[seat].samples.
- * limits  as of cursor_return for each range */
+ * limits  as of cursor_return_range for each range */
 void cursor_return_unused(struct data_cursor *cursor, const struct entry *entry, uint64_t used);
 
 /* cursor_step_error: an error in how the cursor of `entry` follows from `before`, the cursor of the

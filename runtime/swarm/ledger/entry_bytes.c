@@ -83,7 +83,7 @@ static void pack_delegation(struct packer *packer, struct delegation *delegation
     }
 }
 
-static void pack_roster(struct packer *packer, struct roster_epoch *roster) {
+static void pack_roster_epoch(struct packer *packer, struct roster_epoch *roster) {
     pack_u64(packer, "roster", &roster->serial);
     if (roster->serial == 0) {
         return;
@@ -145,7 +145,7 @@ static void pack_hashed_fields(struct packer *packer, void *object) {
         pack_delegation(packer, &entry->documents.delegation);
     }
     if (entry->kind == ENTRY_OPEN) {
-        pack_roster(packer, &entry->documents.roster);
+        pack_roster_epoch(packer, &entry->documents.roster);
     }
     if (entry->kind == ENTRY_OPEN || entry->kind == ENTRY_ABORT) {
         entry_pack_leases(packer, &entry->leases);

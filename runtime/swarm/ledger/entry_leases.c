@@ -126,7 +126,7 @@ static uint64_t find_remaining_electors(const struct electors *electors, uint64_
     return left & ~resigned;
 }
 
-static const char *ordered_seats_error(const struct entry *open) {
+static const char *continue_order_seats_error(const struct entry *open) {
     const struct continue_order *order = &open->leases.order;
     for (uint32_t seat = 0; seat < open->seat_count; seat++) {
         if (!continue_order_has_member(order, open->seats[seat].id.bytes)) {
@@ -145,7 +145,7 @@ const char *electors_error_in_open(const struct electors *electors, const struct
         return "has leases for a state other than the newest one";
     }
     if (leases->order.count > 0) {
-        return ordered_seats_error(open);
+        return continue_order_seats_error(open);
     }
     if (electors->count < SWARM_MEMBERS_MAX && leases->resigned >> electors->count != 0) {
         return "has the resignation of a member that is not an elector";

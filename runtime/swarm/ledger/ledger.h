@@ -150,7 +150,7 @@ enum {
     /* A new checkpoint is due after this number of entries, or earlier if their records are long.
      * With the rows of eight commits of 969 slices, a joiner then receives less than 1 MiB. */
     LEDGER_CHECKPOINT_ENTRIES = 256,
-    /* size of these records after which a checkpoint is due */
+    /* total size in bytes of the records since the last checkpoint after which a new one is due */
     LEDGER_CHECKPOINT_RECORD_BYTES = 384 << 10,
 };
 
@@ -158,7 +158,7 @@ enum {
 struct ledger_checkpoint {
     uint64_t entry_count; /* index of the checkpoint's commit in the ledger */
     uint64_t roster;      /* serial of the roster epoch in the checkpoint */
-    size_t record_bytes;  /* total length of the records from that commit on, without rows */
+    size_t record_bytes;  /* total length of the records from its commit on, without rows */
     size_t byte_count;    /* length of `bytes`, which ledger_chain_write wrote */
     uint8_t bytes[LEDGER_CHAIN_BYTES_MAX]; /* [byte_count]: the chain's state */
 };

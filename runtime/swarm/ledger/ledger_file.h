@@ -86,7 +86,7 @@ MUST_CHECK enum status ledger_checkpoint_line_read(const char *line, size_t leng
 struct ledger_file {
     const char *path;                /* path of the file, for messages */
     int fd;                          /* descriptor of the file */
-    int64_t file_bytes, read_offset; /* Size of the file; offset of the next read into `buffer`. */
+    int64_t file_bytes, read_offset; /* size of the file; offset in it of the next read */
     char *buffer;                    /* [line_max]: bytes read from the file */
     size_t line_max;                 /* Size of the longest line with its line feed. */
     uint32_t slice_max;              /* Maximum number of slices in an entry. */
@@ -130,7 +130,7 @@ void ledger_file_close(struct ledger_file *file);
 struct entry_journal {
     const char *path;
     int fd;
-    int64_t valid_bytes;        /* Bytes of the magic and all complete records. */
+    int64_t valid_bytes;        /* Total size of the magic and all complete records. */
     bool has_incomplete_record; /* An incomplete record follows the valid bytes. */
     uint32_t slice_max;
     uint8_t *record;         /* [record_bytes_max]: buffer of a record */
@@ -190,10 +190,10 @@ struct sqlite3_stmt;
 
 struct ledger_store {
     const char *path;
-    struct sqlite3 *database; /* the SQLite connection */
-    /* Prepared SQL statements; the last two are for the rows of commits. */
-    struct sqlite3_stmt *insert_entry, *select_entry, *insert_promise, *select_promise;
-    struct sqlite3_stmt *insert_results, *delete_results;
+    struct sqlite3 *database;                             /* the SQLite connection */
+    struct sqlite3_stmt *insert_entry, *select_entry;     /* prepared SQL statements for entries */
+    struct sqlite3_stmt *insert_promise, *select_promise; /* prepared, for promises */
+    struct sqlite3_stmt *insert_results, *delete_results; /* prepared, for the rows of commits */
     uint8_t *record;      /* [ENTRY_RECORD_BYTES_MAX]: buffer of a record */
     uint64_t entry_count; /* number of entries in the store */
     struct hash head;     /* Hash of the last entry; zero if there are no entries. */

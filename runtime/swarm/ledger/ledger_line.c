@@ -187,7 +187,7 @@ void ledger_line_write(const struct entry *entry, enum entry_form form, struct t
         add_members(&json, entry);
     }
     line_add_delegation(&json, &entry->documents.delegation);
-    line_add_roster(&json, &entry->documents.roster);
+    line_add_roster_epoch(&json, &entry->documents.roster);
     line_add_leases(&json, &entry->leases);
     if (has_rollback_order(entry)) {
         add_rollback_order(&json, &entry->order);
@@ -479,7 +479,7 @@ static enum status read_entry(const struct json_node *root, uint32_t slice_max, 
     TRY(read_cursor(root, &entry->cursor, fault));
     TRY(read_rollback_order(root, entry, fault));
     TRY(line_read_delegation(root, &entry->documents.delegation, fault));
-    TRY(line_read_roster(root, &entry->documents.roster, fault));
+    TRY(line_read_roster_epoch(root, &entry->documents.roster, fault));
     TRY(line_read_leases(root, &entry->leases, fault));
     TRY(read_kind_fields(root, slice_max, entry, fault));
     return read_signatures(root, entry, fault);

@@ -119,7 +119,7 @@ void line_add_delegation(struct json_writer *json, const struct delegation *dele
     json_end(json);
 }
 
-void line_add_roster(struct json_writer *json, const struct roster_epoch *roster) {
+void line_add_roster_epoch(struct json_writer *json, const struct roster_epoch *roster) {
     if (roster->serial == 0) {
         return;
     }
@@ -194,8 +194,8 @@ static enum status read_hex_array(const struct json_node *node, const char *name
     return OK;
 }
 
-enum status line_read_roster(const struct json_node *object, struct roster_epoch *roster,
-                             struct fault *fault) {
+enum status line_read_roster_epoch(const struct json_node *object, struct roster_epoch *roster,
+                                   struct fault *fault) {
     struct json_node node;
     bool is_found, is_open = false;
     TRY(find_document(object, "roster", &node, &is_found, &roster->serial, fault));
@@ -265,7 +265,7 @@ static enum status read_lease_signatures(const struct json_node *node, struct en
 
 enum status line_read_leases(const struct json_node *object, struct entry_leases *leases,
                              struct fault *fault) {
-    enum { LEASE_FIELD_COUNT = 4, ORDER_FIELD_COUNT = 2 };
+    enum { LEASE_FIELD_COUNT = 4, ORDER_FIELD_COUNT = 2 }; /* numbers of fields in the objects */
     struct json_node node, order;
     bool is_found = false, has_order = false;
     TRY(json_get_object(object, "leases", &node, &is_found, fault));

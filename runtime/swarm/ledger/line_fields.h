@@ -46,17 +46,18 @@ void line_add_mask(struct json_writer *json, const char *name, uint64_t mask);
 enum status line_read_mask(const struct json_node *object, const char *name, uint64_t *mask,
                            struct fault *fault);
 
-/* line_add_delegation, line_add_roster: write a document of the operator, unless its serial is 0.
+/* line_add_delegation, line_add_roster_epoch: write a document of the operator, unless its serial
+ * is 0.
  * line_add_leases: write the leases of an OPEN, unless it has no start.
- * line_read_delegation, line_read_roster, line_read_leases: read the document or the
+ * line_read_delegation, line_read_roster_epoch, line_read_leases: read the document or the
  * leases, if the object has them. */
 void line_add_delegation(struct json_writer *json, const struct delegation *delegation);
-void line_add_roster(struct json_writer *json, const struct roster_epoch *roster);
+void line_add_roster_epoch(struct json_writer *json, const struct roster_epoch *roster);
 void line_add_leases(struct json_writer *json, const struct entry_leases *leases);
 enum status line_read_delegation(const struct json_node *object, struct delegation *delegation,
                                  struct fault *fault);
-enum status line_read_roster(const struct json_node *object, struct roster_epoch *roster,
-                             struct fault *fault);
+enum status line_read_roster_epoch(const struct json_node *object, struct roster_epoch *roster,
+                                   struct fault *fault);
 enum status line_read_leases(const struct json_node *object, struct entry_leases *leases,
                              struct fault *fault);
 

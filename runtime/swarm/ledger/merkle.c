@@ -204,8 +204,8 @@ struct hash merkle_list_root_from_top(uint64_t count, const struct hash *top) {
     return hash_root(MERKLE_LIST_ROOT, count, top);
 }
 
-struct hash merkle_list_root(const struct hash *nodes, uint64_t count) {
-    return merkle_list_root_from_top(count, &nodes[merkle_list_node_count(count) - 1]);
+struct hash merkle_tree_root(const struct hash *nodes, uint64_t leaf_count) {
+    return merkle_list_root_from_top(leaf_count, &nodes[merkle_list_node_count(leaf_count) - 1]);
 }
 
 int merkle_list_path(const struct hash *nodes, uint64_t count, uint64_t index,

@@ -106,13 +106,13 @@ MUST_CHECK bool merkle_verify(const struct hash *root, uint64_t bytes, uint64_t 
  *
  * merkle_list_node_count: the number of nodes of the array.
  * merkle_list_build: compute all nodes above the leaf hashes, nodes [0, count).
- * merkle_list_root: the root of a built tree.
+ * merkle_tree_root: the root of a built tree over `leaf_count` leaves.
  * merkle_list_path: the proof for leaf `index` of a built tree; returns the number of hashes.
  * merkle_list_verify: as merkle_verify, for a list.
  * limits  1 <= count <= 2^32 */
 uint64_t merkle_list_node_count(uint64_t count);
 void merkle_list_build(struct hash *nodes, uint64_t count);
-struct hash merkle_list_root(const struct hash *nodes, uint64_t count);
+struct hash merkle_tree_root(const struct hash *nodes, uint64_t leaf_count);
 int merkle_list_path(const struct hash *nodes, uint64_t count, uint64_t index,
                      struct hash path[static MERKLE_DEPTH_MAX]);
 MUST_CHECK bool merkle_list_verify(const struct hash *root, uint64_t count, uint64_t index,

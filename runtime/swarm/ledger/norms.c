@@ -132,6 +132,7 @@ static uint64_t sum_weights(const struct entry_member *members, uint32_t seat_co
     return sum;
 }
 
+/* Returns the largest total weight that all guests together may have. */
 static uint64_t guest_weight_max(const struct entry_member *members, uint32_t seat_count,
                                  uint64_t voters) {
     return sum_weights(members, seat_count, voters) / NORM_GUEST_DIVISOR;
@@ -149,8 +150,8 @@ static void limit_guest_weights(struct entry_member *members, uint32_t seat_coun
     }
 }
 
-double norms_set_weights(struct entry_member *members, uint32_t seat_count, uint64_t voters,
-                         double last, enum norm_position *positions) {
+double norms_limit_weights(struct entry_member *members, uint32_t seat_count, uint64_t voters,
+                           double last, enum norm_position *positions) {
     for (uint32_t i = 0; i < seat_count; i++) {
         positions[i] = NORM_WITHIN_BOUNDS;
     }

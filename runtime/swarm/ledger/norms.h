@@ -56,12 +56,12 @@ bool norm_is_valid(double norm);
 double norms_find_reference(const struct entry_member *members, uint32_t seat_count,
                             uint64_t voters, double last);
 
-/* norms_set_weights: set the weights of all members to 0 whose norms are outside the bounds. The
+/* norms_limit_weights: set the weights of all members to 0 whose norms are outside the bounds. The
  * reference norm of the others decides the bounds, so it is found again after each exclusion. Then
  * reduce the weights of all guests in proportion to their common limit.
  * `positions` [seat_count] receives the reason of each exclusion. Returns the reference norm. */
-double norms_set_weights(struct entry_member *members, uint32_t seat_count, uint64_t voters,
-                         double last, enum norm_position *positions);
+double norms_limit_weights(struct entry_member *members, uint32_t seat_count, uint64_t voters,
+                           double last, enum norm_position *positions);
 
 /* norms_error: NULL if `reference` is the reference norm of these members, the norm of each
  * member with a weight above 0 is within its bounds, and the guests are within their limit; else

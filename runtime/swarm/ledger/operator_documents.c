@@ -7,15 +7,20 @@
 static const char DELEGATION_CONTEXT[] = "skep delegation", ROSTER_CONTEXT[] = "skep roster epoch";
 static const char MAGIC[] = "SKEP";
 
-enum { MAGIC_BYTES = sizeof MAGIC - 1, KIND_DELEGATION = 1, KIND_ROSTER = 2, BYTE_BITS = 8 };
+enum {
+    MAGIC_BYTES = sizeof MAGIC - 1, /* size of the magic, without its NUL */
+    KIND_DELEGATION = 1,            /* kind of a delegation in its frame */
+    KIND_ROSTER_EPOCH = 2,          /* kind of a roster epoch in its frame */
+    BYTE_BITS = 8,                  /* number of bits in a byte */
+};
 
-/* A delegation with the hash of its swarm. Only a packer in reading mode changes them. */
+/* A delegation with the hash of its swarm. Only a packer in reading mode changes the two. */
 struct delegation_document {
     struct hash swarm; /* hash of the manifest */
     struct delegation *delegation;
 };
 
-struct roster_document {
+struct roster_epoch_document {
     struct hash swarm;
     struct roster_epoch *epoch;
 };
@@ -46,8 +51,8 @@ static void pack_delegation(struct packer *packer, void *object) {
     }
 }
 
-static void pack_roster_fields(struct packer *packer, void *object) {
-    struct roster_document *document = object;
+static void pack_roster_epoch_fields(struct packer *packer, void *object) {
+    struct roster_epoch_document *document = object;
     struct roster_epoch *epoch = document->epoch;
     pack_bytes(packer, "swarm", document->swarm.bytes, HASH_BYTES);
     pack_u64(packer, "serial", &epoch->serial);
@@ -59,9 +64,9 @@ static void pack_roster_fields(struct packer *packer, void *object) {
     }
 }
 
-static void pack_roster(struct packer *packer, void *object) {
-    struct roster_document *document = object;
-    pack_map(packer, "document", (struct packed_object){pack_roster_fields, document});
+static void pack_roster_epoch(struct packer *packer, void *object) {
+    struct roster_epoch_document *document = object;
+    pack_map(packer, "document", (struct packed_object){pack_roster_epoch_fields, document});
     pack_bytes(packer, "signature", document->epoch->signature, SIGNATURE_BYTES);
     const char *error = roster_epoch_error(document->epoch);
     if (error != NULL) {
@@ -75,9 +80,9 @@ static struct delegation_document delegation_without_const(const struct hash *sw
     return (struct delegation_document){*swarm, (struct delegation *)(uintptr_t)delegation};
 }
 
-static struct roster_document roster_without_const(const struct hash *swarm,
-                                                   const struct roster_epoch *epoch) {
-    return (struct roster_document){*swarm, (struct roster_epoch *)(uintptr_t)epoch};
+static struct roster_epoch_document roster_epoch_without_const(const struct hash *swarm,
+                                                               const struct roster_epoch *epoch) {
+    return (struct roster_epoch_document){*swarm, (struct roster_epoch *)(uintptr_t)epoch};
 }
 
 /* ---- signatures ---- */
@@ -94,9 +99,9 @@ static struct hash hash_delegation(const struct hash *swarm, const struct delega
     return hash_fields((struct packed_object){pack_delegation_fields, &document});
 }
 
-static struct hash hash_roster(const struct hash *swarm, const struct roster_epoch *epoch) {
-    struct roster_document document = roster_without_const(swarm, epoch);
-    return hash_fields((struct packed_object){pack_roster_fields, &document});
+static struct hash hash_roster_epoch(const struct hash *swarm, const struct roster_epoch *epoch) {
+    struct roster_epoch_document document = roster_epoch_without_const(swarm, epoch);
+    return hash_fields((struct packed_object){pack_roster_epoch_fields, &document});
 }
 
 void delegation_sign(const struct key_pairs *operator_keys, const struct hash *swarm,
@@ -120,14 +125,14 @@ bool delegation_is_expired(const struct delegation *delegation, uint64_t now_s) 
 void roster_epoch_sign(const struct key_pairs *operator_keys, const struct hash *swarm,
                        struct roster_epoch *epoch) {
     ASSERT(roster_epoch_error(epoch) == NULL);
-    const struct hash hash = hash_roster(swarm, epoch);
+    const struct hash hash = hash_roster_epoch(swarm, epoch);
     keys_sign(operator_keys, ROSTER_CONTEXT, hash.bytes, HASH_BYTES, epoch->signature);
 }
 
 bool roster_epoch_is_signed(const uint8_t operator_key[static KEY_BYTES], const struct hash *swarm,
                             const struct roster_epoch *epoch) {
     ASSERT(epoch->count <= ROSTER_KEYS_MAX);
-    const struct hash hash = hash_roster(swarm, epoch);
+    const struct hash hash = hash_roster_epoch(swarm, epoch);
     return keys_verify(operator_key, ROSTER_CONTEXT, hash.bytes, HASH_BYTES, epoch->signature);
 }
 
@@ -210,17 +215,17 @@ const char *delegation_read(const uint8_t *bytes, size_t count, struct hash *swa
 
 size_t roster_epoch_write(const struct hash *swarm, const struct roster_epoch *epoch,
                           uint8_t bytes[static ROSTER_FRAME_BYTES_MAX]) {
-    struct roster_document document = roster_without_const(swarm, epoch);
-    return write_frame((struct packed_object){pack_roster, &document}, KIND_ROSTER, bytes,
-                       ROSTER_FRAME_BYTES_MAX);
+    struct roster_epoch_document document = roster_epoch_without_const(swarm, epoch);
+    return write_frame((struct packed_object){pack_roster_epoch, &document}, KIND_ROSTER_EPOCH,
+                       bytes, ROSTER_FRAME_BYTES_MAX);
 }
 
 const char *roster_epoch_read(const uint8_t *bytes, size_t count, struct hash *swarm,
                               struct roster_epoch *epoch) {
-    struct roster_document document = {.epoch = epoch};
+    struct roster_epoch_document document = {.epoch = epoch};
     memset(epoch, 0, sizeof *epoch);
-    const char *error =
-        read_frame((struct packed_object){pack_roster, &document}, KIND_ROSTER, bytes, count);
+    const char *error = read_frame((struct packed_object){pack_roster_epoch, &document},
+                                   KIND_ROSTER_EPOCH, bytes, count);
     *swarm = document.swarm;
     return error;
 }

@@ -25,24 +25,25 @@
 #include <stdint.h>
 
 enum {
-    OPERATOR_FRAME_VERSION = 1,
-    OPERATOR_FRAME_HEADER_BYTES = 8,
-    DELEGATION_FRAME_BYTES_MAX = 512, /* size of the one frame that a stranger receives */
+    OPERATOR_FRAME_VERSION = 1,       /* version in the frame of a document */
+    OPERATOR_FRAME_HEADER_BYTES = 8,  /* size of the frame of a document before the document */
+    DELEGATION_FRAME_BYTES_MAX = 512, /* largest frame of a delegation, which strangers receive */
     /* Largest number of keys in a roster epoch: four times the seats of a round, because members
      * come and go. Guests of an open swarm are not listed. */
     ROSTER_KEYS_MAX = 256,
     /* Smallest number of listed members of an open swarm. In a smaller one, every vote would be
      * needed for a quorum. */
     ROSTER_VOTERS_MIN = 3,
-    ROSTER_FRAME_BYTES_MAX = 512 + ROSTER_KEYS_MAX * KEY_BYTES,
+    ROSTER_FRAME_BYTES_MAX =
+        512 + ROSTER_KEYS_MAX * KEY_BYTES, /* largest frame of a roster epoch */
 };
 
 /* The operator's statement that these are the tracker's keys. */
 struct delegation {
     uint64_t serial;    /* Unix time of signing in seconds, or a higher number; 0: no delegation */
-    uint64_t expires_s; /* Unix time at which it expires, in seconds; 0: never */
+    uint64_t expires_s; /* Unix time at which the delegation expires, in seconds; 0: never */
     struct public_keys tracker;         /* keys of the tracker */
-    uint8_t signature[SIGNATURE_BYTES]; /* of the operator */
+    uint8_t signature[SIGNATURE_BYTES]; /* signature of the operator */
 };
 
 /* The operator's list of the members that may have a seat. */
@@ -51,7 +52,7 @@ struct roster_epoch {
     /* 1: others may have a seat too, as guests, which neither own slices nor vote */
     uint32_t is_open;
     uint32_t count;                              /* number of keys in use */
-    uint8_t members[ROSTER_KEYS_MAX][KEY_BYTES]; /* Ed25519 keys, ascending */
+    uint8_t members[ROSTER_KEYS_MAX][KEY_BYTES]; /* [count]: their Ed25519 public keys, ascending */
     uint8_t signature[SIGNATURE_BYTES];
 };
 

@@ -117,8 +117,8 @@ bool rollback_order_is_signed(const uint8_t operator_key[static KEY_BYTES],
     return keys_verify(operator_key, ORDER_CONTEXT, &bytes, sizeof bytes, order->signature.bytes);
 }
 
-uint32_t rollback_order_target(const struct state_history *history, const struct hash *root,
-                               const struct rollback_order *order) {
+uint32_t rollback_order_find_target(const struct state_history *history, const struct hash *root,
+                                    const struct rollback_order *order) {
     const uint32_t target = state_history_find(history, root);
     const uint32_t newest = state_history_find_entry(history, &order->newest);
     return newest > target && newest < history->count ? target : history->count;
@@ -140,7 +140,7 @@ const char *rollback_error(const struct state_history *history, const struct ent
     if (hash_is_zero(&entry->order.newest)) {
         return NULL; /* the tracker rolls back without an order if no member has the newest state */
     }
-    return rollback_order_target(history, &entry->root, &entry->order) == target
+    return rollback_order_find_target(history, &entry->root, &entry->order) == target
                ? NULL
                : "rolls back by an order that the operator gave for a different history";
 }

@@ -20,7 +20,7 @@ enum {
 };
 
 _Static_assert(ROLLBACK_STATES_MAX == STORED_STATES_MAX * STORED_STATE_COMMITS + 1,
-               "the history has room for all stored states and the genesis");
+               "the history must reach back to the oldest stored state and include the genesis");
 
 /* A state that was current and may become current again by a ROLLBACK. */
 struct past_state {
@@ -77,11 +77,11 @@ MUST_CHECK bool rollback_order_is_signed(const uint8_t operator_key[static KEY_B
                                          const struct hash *swarm, const struct hash *root,
                                          const struct rollback_order *order);
 
-/* rollback_order_target: the index of the state that an order to return to `root` names, or
+/* rollback_order_find_target: the index of the state that an order to return to `root` names, or
  * history->count if the order does not apply to this history. An order must also name a later state
  * of the history, which the rollback undoes, so that it can be followed only once. */
-uint32_t rollback_order_target(const struct state_history *history, const struct hash *root,
-                               const struct rollback_order *order);
+uint32_t rollback_order_find_target(const struct state_history *history, const struct hash *root,
+                                    const struct rollback_order *order);
 
 /* rollback_error: a text that describes why `entry` is not a valid ROLLBACK after this history, or
  * NULL. Its root must be that of an earlier state of the history, and its cursor that of the same

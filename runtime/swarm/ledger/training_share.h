@@ -5,7 +5,7 @@
 
 #include "runtime/swarm/ledger/entry.h"
 
-/* Tokens of the members that declared a contribution. */
+/* How much of the samples assigned to them the members that declared a contribution trained on. */
 struct training_share {
     uint64_t tokens;  /* tokens that these members trained on */
     uint64_t planned; /* largest number of tokens in the samples that these members were assigned */

@@ -149,7 +149,7 @@ static enum status init_loop(struct member_loop *loop, char *memory, struct regi
     const uint32_t slice_count = loop->shape.slice_count;
     TRY(init_member(loop, carve(&memory, member_memory_bytes(slice_count)), fault));
     loop->action_rows = carve(&memory, ACTIONS_MAX * sizeof(struct action));
-    wire_arrays_bind(&loop->shape, carve(&memory, wire_arrays_size(&loop->shape)), &loop->arrays);
+    wire_arrays_carve(&loop->shape, carve(&memory, wire_arrays_size(&loop->shape)), &loop->arrays);
     loop->chunks.capacity = uplink_payload_bytes(&loop->shape);
     ASSERT(loop->chunks.capacity >= wire_ledger_page_bytes_max(slice_count));
     loop->chunks.bytes = carve(&memory, loop->chunks.capacity);

@@ -43,7 +43,7 @@ struct hash replica_declare_contribution(struct replica *replica, double *norm) 
     }
     merkle_list_build(replica->declared_nodes, count);
     *norm = sqrt(energy);
-    return merkle_list_root(replica->declared_nodes, count);
+    return merkle_tree_root(replica->declared_nodes, count);
 }
 
 void replica_prove_slice(const struct replica *replica, uint32_t slice, struct slice_proof *proof) {

@@ -92,8 +92,8 @@ static void alloc_tables(struct tracker_loop *loop, struct region *region) {
     loop->documents = document_table_init(&loop->options, region);
     loop->ledger_server = ledger_server_init(loop->shape.slice_count, region);
     loop->scratch = region_alloc(region, FRAME_PAYLOAD_MAX, 1);
-    wire_arrays_bind(&loop->shape, region_alloc(region, wire_arrays_size(&loop->shape), 1),
-                     &loop->arrays);
+    wire_arrays_carve(&loop->shape, region_alloc(region, wire_arrays_size(&loop->shape), 1),
+                      &loop->arrays);
 }
 
 static enum status open_driver(struct tracker_loop *loop, struct region *region,

@@ -61,7 +61,7 @@ void tracker_replay_entry(struct tracker *tracker, const struct entry *entry);
 
 /* tracker_order_rollback: return to the state with this root, as the operator has ordered. This is
  * done by a later event, once a connected member has the state on disk; an open round is aborted
- * first. Returns false if the order does not apply to the ledger (rollback_order_target), for
+ * first. Returns false if the order does not apply to the ledger (rollback_order_find_target), for
  * example because it was followed before.
  * limits  the operator's signature of the order is verified */
 bool tracker_order_rollback(struct tracker *tracker, const struct hash *root,

@@ -85,7 +85,7 @@ void tracker_roll_back(struct tracker *tracker, int64_t now_ms, struct actions *
 bool tracker_order_rollback(struct tracker *tracker, const struct hash *root,
                             const struct rollback_order *order) {
     struct tracker_rollback *rollback = &tracker->rollback;
-    if (rollback_order_target(&rollback->history, root, order) == rollback->history.count) {
+    if (rollback_order_find_target(&rollback->history, root, order) == rollback->history.count) {
         return false;
     }
     rollback->is_ordered = true;
@@ -97,8 +97,8 @@ bool tracker_order_rollback(struct tracker *tracker, const struct hash *root,
 bool tracker_is_rollback_order_due(const struct tracker *tracker) {
     const struct tracker_rollback *rollback = &tracker->rollback;
     return rollback->is_ordered &&
-           rollback_order_target(&rollback->history, &rollback->ordered_root, &rollback->order) <
-               rollback->history.count &&
+           rollback_order_find_target(&rollback->history, &rollback->ordered_root,
+                                      &rollback->order) < rollback->history.count &&
            is_state_available(tracker, &rollback->ordered_root);
 }
 

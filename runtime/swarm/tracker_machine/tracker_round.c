@@ -57,7 +57,7 @@ static bool reassign_ranges(const struct entry *head, struct entry_seat *seat,
             continue;
         }
         for (uint32_t i = 0; i < before->range_count; i++) {
-            if (cursor_reclaim(cursor, before->ranges[i])) {
+            if (cursor_take_returned_range(cursor, before->ranges[i])) {
                 ASSERT(seat->range_count < SWARM_SEAT_RANGES_MAX);
                 seat->ranges[seat->range_count++] = before->ranges[i];
             }

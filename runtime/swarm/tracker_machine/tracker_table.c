@@ -178,8 +178,8 @@ static void clear_weights_by_norm(struct tracker *tracker, struct round_table *t
     const struct entry *head = &tracker->record.head;
     enum norm_position positions[SWARM_MEMBERS_MAX];
     table->reference_norm =
-        norms_set_weights(table->members, head->seat_count, entry_voting_seats(head),
-                          head->reference_norm, positions);
+        norms_limit_weights(table->members, head->seat_count, entry_voting_seats(head),
+                            head->reference_norm, positions);
     for (uint32_t seat = 0; seat < head->seat_count; seat++) {
         if (positions[seat] != NORM_WITHIN_BOUNDS) {
             tracker->exchange.exclusions[seat] = REASONS[positions[seat]];
@@ -201,8 +201,8 @@ void tracker_restore_exclusions(struct tracker *tracker) {
     struct entry_member members[SWARM_MEMBERS_MAX];
     enum norm_position positions[SWARM_MEMBERS_MAX];
     memcpy(members, table->members, sizeof members);
-    norms_set_weights(members, record->head.seat_count, voters, record->head.reference_norm,
-                      positions);
+    norms_limit_weights(members, record->head.seat_count, voters, record->head.reference_norm,
+                        positions);
     SEATS_EACH(seat, table->declared_seats & voters) {
         const struct entry_member *member = &table->members[seat];
         if (member->weight == 0 &&

@@ -7,7 +7,7 @@
 
 enum {
     LOG_INTERVAL_MIN_MS = 10 * 1000, /* shortest time between two log lines */
-    /* longest time between two lines while members stay missing */
+    /* longest time between two log lines while members stay missing */
     LOG_INTERVAL_MAX_MS = 10 * 60 * 1000,
     LOG_LINE_BYTES = 320, /* size of the longest log line, with its NUL */
 };

@@ -50,7 +50,7 @@ MUST_CHECK const char *attendance_read(const uint8_t *payload, size_t count,
  * newest message.
  * attendance_set_count: set `present` and `needed`, after all absent members were added. If
  * enough members are present, clears the attendance.
- * attendance_set_electors: the same for electors, after all absent ones were added. `present` is
+ * attendance_set_electors: set both for electors, after all absent ones were added. `present` is
  * the number of connected electors, which is too few, and `electors` the number of all. */
 void attendance_init(struct attendance *attendance);
 void attendance_add_absence(struct attendance *attendance, const char *name,

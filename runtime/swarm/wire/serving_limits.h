@@ -43,20 +43,22 @@ static const struct token_limit SERVE_STARTS = {.rate = 1, .burst = 4};
 static const struct token_limit SERVE_NEW_GUESTS = {.rate = 32. / 3600, .burst = 64};
 
 enum {
-    /* One member needs each ledger entry once, and again if it lost its disk. */
+    /* Times a day that one member may fetch the whole ledger. It needs each entry once, and again
+     * if it lost its disk. */
     SERVE_LEDGER_TIMES_A_DAY = 2,
-    SERVE_LEDGER_ENTRIES_EXTRA = 1024, /* entries added to that, for short ledgers */
-    /* One peer needs each contribution and result once a round, and again after a connection
-     * broke while the bytes were in transit. */
+    SERVE_LEDGER_ENTRIES_EXTRA = 1024, /* entries added to a member's limit, for short ledgers */
+    /* Times a round that one peer may fetch all contributions and results. It needs each one once,
+     * and again after a connection broke while the bytes were in transit. */
     SERVE_SLICES_TIMES_A_ROUND = 2,
-    SERVE_SLICES_EXTRA = 16, /* slices added to that, for swarms with few slices */
+    SERVE_SLICES_EXTRA = 16, /* slices added to a peer's limit, for swarms with few slices */
     /* rounds whose results a peer may need: the current one and seven missed ones */
     SERVE_RESULT_ROUNDS = 8,
-    /* One peer needs the whole state about once a day, after it missed too many rounds. The
-     * extra bytes let a member of a small swarm restart as often as it likes. */
+    /* Number of whole states that one peer may fetch at once. It needs the state about once a day,
+     * after it missed too many rounds. */
     SERVE_STATES_BURST = 2,
+    /* Bytes added to the burst of states, so that a member of a small swarm can restart often. */
     SERVE_STATE_BYTES_EXTRA = 64 << 20,
-    SERVE_LEAVES_RATE_MIN = 128 << 10, /* bytes a second: 1 Mbit/s, as for all strangers */
+    SERVE_LEAVES_RATE_MIN = 128 << 10, /* lowest rate of leaves for a peer in bytes a second */
 };
 
 static const double SERVE_DAY_S = 86400;

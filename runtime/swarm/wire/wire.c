@@ -8,38 +8,40 @@
 
 /* Properties of a kind of frame, one bit each. */
 enum {
-    HAS_ROUND = 1 << 0, /* the message has a field `round`; the other HAS_* likewise */
-    HAS_SLICE = 1 << 1, /* fields `slice` and `epoch` */
-    HAS_INCARNATION = 1 << 2,
-    HAS_NUMBER = 1 << 3,  /* field `number` of struct message */
-    HAS_VERSION = 1 << 4, /* field `version`: version of the table */
-    HAS_POLL = 1 << 5,    /* field `poll`: number of the poll */
-    HAS_TOKENS = 1 << 6,
-    HAS_ROOT = 1 << 7,
-    HAS_HASH = 1 << 8,
-    HAS_CONTRIBUTORS = 1 << 9,
-    HAS_OWNER = 1 << 10,
-    HAS_SIGNATURE = 1 << 11,
-    HAS_MEASUREMENTS = 1 << 12,  /* field `measured` of struct message */
-    HAS_BULK = 1 << 13,          /* encoded slice bytes follow the payload */
-    IS_MESSAGE = 1 << 14,        /* the message is sent and received by the state machines */
-    IS_CHUNKED = 1 << 15,        /* the payload may be split into several frames */
-    TO_TRACKER = 1 << 16,        /* member to tracker */
-    TO_MEMBER = 1 << 17,         /* tracker to member */
-    TO_PEER = 1 << 18,           /* member to member */
-    HAS_UNREACHABLE = 1 << 19,   /* field `unreachable`: seats that the sender cannot connect to */
-    HAS_STORED = 1 << 20,        /* roots of the states that the sender stores */
-    HAS_SEED = 1 << 21,          /* field `seed` */
-    HAS_REFUSAL = 1 << 22,       /* field `refusal` */
-    HAS_PARTS = 1 << 23,         /* fields `base` and `parts`, which lists the other fields */
-    HAS_ENDS_TRAINING = 1 << 24, /* field `ends_training` */
+    HAS_ROUND = 1 << 0,         /* field `round` in the frame header */
+    HAS_SLICE = 1 << 1,         /* fields `slice` and `epoch` in the frame header */
+    HAS_INCARNATION = 1 << 2,   /* field `incarnation` of the tracker */
+    HAS_NUMBER = 1 << 3,        /* field `number` of struct message */
+    HAS_VERSION = 1 << 4,       /* field `version`: version of the table */
+    HAS_POLL = 1 << 5,          /* field `poll`: number of the poll */
+    HAS_TOKENS = 1 << 6,        /* fields `tokens` and `samples`: trained by the sender */
+    HAS_ROOT = 1 << 7,          /* field `root` of struct message */
+    HAS_HASH = 1 << 8,          /* field `hash` of struct message */
+    HAS_CONTRIBUTORS = 1 << 9,  /* field `contributors`: mask of seats */
+    HAS_OWNER = 1 << 10,        /* field `owner`: identity of the owner of a slice */
+    HAS_SIGNATURE = 1 << 11,    /* field `signature` of struct message */
+    HAS_MEASUREMENTS = 1 << 12, /* fields of `measured` in struct message */
+    HAS_BULK = 1 << 13,         /* encoded slice bytes follow the payload */
+    IS_MESSAGE = 1 << 14,       /* the message is sent and received by the state machines */
+    IS_CHUNKED = 1 << 15,       /* the payload may be split into several frames */
+    TO_TRACKER = 1 << 16,       /* member to tracker */
+    TO_MEMBER = 1 << 17,        /* tracker to member */
+    TO_PEER = 1 << 18,          /* member to member */
+    HAS_UNREACHABLE = 1 << 19,  /* field `unreachable`: seats that the sender cannot connect to */
+    HAS_STORED = 1 << 20,       /* field `stored`: roots of the states that the sender stores */
+    HAS_SEED = 1 << 21,         /* field `seed`: seed of sketches */
+    HAS_REFUSAL = 1 << 22,      /* fields of `ballot.refusal` in struct message */
+    HAS_PARTS = 1 << 23, /* fields `base` and `parts`; `parts` lists the fields that follow */
+    HAS_ENDS_TRAINING = 1 << 24, /* field `ends_training` of a poll */
     HAS_RECHECK = 1 << 25,       /* field `recheck`: what voters audit */
-    HAS_START = 1 << 26,         /* number of the tracker's start */
+    HAS_START = 1 << 26,         /* field `start`: number of the tracker's start */
     HAS_LEFT_OUT = 1 << 27,      /* field `values.left_out`, with a sparse codec only */
 
     MEMBER_MESSAGE = IS_MESSAGE | TO_TRACKER, /* a member's message to the tracker */
-    TRACKER_MESSAGE = IS_MESSAGE | TO_MEMBER | HAS_INCARNATION,
-    PEER_MESSAGE = IS_MESSAGE | TO_PEER | HAS_ROUND | HAS_SLICE,
+    TRACKER_MESSAGE =
+        IS_MESSAGE | TO_MEMBER | HAS_INCARNATION, /* the tracker's message to a member */
+    PEER_MESSAGE =
+        IS_MESSAGE | TO_PEER | HAS_ROUND | HAS_SLICE, /* message about a slice to a member */
 };
 
 static const uint32_t KINDS[WIRE_KIND_END] = {
@@ -159,7 +161,7 @@ size_t wire_arrays_size(const struct wire_shape *shape) {
            carve_padded_bytes(slices * sizeof(uint64_t));
 }
 
-void wire_arrays_bind(const struct wire_shape *shape, void *memory, struct wire_arrays *arrays) {
+void wire_arrays_carve(const struct wire_shape *shape, void *memory, struct wire_arrays *arrays) {
     size_t slices = shape->slice_count;
     char *at = memory;
     memset(arrays, 0, sizeof *arrays);

@@ -85,12 +85,13 @@ enum wire_kind {
 
 enum {
     WIRE_MEMBER_NAME_BYTES = 64, /* Longest name of a member with its NUL: letters, digits, - _ . */
-    WIRE_REJECT_REASON_BYTES = 512,
-    WIRE_MANIFEST_BYTES_MAX = 1 << 20,
-    WIRE_STATUS_BYTES_MAX = 1 << 20,
-    WIRE_LENGTH_BYTES = 4,        /* Size of the length that precedes a chunked payload. */
-    WIRE_SERVICE_FIELDS_MAX = 16, /* Fields of an introduction, a proof or an address book. */
-    /* Largest size of these three payloads without the contents of their texts and bins. */
+    WIRE_REJECT_REASON_BYTES = 512,    /* size of the longest reason of a rejection, with its NUL */
+    WIRE_MANIFEST_BYTES_MAX = 1 << 20, /* largest manifest in a MANIFEST */
+    WIRE_STATUS_BYTES_MAX = 1 << 20,   /* largest JSON document in a STATUS */
+    WIRE_LENGTH_BYTES = 4,             /* Size of the length that precedes a chunked payload. */
+    WIRE_SERVICE_FIELDS_MAX = 16, /* Most fields of an introduction, a proof or an address book. */
+    /* Largest size of an introduction, a proof or an address book without the contents of its texts
+     * and bins. */
     WIRE_SERVICE_BYTES_MAX =
         2 * PACKER_MAP_BYTES_MAX + WIRE_SERVICE_FIELDS_MAX * PACKER_FIELD_BYTES_MAX,
     /* Size of the longest introduction. */
@@ -107,11 +108,13 @@ enum {
  * its key, so that it can be sent to the operator. */
 #define WIRE_NOT_LISTED "its key is not on the allow-list"
 
-/* wire_may_send: whether `sender` may send this kind to `receiver`. A client of the tracker, which
- * requests the manifest or the status, counts as a member here.
+/* The process at one side of a connection. A client of the tracker, which requests the manifest or
+ * the status, counts as a member. */
+enum wire_side { WIRE_TRACKER, WIRE_MEMBER };
+
+/* wire_may_send: whether `sender` may send this kind to `receiver`.
  * wire_accepted_kinds: the kinds that such a process accepts, for
  * messenger_options.accepted_kinds. */
-enum wire_side { WIRE_TRACKER, WIRE_MEMBER };
 bool wire_may_send(enum wire_side sender, enum wire_side receiver, uint8_t kind);
 void wire_accepted_kinds(enum wire_side side, uint64_t kinds[static 4]);
 
@@ -134,6 +137,7 @@ struct wire_proof {
     struct signature signature; /* wire_sign_proof */
 };
 
+/* A member in the address book. */
 struct wire_member {
     struct public_keys keys;             /* public keys of the member */
     char address[MESSAGE_ADDRESS_BYTES]; /* "": not reachable */
@@ -206,10 +210,10 @@ struct wire_arrays {
     uint32_t awaited_ms[SWARM_MEMBERS_MAX];
 };
 
-/* wire_arrays_size: the size of the memory for the arrays. wire_arrays_bind: carve the arrays
+/* wire_arrays_size: the size of the memory for the arrays. wire_arrays_carve: carve the arrays
  * from `memory`, which is 64-byte aligned. */
 size_t wire_arrays_size(const struct wire_shape *shape);
-void wire_arrays_bind(const struct wire_shape *shape, void *memory, struct wire_arrays *arrays);
+void wire_arrays_carve(const struct wire_shape *shape, void *memory, struct wire_arrays *arrays);
 
 /* wire_read_message: decode a reassembled payload. The caller sets message->from by the channel.
  * *bulk and *bulk_bytes are the bulk bytes of a kind that has them, else NULL and 0. Counts, order,

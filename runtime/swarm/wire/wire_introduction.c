@@ -12,7 +12,7 @@ static void pack_keys(struct packer *pack, struct public_keys *keys) {
     pack_bytes(pack, "sign", keys->sign, KEY_BYTES);
 }
 
-/* The signed fields. */
+/* Packs the fields of an introduction that its signature covers. */
 static void pack_signed_fields(struct packer *pack, void *object) {
     struct wire_introduction *introduction = object;
     pack_u32(pack, "protocol", &introduction->version);

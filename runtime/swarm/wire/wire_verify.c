@@ -37,7 +37,7 @@ static struct hash hash_packed_object(struct packed_object object) {
     return hash_end(&state);
 }
 
-static struct hash declaration_hash(const struct wire_shape *shape,
+static struct hash hash_declaration(const struct wire_shape *shape,
                                     struct declaration declaration) {
     declaration.swarm = shape->swarm;
     return hash_packed_object((struct packed_object){pack_declaration, &declaration});
@@ -64,8 +64,9 @@ static bool is_statement_signed(const struct wire_shape *shape, const struct mes
     return statement_is_signed_by(kind, &statement, signer, &message->signature);
 }
 
-static struct hash hash_of_declare(const struct wire_shape *shape, const struct message *message) {
-    return declaration_hash(shape, (struct declaration){.open = message->hash,
+static struct hash hash_declare_message(const struct wire_shape *shape,
+                                        const struct message *message) {
+    return hash_declaration(shape, (struct declaration){.open = message->hash,
                                                         .round = message->round,
                                                         .tokens = message->trained.tokens,
                                                         .samples = message->trained.samples,
@@ -76,7 +77,7 @@ static struct hash hash_of_declare(const struct wire_shape *shape, const struct 
 void wire_sign(const struct wire_shape *shape, const struct key_pairs *keys,
                struct message *message) {
     if (message->kind == MESSAGE_DECLARE) {
-        const struct hash hash = hash_of_declare(shape, message);
+        const struct hash hash = hash_declare_message(shape, message);
         keys_sign(keys, DECLARATION, hash.bytes, HASH_BYTES, message->signature.bytes);
     } else if (message->kind == MESSAGE_RESULT) {
         const struct statement statement = statement_of(shape, message, STATEMENT_RESULT);
@@ -107,7 +108,7 @@ static bool are_declarations_verified(const struct wire_shape *shape, const stru
     bool verified = true;
     for (uint32_t seat = 0; seat < open->seat_count && verified; seat++) {
         if ((table->declared_seats >> seat & 1) != 0) {
-            const struct hash hash = declaration_hash(
+            const struct hash hash = hash_declaration(
                 shape, (struct declaration){.open = open->hash,
                                             .round = table->round,
                                             .tokens = table->members[seat].tokens,
@@ -170,7 +171,7 @@ bool wire_verify_message(const struct wire_shape *shape,
     struct hash hash;
     switch (message->kind) {
     case MESSAGE_DECLARE:
-        hash = hash_of_declare(shape, message);
+        hash = hash_declare_message(shape, message);
         return is_signed_by(&message->from, DECLARATION, &hash, &message->signature);
     case MESSAGE_VOTE:
         return is_vote_verified(shape, message);

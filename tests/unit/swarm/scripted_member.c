@@ -42,9 +42,9 @@ void scripted_open(struct scripted_member *member, uint8_t number,
     member->payload = region_alloc(&member->region, payload_max, 1);
     member->pieces.bytes = region_alloc(&member->region, FRAME_PAYLOAD_MAX, 1);
     member->pieces.capacity = FRAME_PAYLOAD_MAX;
-    wire_arrays_bind(&member->shape,
-                     region_alloc(&member->region, wire_arrays_size(&member->shape), 1),
-                     &member->arrays);
+    wire_arrays_carve(&member->shape,
+                      region_alloc(&member->region, wire_arrays_size(&member->shape), 1),
+                      &member->arrays);
     struct messenger_options options = {
         .keys = &member->keys, .peers_max = 2, .queued_frames = QUEUED};
     wire_accepted_kinds(WIRE_MEMBER, options.accepted_kinds);

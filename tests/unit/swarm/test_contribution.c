@@ -26,7 +26,7 @@ static int fill(void **state) {
     }
     assert_in_range(merkle_list_node_count(SLICES), SLICES, ARRAY_COUNT(nodes));
     merkle_list_build(nodes, SLICES);
-    root = merkle_list_root(nodes, SLICES);
+    root = merkle_tree_root(nodes, SLICES);
     return 0;
 }
 

@@ -35,7 +35,7 @@ static void cursor_gives_each_sample_to_one_holder_under_random_traffic(void **s
             for (uint64_t k = held[at].begin; k < held[at].end; k++) {
                 holders[k]--;
             }
-            cursor_return(&cursor, held[at]);
+            cursor_return_range(&cursor, held[at]);
             held[at] = held[--held_count];
         }
     }
@@ -56,12 +56,12 @@ static void cursor_takes_back_a_range_from_the_middle_of_a_row(void **state) {
     (void)state;
     static struct data_cursor cursor = {.position = 100, .returned_count = 1};
     cursor.returned[0] = (struct sample_range){10, 50};
-    assert_int_equal(cursor_reclaim(&cursor, (struct sample_range){20, 30}), 1);
+    assert_int_equal(cursor_take_returned_range(&cursor, (struct sample_range){20, 30}), 1);
     assert_int_equal(cursor.returned_count, 2);
     assert_int_equal(cursor.returned[0].end, 20);
     assert_int_equal(cursor.returned[1].begin, 30);
     assert_int_equal(cursor.returned[1].end, 50);
-    assert_int_equal(cursor_reclaim(&cursor, (struct sample_range){15, 35}), 0);
+    assert_int_equal(cursor_take_returned_range(&cursor, (struct sample_range){15, 35}), 0);
     assert_int_equal(cursor.returned_count, 2);
 }
 
@@ -69,7 +69,7 @@ static void cursor_skips_what_its_list_has_no_row_for(void **state) {
     (void)state;
     static struct data_cursor cursor = {.position = 4 * SWARM_RETURNED_RANGES_MAX};
     for (uint64_t row = 0; row <= SWARM_RETURNED_RANGES_MAX; row++) {
-        cursor_return(&cursor, (struct sample_range){3 * row, 3 * row + 1});
+        cursor_return_range(&cursor, (struct sample_range){3 * row, 3 * row + 1});
     }
     assert_int_equal(cursor.returned_count, SWARM_RETURNED_RANGES_MAX);
     assert_int_equal(cursor.returned[SWARM_RETURNED_RANGES_MAX - 1].begin,

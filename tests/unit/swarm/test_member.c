@@ -122,7 +122,7 @@ static void begin(void) {
             scene.nodes[seat][s] = contribution_leaf(&hash, 0);
         }
         merkle_list_build(scene.nodes[seat], SLICES);
-        scene.table.roots[seat] = merkle_list_root(scene.nodes[seat], SLICES);
+        scene.table.roots[seat] = merkle_tree_root(scene.nodes[seat], SLICES);
     }
     for (uint32_t s = 0; s < SLICES; s++) {
         scene.plans[s] = (struct slice_plan){.owner = s / OWN, .expected_seats = ALL};

@@ -88,7 +88,7 @@ static void make_round(void) {
             scene.nodes[seat][s] = contribution_leaf(&hash, 0);
         }
         merkle_list_build(scene.nodes[seat], SLICES);
-        scene.table.roots[seat] = merkle_list_root(scene.nodes[seat], SLICES);
+        scene.table.roots[seat] = merkle_tree_root(scene.nodes[seat], SLICES);
         scene.table.members[seat] =
             (struct entry_member){.tokens = TOKENS, .weight = TOKENS, .samples = 2, .norm = 1};
     }
@@ -117,7 +117,7 @@ static void begin(bool has_sketches) {
     take(&(struct event){.kind = EVENT_TRAINED,
                          .round = 1,
                          .trained = {.tokens = TOKENS, .samples = 2, .norm = 1},
-                         .root = merkle_list_root(scene.nodes[0], SLICES)});
+                         .root = merkle_tree_root(scene.nodes[0], SLICES)});
     hear((struct message){.kind = MESSAGE_TABLE, .round = 1, .table = &scene.table});
 }
 

@@ -122,7 +122,7 @@ static void say_table(void) {
             scene.nodes[seat][s] = contribution_leaf(&scene.hashes[seat][s], scene.norms[seat][s]);
         }
         merkle_list_build(scene.nodes[seat], SLICES);
-        scene.table.roots[seat] = merkle_list_root(scene.nodes[seat], SLICES);
+        scene.table.roots[seat] = merkle_tree_root(scene.nodes[seat], SLICES);
         scene.table.members[seat] =
             (struct entry_member){.tokens = TOKENS, .weight = TOKENS, .samples = 2, .norm = 1};
     }

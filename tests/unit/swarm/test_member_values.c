@@ -79,7 +79,7 @@ static void declare(uint32_t seat, double norm) {
         scene.nodes[seat][s] = contribution_leaf(&hash, s == 0 ? norm : 0);
     }
     merkle_list_build(scene.nodes[seat], SLICES);
-    scene.table.roots[seat] = merkle_list_root(scene.nodes[seat], SLICES);
+    scene.table.roots[seat] = merkle_tree_root(scene.nodes[seat], SLICES);
 }
 
 /* Gives the first slice of a seat's contribution, whose values have the norm `norm`. */
@@ -109,14 +109,14 @@ static void open_round(void) {
     take(&(struct event){.kind = EVENT_TRAINED,
                          .round = 1,
                          .trained = {.tokens = TOKENS, .samples = 2, .norm = 1},
-                         .root = merkle_list_root(scene.nodes[0], SLICES)});
+                         .root = merkle_tree_root(scene.nodes[0], SLICES)});
 }
 
 static void make_table(void) {
     scene.table = (struct round_table){
         .round = 1, .version = 1, .declared_seats = ALL, .slices = scene.plans};
     for (uint32_t seat = 0; seat < SEATS; seat++) {
-        scene.table.roots[seat] = merkle_list_root(scene.nodes[seat], SLICES);
+        scene.table.roots[seat] = merkle_tree_root(scene.nodes[seat], SLICES);
         scene.table.members[seat] =
             (struct entry_member){.tokens = TOKENS, .weight = TOKENS, .samples = 2, .norm = 1};
     }

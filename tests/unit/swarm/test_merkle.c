@@ -194,7 +194,7 @@ static void a_list_has_the_known_root(void **state) {
             merkle_push_leaf(&stack, &names[leaf]);
         }
         const struct hash top = merkle_top(&stack);
-        assert_hex(merkle_list_root(nodes, ROWS[i].count), ROWS[i].root);
+        assert_hex(merkle_tree_root(nodes, ROWS[i].count), ROWS[i].root);
         assert_hex(merkle_list_root_from_top(ROWS[i].count, &top), ROWS[i].root);
         free(nodes);
     }
@@ -205,7 +205,7 @@ static void every_leaf_of_a_list_is_proved_at_its_place_only(void **state) {
     struct hash path[MERKLE_DEPTH_MAX + 1] = {0};
     for (uint64_t count = 1; count <= 40; count++) {
         struct hash *nodes = build_list(count);
-        const struct hash root = merkle_list_root(nodes, count);
+        const struct hash root = merkle_tree_root(nodes, count);
         for (uint64_t i = 0; i < count; i++) {
             int depth = merkle_list_path(nodes, count, i, path);
             for (uint64_t at = 0; at < count + 2; at++) {

@@ -33,8 +33,8 @@ static struct round make_round(uint32_t count, double last, const double *norms)
 }
 
 static void weigh(struct round *round) {
-    round->reference = norms_set_weights(round->members, round->count, round->voters, round->last,
-                                         round->positions);
+    round->reference = norms_limit_weights(round->members, round->count, round->voters, round->last,
+                                           round->positions);
     assert_null(
         norms_error(round->members, round->count, round->voters, round->last, round->reference));
 }

@@ -24,7 +24,7 @@ static void use(uint32_t members, uint32_t slices) {
     free(memory);
     memory = aligned_alloc(64, wire_arrays_size(&fixture.shape));
     memset(memory, 0xa5, wire_arrays_size(&fixture.shape));
-    wire_arrays_bind(&fixture.shape, memory, &arrays);
+    wire_arrays_carve(&fixture.shape, memory, &arrays);
 }
 
 /* A frame as it came, its payload of one piece. */

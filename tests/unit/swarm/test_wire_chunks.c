@@ -166,7 +166,7 @@ static void the_longest_proposal_goes_in_pieces(void **state) {
     struct entry_slice *slices = calloc(SWARM_SLICES_MAX, sizeof *slices);
     uint64_t *holders = calloc(SWARM_SLICES_MAX, sizeof *holders);
     assert_true(payload && together && memory && arrays && entry && slices && holders);
-    wire_arrays_bind(&shape, memory, arrays);
+    wire_arrays_carve(&shape, memory, arrays);
     make_longest(entry, slices);
     struct message message = {
         .kind = MESSAGE_PROPOSE, .round = entry->round, .entry = entry, .ballot.holders = holders};

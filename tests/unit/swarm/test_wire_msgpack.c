@@ -271,7 +271,7 @@ static void every_message_reads_elsewhere_and_has_one_spelling(void **state) {
     (void)state;
     wire_fixture_init(&fixture, MEMBERS, SLICES);
     void *memory = aligned_alloc(64, wire_arrays_size(&fixture.shape));
-    wire_arrays_bind(&fixture.shape, memory, &arrays);
+    wire_arrays_carve(&fixture.shape, memory, &arrays);
     for (uint32_t kind = 0; kind < ALL_KINDS; kind++) {
         for (uint32_t fill = 0; fill < WIRE_FILLS; fill++) {
             if (kind < MESSAGE_KINDS && !wire_fixture_is(kind)) {
@@ -374,7 +374,7 @@ static void writing_and_reading_allocate_nothing(void **state) {
     (void)state;
     wire_fixture_init(&fixture, MEMBERS, SLICES);
     void *memory = aligned_alloc(64, wire_arrays_size(&fixture.shape));
-    wire_arrays_bind(&fixture.shape, memory, &arrays);
+    wire_arrays_carve(&fixture.shape, memory, &arrays);
     for (uint32_t kind = 0; kind < ALL_KINDS; kind++) {
         if (kind < MESSAGE_KINDS && !wire_fixture_is(kind)) {
             continue;

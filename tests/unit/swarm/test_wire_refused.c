@@ -22,7 +22,7 @@ static int use(void **state) {
     (void)state;
     wire_fixture_init(&fixture, MEMBERS, SLICES);
     assert_true(wire_arrays_size(&fixture.shape) <= MEMORY);
-    wire_arrays_bind(&fixture.shape, memory, &arrays);
+    wire_arrays_carve(&fixture.shape, memory, &arrays);
     return 0;
 }
 

@@ -324,8 +324,8 @@ void tiny_tracker_start(struct tiny_tracker *tracker, const struct hash *root) {
     size_t longest = wire_payload_bytes_max(&tracker->shape);
     tracker->payload_capacity = longest > FRAME_PAYLOAD_MAX ? longest : FRAME_PAYLOAD_MAX;
     tracker->payload = zeros(tracker->payload_capacity, 1);
-    wire_arrays_bind(&tracker->shape, zeros(wire_arrays_size(&tracker->shape), 1),
-                     &tracker->arrays);
+    wire_arrays_carve(&tracker->shape, zeros(wire_arrays_size(&tracker->shape), 1),
+                      &tracker->arrays);
     tracker->machine = tracker_init(zeros(tracker_memory_bytes(&tracker->settings), 1),
                                     &tracker->settings, &tracker->record, now_ms());
     struct messenger_options options = {.keys = &tracker->keys,
