@@ -198,6 +198,10 @@ const char *param_kind_name(enum param_kind kind);
 void param_init_fill(const struct param *param, uint64_t seed, int64_t first, int64_t count,
                      float *out);
 
+/* param_init_key: return the key of the random stream of an INIT_NORMAL parameter, for callers that
+ * draw its values with kernels/random_normals.h. */
+uint64_t param_init_key(const struct param *param, uint64_t seed);
+
 /* ---- names in weight files ---- */
 
 /* Results of weight_name_match that are not parameter indexes. */

@@ -4,12 +4,8 @@
 #include "base/log.h"
 #include "runtime/checkpoint/snapshot.h"
 #include "runtime/checkpoint/weights.h"
+#include "runtime/session/random_weights.h"
 #include "runtime/session/rank_parts.h"
-
-enum {
-    INIT_PIECE_ELEMENTS = 1 << 14, /* elements that all threads initialize at a time */
-    INIT_SHARE_ELEMENTS = 1 << 11  /* elements that one thread initializes at a time */
-};
 
 struct staging session_staging(const struct session *session) {
     int extent = session->program.schedule.host.staging;
@@ -27,60 +23,31 @@ static const struct param *find_param(const struct session *session, const char 
     return &blueprint->params[index];
 }
 
-/* A range of elements of a parameter to initialize at random. Each element depends only on its
- * index, so all threads can share the work. */
-struct random_range {
-    const struct param *param;
-    uint64_t seed;        /* seed of the run */
-    int64_t first, count; /* first element of the range, and number of elements */
-    float *values;        /* [count]: the initialized elements */
-};
-
-static void fill_random_share(void *context, int64_t item, int thread) {
-    const struct random_range *range = context;
-    (void)thread;
-    int64_t begin = item * INIT_SHARE_ELEMENTS;
-    int64_t left = range->count - begin;
-    param_init_fill(range->param, range->seed, range->first + begin,
-                    left < INIT_SHARE_ELEMENTS ? left : INIT_SHARE_ELEMENTS, range->values + begin);
-}
-
-/* Initializes every copy of an element with the same value on every rank, rounded once from
- * fp32. */
-static enum status init_piece(struct session *session, const struct tensor_piece *piece,
-                              struct fault *fault) {
-    const struct param *param = find_param(session, piece->name);
-    const struct staging whole = session_staging(session);
-    float *values = whole.memory;
-    const size_t drawn = INIT_PIECE_ELEMENTS * sizeof *values;
-    const struct staging rest = {.memory = values + INIT_PIECE_ELEMENTS,
-                                 .bytes = whole.bytes - drawn};
-    int64_t count = piece_range_elements(piece);
-    enum status status = OK;
-    ASSERT(whole.bytes >= 2 * drawn);
-    for (int64_t done = 0; done < count && status == OK; done += INIT_PIECE_ELEMENTS) {
-        int64_t left = count - done;
-        int64_t some = left < INIT_PIECE_ELEMENTS ? left : INIT_PIECE_ELEMENTS;
-        struct random_range range = {param, (uint64_t)session->settings.seed, piece->first + done,
-                                     some, values};
-        pool_run(&session->bound.pool, fill_random_share, &range,
-                 (some + INIT_SHARE_ELEMENTS - 1) / INIT_SHARE_ELEMENTS);
-        status = piece_set_values(piece, done, some, values, &rest, fault);
-        activity_advance((uint64_t)some);
+/* The number of pieces at the head of a list that belong to the same parameter. */
+static int pieces_of_param(const struct tensor_piece *pieces, int count) {
+    int same = 1;
+    while (same < count && pieces[same].name == pieces[0].name) {
+        same++;
     }
-    return status;
+    return same;
 }
 
-static enum status init_pieces(struct session *session, const struct tensor_piece *pieces,
+static enum status draw_pieces(struct session *session, const struct tensor_piece *pieces,
                                int count, struct fault *fault) {
+    const struct random_weights weights = {.compute = &session->bound.compute,
+                                           .seed = (uint64_t)session->settings.seed,
+                                           .staging = session_staging(session)};
     enum status status = OK;
     uint64_t elements = 0;
     for (int i = 0; i < count; i++) {
         elements += (uint64_t)piece_range_elements(&pieces[i]);
     }
     activity_begin("drawing random weights", elements);
-    for (int i = 0; i < count && status == OK; i++) {
-        status = init_piece(session, &pieces[i], fault);
+    for (int i = 0; i < count && status == OK;) {
+        int same = pieces_of_param(&pieces[i], count - i);
+        status = random_weights_draw(&weights, find_param(session, pieces[i].name), &pieces[i],
+                                     same, fault);
+        i += same;
     }
     activity_end(false);
     return status;
@@ -90,7 +57,7 @@ enum status session_init_weights(struct session *session, struct fault *fault) {
     struct tensor_piece *pieces;
     int count = rank_parts_of_weights(session, &pieces);
     if (session->settings.init_kind == INIT_RANDOM) {
-        return init_pieces(session, pieces, count, fault);
+        return draw_pieces(session, pieces, count, fault);
     }
     if (session->model_folder[0] == '\0') {
         return fault_set(fault, STATUS_INPUT, session->settings.model,

@@ -4,8 +4,8 @@
  * the check that all ranks agree, and the search for settings that fit. It does not depend on
  * swarms: a member passes it config text, resident extents and disk needs.
  *
- * public   batch.h compute_copies.h disk_budget.h generate.h rank_parts.h ranks_check.h remedies.h
- *          step.h what_if.h */
+ * public   batch.h compute_copies.h disk_budget.h generate.h random_weights.h rank_parts.h
+ *          ranks_check.h remedies.h step.h what_if.h */
 #ifndef SKEP_SESSION_SESSION_H
 #define SKEP_SESSION_SESSION_H
 

@@ -74,7 +74,7 @@ MAY_INCLUDE = {
         "base", "targets/os", "transport/site", "runtime/checkpoint", "runtime/swarm/ledger",
         "runtime/tokenizer", "runtime/chat", "runtime/corpus", "runtime/settings"),
     "runtime/session": (
-        "base", "targets/os", "targets/ports", "targets/probe", "transport/site",
+        "base", "targets/os", "targets/ports", "targets/probe", "kernels", "transport/site",
         "transport/collectives", "runtime/model", "runtime/model/families", "runtime/shard",
         "runtime/schedule", "runtime/checkpoint", "runtime/program", "runtime/settings",
         "runtime/data"),
