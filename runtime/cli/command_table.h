@@ -26,8 +26,8 @@ extern const int EXIT_CODE_COUNT, VARIABLE_COUNT;
 /* What shells complete as the value of an option. */
 enum completion {
     COMPLETE_NOTHING, /* the shell suggests nothing */
-    COMPLETE_FILES,
-    COMPLETE_FOLDERS,
+    COMPLETE_FILES,   /* paths of files */
+    COMPLETE_FOLDERS, /* paths of folders */
     COMPLETE_TARGETS, /* names of built-in profiles */
     COMPLETE_WORDS    /* the words of the placeholder, such as on|off */
 };

@@ -8,8 +8,8 @@
 #include "runtime/tokenizer/tokenizer.h"
 
 enum {
-    SEQUENCE_MAX = 4096, /* maximum sequence length for which FLOPs are reported */
-    TOKENIZER_CONFIG_BYTES_MAX = 1 << 24
+    SEQUENCE_MAX = 4096,                 /* maximum sequence length for which FLOPs are reported */
+    TOKENIZER_CONFIG_BYTES_MAX = 1 << 24 /* largest tokenizer_config.json that is read */
 };
 
 struct request {    /* options of `skep inspect` */

@@ -13,7 +13,7 @@ static const char OPEN_A_PORT[] =
 
 /* ---- reachability ---- */
 
-static void set_untested(struct join_check *check, const char *reason) {
+static void set_peers_untested(struct join_check *check, const char *reason) {
     check->peers_status = STATUS_STOPPED;
     (void)fault_set(&check->peers_fault, STATUS_STOPPED, "--listen", NULL, "%s", reason);
 }
@@ -39,11 +39,11 @@ static void set_peers_result(struct join_check *check, const struct wire_probe *
             "member will connect to this one");
         break;
     default:
-        set_untested(check, "the tracker is busy with other tests; try again");
+        set_peers_untested(check, "the tracker is busy with other tests; try again");
     }
 }
 
-static bool has_true_member(const struct json_node *member, const char *key) {
+static bool has_true_field(const struct json_node *member, const char *key) {
     struct fault ignored;
     bool value = false;
     return json_get_bool(member, key, &value, NULL, &ignored) == OK && value;
@@ -68,8 +68,7 @@ static uint32_t count_members(const struct tracker_answer *answer) {
             struct json_node seat;
             if (json_node_is_object(&member)) {
                 seated += json_find(&member, "seat", &seat);
-                ready +=
-                    !has_true_member(&member, "silent") && !has_true_member(&member, "leaving");
+                ready += !has_true_field(&member, "silent") && !has_true_field(&member, "leaving");
             }
         }
     }
@@ -89,16 +88,16 @@ static void query_tracker(struct member_run *member, struct tracker_client *clie
     struct fault no_outcome;
     check->access_status = tracker_query(client, &args, &answer, &check->access_fault);
     if (check->access_status != OK) {
-        set_untested(check, check->access_status == STATUS_INPUT
-                                ? "the tracker tests connections only for keys that may join"
-                                : "the tracker does not answer");
+        set_peers_untested(check, check->access_status == STATUS_INPUT
+                                      ? "the tracker tests connections only for keys that may join"
+                                      : "the tracker does not answer");
         return;
     }
     check->present_members = count_members(&answer);
     if (listens && tracker_test_address(client, public_address, &probe, &no_outcome) == OK) {
         set_peers_result(check, &probe, public_address);
     } else if (listens) {
-        set_untested(
+        set_peers_untested(
             check,
             "the tracker reported no outcome in time; older trackers have no connection test");
     }
@@ -109,8 +108,9 @@ static void check_tracker(struct member_run *member, struct join_check *check) {
     struct region *region = &member->trainer.session.region;
     struct tracker_client *client = NULL;
     enum status status = STATUS_FAILED;
-    set_untested(check, "with --listen none, no other member can connect to this one; it uses the "
-                        "connections that it opens itself");
+    set_peers_untested(check,
+                       "with --listen none, no other member can connect to this one; it uses the "
+                       "connections that it opens itself");
     if (listen != NULL) {
         status = tracker_client_open(&member->swarm.keys, &member->swarm.tracker, listen, region,
                                      &client, &check->peers_fault);

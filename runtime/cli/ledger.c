@@ -29,7 +29,7 @@ struct ledger_report {
     const char *path; /* path of the ledger, or the given name of the swarm */
     struct ledger_chain chain;
     struct ledger_export export;
-    uint64_t kind_counts[ARRAY_COUNT(KINDS)];
+    uint64_t kind_counts[ARRAY_COUNT(KINDS)]; /* [kind]: number of entries */
     uint64_t first_entry;         /* index of the first entry: above 0 after a checkpoint */
     uint64_t entry_count, tokens; /* tokens of committed rounds */
     struct hash head, root;       /* hash of the newest entry; hash of the outer state after it */

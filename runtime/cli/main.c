@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { COMMANDS_MAX = 64 }; /* commands in the table */
+enum { COMMANDS_MAX = 64 }; /* maximum number of commands in the table */
 
 static void print_text(const char *text) {
     fputs(text, stdout);

@@ -23,8 +23,8 @@ struct request {             /* options of `skep plan` and its report on the ran
     bool json, program;      /* print JSON; print the instructions */
 };
 
-/* The defaults that depend on the model, the data or the machine. The others are constant, and
- * `skep help keys` lists them. */
+/* Prints the defaults that depend on the model, the data or the machine. The others are constant,
+ * and `skep help keys` lists them. */
 static void print_defaults(const struct session *session) {
     static const char *const KEYS[] = {"steps",        "batch.sequence",   "batch.tokens",
                                        "optimizer.lr", "precision.params", "schedule.warmup_steps",
@@ -275,7 +275,7 @@ static enum status run_plan(struct invocation *invocation) {
     if (session->ranks > 1) {
         TRY(plan_site_read(session, &session->region, &request->site, fault));
     }
-    enum status fits = session_fits(session, &misfit);
+    enum status fits = session_check_fit(session, &misfit);
     int remedy_count = 0;
     if (request->svg != NULL) {
         TRY(plan_draw(session, request->svg, fault));

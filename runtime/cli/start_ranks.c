@@ -10,7 +10,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-enum { ARGUMENTS_MAX = 512 }; /* arguments of the command that starts a rank */
+enum { ARGUMENTS_MAX = 512 }; /* maximum number of arguments of the command that starts a rank */
 
 /* Starts the ranks with the arguments of this process. main has removed -q and -v, so they are
  * added again. */

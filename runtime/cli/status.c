@@ -11,8 +11,8 @@
 #include <string.h>
 
 enum {
-    FIRST_TIMEOUT_MS = 2000, /* of the first query */
-    RETRY_TIMEOUT_MS = 5000, /* of each later query */
+    FIRST_TIMEOUT_MS = 2000, /* timeout of the first query */
+    RETRY_TIMEOUT_MS = 5000, /* timeout of each later query */
     SHOWN_DIGITS = 16,       /* digits of a hash that are printed */
     SLICES_TEXT_BYTES = 16   /* text of a number of slices */
 };
@@ -24,7 +24,7 @@ struct request {          /* options of `skep status` */
 
 /* One row of the table of members. */
 struct member_row {
-    const char *name, *address;   /* of the member; address NULL: not shown to strangers */
+    const char *name, *address;   /* name and address; address NULL: not shown to strangers */
     double last_frame_s;          /* time since the last frame from the member */
     double round;                 /* newest round of which the member has the state */
     double slices;                /* number of slices that it owns */
@@ -64,7 +64,7 @@ struct swarm_status {
 /* A field of a JSON object, and the variable that is set to its value if it is present. */
 struct field {
     const char *key;   /* name of the JSON member */
-    const char **text; /* exactly one of text, number and flag is not NULL */
+    const char **text; /* receives a text; of text, number and flag exactly one is not NULL */
     double *number;    /* receives a number */
     bool *flag;        /* receives true or false */
 };

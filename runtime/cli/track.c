@@ -114,7 +114,7 @@ static enum status serve_requests(const struct request *request,
     return status;
 }
 
-static void print_order_json(const struct rollback_effect *plan) {
+static void print_rollback_order_json(const struct rollback_effect *plan) {
     struct json_stdout out;
     struct json_writer *json = json_stdout_begin(&out, JSON_ONE_LINE);
     json_add_u64(json, "round", plan->target.state.round);
@@ -129,7 +129,7 @@ static void print_order_json(const struct rollback_effect *plan) {
     json_stdout_end(&out);
 }
 
-static void print_order(const struct rollback_effect *plan) {
+static void print_rollback_order(const struct rollback_effect *plan) {
     enum { SHOWN_BYTES = 6 }; /* bytes of a public key that are printed */
     char root[HASH_HEX_BYTES];
     const struct past_state *state = &plan->target.state;
@@ -154,9 +154,9 @@ static enum status order_rollback(struct request *request, struct region *region
     TRY(rollback_setup_sign_order(&request->args, (uint32_t)request->rollback_round, region,
                                   &request->setup, plan, fault));
     if (request->json) {
-        print_order_json(plan);
+        print_rollback_order_json(plan);
     } else {
-        print_order(plan);
+        print_rollback_order(plan);
     }
     return OK;
 }
@@ -181,7 +181,8 @@ static enum status order_to_continue(struct request *request, struct region *reg
     return OK;
 }
 
-static enum status delegate(struct request *request, struct region *region, struct fault *fault) {
+static enum status renew_delegation(struct request *request, struct region *region,
+                                    struct fault *fault) {
     const struct tracker_setup *setup = &request->setup;
     char key[KEYS_TEXT_BYTES];
     TRY(tracker_delegation_renew(&request->args, request->delegate, request->days, region,
@@ -215,7 +216,7 @@ static enum status run_track(struct invocation *invocation) {
     args->overrides = invocation->overrides;
     args->override_count = invocation->override_count;
     if (request->delegate != NULL) {
-        return delegate(request, &invocation->region, fault);
+        return renew_delegation(request, &invocation->region, fault);
     }
     if (request->days > 0) {
         return fault_set(fault, STATUS_USAGE, "--days", "add --delegate KEY, or leave out --days",

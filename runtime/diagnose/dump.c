@@ -71,7 +71,7 @@ static void add_params(struct dump *dump, const char *prefix, enum param_view vi
     for (int i = 0; i < session->blueprint.param_count; i++) {
         char name[2 * NAME_BYTES];
         struct tensor_piece piece;
-        if (!rank_parts_has(session, i, view)) {
+        if (!rank_parts_has_view(session, i, view)) {
             continue;
         }
         struct tensor_spec tensor = rank_parts_tensor(session, i, view);

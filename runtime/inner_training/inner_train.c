@@ -90,7 +90,7 @@ static enum status add_step_to_position(struct member_run *member,
     position->inner_steps++;
     if (!result->skipped) {
         position->updates++;
-        position->products = decay_products_add(&position->products, schedule->betas);
+        position->products = decay_products_add_update(&position->products, schedule->betas);
     }
     position->loss_sum += result->loss * (double)result->tokens;
     position->loss_tokens += result->tokens;

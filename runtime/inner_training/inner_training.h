@@ -32,7 +32,7 @@ struct member_run_args {
     /* only a report is written, and no file; a tracker that does not answer is not retried */
     bool reports_only;
     const char *listen; /* address; NULL: any free port; "none": other members cannot connect */
-    const char *public_address, *name; /* NULL: the defaults */
+    const char *public_address, *name; /* advertised address; member name; NULL: the default */
     const char *const *overrides;      /* [override_count]: texts of the form "key=value" */
     int override_count;
 };
@@ -43,11 +43,11 @@ struct member_swarm {
     struct key_pairs keys; /* key pairs of the member's identity */
     struct manifest manifest;
     struct tracker_contact tracker;   /* of rank 0: address and keys of the tracker */
-    char delegation_path[PATH_BYTES]; /* of rank 0: file that keeps its delegation; "": none */
+    char delegation_path[PATH_BYTES]; /* of rank 0: file with the tracker's delegation; "": none */
     const char *subject;              /* subject of messages: manifest file or tracker address */
     char *text;               /* text of a manifest from the tracker; NULL: `subject` is a file */
     size_t text_bytes;        /* length of `text` */
-    struct swarm_terms terms; /* rules of the swarm, from the manifest */
+    struct swarm_terms terms; /* values that follow from the manifest */
 };
 
 /* The progress of a member in the run: the round of its outer state, and the inner steps that it
@@ -114,7 +114,7 @@ struct last_logged {
     uint64_t sent_bytes, received_bytes; /* totals of all rounds up to the last logged line */
     bool tracker_was_connected, tracker_absence_logged, was_admitted,
         disk_was_full;          /* when last logged */
-    bool unreachability_logged; /* other members cannot connect to this one, which is logged */
+    bool unreachability_logged; /* it is logged that other members cannot connect to this one */
     /* time of the first attempt to connect to the tracker */
     int64_t connect_begun_ns;
     int64_t fetch_begun_ns; /* time at which the state fetch began; 0: no fetch is active */
@@ -125,12 +125,12 @@ struct last_logged {
     int64_t reason_logged_ns;  /* time at which rejection_reason was logged */
     uint32_t unrecorded_round; /* last round without swarm.record files; 0: the newest has them */
     int64_t missed_logged_ns;  /* last log line about a contribution that did not count; 0: none */
-    /* number of rounds since that log line whose commits lack this member's contribution */
+    /* number of rounds since missed_logged_ns whose commits lack this member's contribution */
     uint32_t missed_rounds;
     /* hash of the text that describes what the member waits for; zeros: it does not wait */
     struct hash wait_text_hash;
     int64_t wait_begun_ns;  /* time at which the wait began */
-    int64_t wait_logged_ns; /* time at which it was last logged; 0: it has not been logged */
+    int64_t wait_logged_ns; /* time at which the wait was last logged; 0: never */
 };
 
 /* What this member contributed to the swarm since its process started. */
@@ -138,7 +138,7 @@ struct contribution_totals {
     uint64_t tokens;      /* tokens of its contributions to committed rounds */
     uint32_t rounds;      /* rounds that it contributed to */
     uint32_t measured;    /* rounds whose duration was measured */
-    double measured_s;    /* total duration of those rounds in seconds */
+    double measured_s;    /* total duration of the measured rounds in seconds */
     int64_t round_end_ns; /* end of the last round that it trained in; 0: it missed that round */
 };
 

@@ -13,12 +13,11 @@
 
 #include "runtime/session/session.h"
 
-/* Elements [begin, begin + count) of the flat space, which shard `owner` of the first replica owns.
- * `values` is their address on that rank, NULL on other ranks. */
+/* A range of the flat space that one shard of the first replica owns. */
 struct inner_span {
     int owner;            /* index of the shard that owns the elements */
     int64_t begin, count; /* elements [begin, begin + count) of the flat space */
-    const float *values;  /* address of the elements on the owner; NULL on other ranks */
+    const float *values;  /* address of the elements; NULL except on the rank of that shard */
 };
 
 /* A tensor piece on this rank. Its first element is element `begin` of the flat space. */

@@ -17,7 +17,7 @@
 
 struct ledger_copy {
     const char *path;               /* path of the ledger file */
-    int fd;                         /* of the open file */
+    int fd;                         /* descriptor of the open file */
     int64_t end;                    /* end of the last complete line, in bytes */
     size_t pending_bytes;           /* number of bytes of `line` that are not yet written */
     int64_t last_attempt_ns;        /* time of the last attempt to write pending bytes */

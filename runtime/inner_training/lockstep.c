@@ -125,7 +125,7 @@ static enum status execute_command(struct member_run *member,
         return trainer_evaluate(trainer, member->lockstep.limits, &member->lockstep.evaluation,
                                 fault);
     case COMMAND_SAVE:
-        return outer_state_write(member, &command->position, fault);
+        return outer_state_save_rank_part(member, &command->position, fault);
     case COMMAND_EXPORT:
         return trainer_export(trainer, fault);
     case COMMAND_MEMORY:
@@ -164,8 +164,8 @@ enum status lockstep_execute_within(struct member_run *member,
     enum status status = execute_command(member, command, fault);
     member->lockstep.limits = NULL;
     if (status == STATUS_STOPPED && !has_one_rank(member)) {
-        /* Another rank may have been asked to stop. This exchange lets the caller see it before it
-         * decides. */
+        /* Another rank may have been asked to stop. With this exchange rank 0 learns of the request
+         * before the caller decides how to continue. */
         const struct lockstep_command idle = {.kind = COMMAND_IDLE};
         TRY(send_command(member, &idle, fault));
     }
@@ -183,7 +183,7 @@ enum status lockstep_execute_kind(struct member_run *member, enum lockstep_comma
     return lockstep_execute(member, &command, fault);
 }
 
-enum status lockstep_idle(struct member_run *member, struct fault *fault) {
+enum status lockstep_send_idle(struct member_run *member, struct fault *fault) {
     bool is_due = clock_monotonic_ns() - member->lockstep.commanded_ns >= IDLE_NS;
     return is_due ? lockstep_execute_kind(member, COMMAND_IDLE, fault) : OK;
 }

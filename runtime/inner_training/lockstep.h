@@ -58,9 +58,9 @@ MUST_CHECK enum status lockstep_execute_within(struct member_run *member,
                                                const struct lockstep_command *command,
                                                struct step_limits *limits, struct fault *fault);
 
-/* lockstep_idle: sends COMMAND_IDLE, unless rank 0 has just sent another command. With one rank it
- * does nothing. */
-MUST_CHECK enum status lockstep_idle(struct member_run *member, struct fault *fault);
+/* lockstep_send_idle: sends COMMAND_IDLE, unless rank 0 has just sent another command. With one
+ * rank it does nothing. */
+MUST_CHECK enum status lockstep_send_idle(struct member_run *member, struct fault *fault);
 
 /* lockstep_run: calls `lead` on rank 0, whose commands the other ranks execute until it returns.
  * Then all ranks return the same status.

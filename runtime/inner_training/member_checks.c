@@ -155,7 +155,8 @@ static double ms_between(int64_t begin_ns, int64_t end_ns) {
     return (double)(end_ns - begin_ns) / NS_PER_MS;
 }
 
-/* The job before a check stores the results. After it, the vote waits only for the check. */
+/* Logs the duration of a job, and of a check also the wait before it, which began when the results
+ * had been stored. */
 static void log_check_time(const struct member_run *member, const struct member_job *job,
                            int64_t begin_ns) {
     const int64_t now_ns = clock_monotonic_ns();

@@ -79,9 +79,10 @@ static uint32_t count_contributors(const struct entry *entry) {
     return count;
 }
 
-/* The seat whose error feedback can advance: this member's, if its contribution and the weights
- * that it was encoded from are still present. Otherwise, and also when an earlier start
- * contributed, the error of the encoding is unknown. */
+/* Returns this member's seat if its error feedback can advance, because its contribution and the
+ * weights that it was encoded from are still present. Otherwise, as for a contribution of an
+ * earlier start, the error of the encoding is unknown: clears the feedback that was sent and
+ * returns -1. */
 static int find_feedback_seat(struct member_run *member, const struct member_job *job) {
     if (job->seat < 0 || member->position.encoded_round != job->entry->round) {
         inner_clear_sent_feedback(member, job->entry);

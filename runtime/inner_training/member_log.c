@@ -13,9 +13,9 @@ enum { LINE_BYTES = 512 }; /* longest line of the log */
 static const int64_t ABSENT_NS = 5000000000;
 static const int64_t REASON_NS = 60 * NS_PER_SECOND; /* time between two logs of one reason */
 static const int64_t WAIT_NS = 10 * NS_PER_SECOND;   /* shorter waits are part of every round */
-/* The tracker counts the members each second. Until its next count, a member that has just ended a
- * round may hold a count from before it. */
-static const int64_t LACK_NS = 2 * NS_PER_SECOND;
+/* Shorter waits for missing members are not logged. The tracker counts the members each second, so
+ * that just after a round its last count may be outdated. */
+static const int64_t MISSING_WAIT_NS = 2 * NS_PER_SECOND;
 
 /* ---- rounds ---- */
 
@@ -300,7 +300,7 @@ static bool is_wait_due(const struct last_logged *logged, const struct member_lo
         return false;
     }
     return last_ns != 0 ? now_ns - last_ns >= min_i64(max_i64(lasted_ns / 2, WAIT_NS), REASON_NS)
-                        : lasted_ns >= (lacks_members ? LACK_NS : WAIT_NS);
+                        : lasted_ns >= (lacks_members ? MISSING_WAIT_NS : WAIT_NS);
 }
 
 /* Reports what this member waits for and since when: on a terminal at once, elsewhere after 10 s (2
@@ -403,7 +403,7 @@ static void log_state_fetch(struct member_run *member, const struct member_loop_
     }
 }
 
-void member_log_swarm(struct member_run *member, bool is_idle) {
+void member_log_swarm_changes(struct member_run *member, bool is_idle) {
     static const struct hash NO_WAIT;
     struct member_loop_view view;
     mailbox_read_view(member_loop_mailbox(member->loop), &view);

@@ -39,7 +39,7 @@ static void add_outer_tensors(struct trainer *trainer, const char *file, const c
     trainer_add_group(trainer, &group, &group.set);
 }
 
-void outer_state_plan(struct member_run *member) {
+void outer_state_plan_snapshots(struct member_run *member) {
     struct trainer *trainer = &member->trainer;
     const struct replica *replica = &member->outer.replica;
     add_outer_tensors(trainer, "weights.safetensors", "", replica->params);
@@ -49,8 +49,8 @@ void outer_state_plan(struct member_run *member) {
     if (replica_memory_of(&member->swarm.terms.shape).feedback > 0) {
         add_outer_tensors(trainer, "outer.safetensors", "feedback.", replica->feedback);
     }
-    trainer_add_view(trainer, "optimizer.safetensors", "exp_avg.", VIEW_MOMENT1);
-    trainer_add_view(trainer, "optimizer.safetensors", "exp_avg_sq.", VIEW_MOMENT2);
+    trainer_add_view_group(trainer, "optimizer.safetensors", "exp_avg.", VIEW_MOMENT1);
+    trainer_add_view_group(trainer, "optimizer.safetensors", "exp_avg_sq.", VIEW_MOMENT2);
 }
 
 /* ---- save ---- */
@@ -63,15 +63,16 @@ static uint64_t swarm_hash_value(const struct manifest *manifest) {
     return value;
 }
 
-enum { POSITION_VALUES = 4 }; /* values of every member's snapshot */
+enum { POSITION_VALUES = 4 }; /* number of values in every member's snapshot */
 
 /* Whether the products of the betas do not follow from the number of updates. */
 static bool has_changing_betas(const struct member_run *member) {
     return member->trainer.session.settings.swarm_member_betas == MEMBER_AUTO;
 }
 
-enum status outer_state_write(struct member_run *member, const struct training_position *position,
-                              struct fault *fault) {
+enum status outer_state_save_rank_part(struct member_run *member,
+                                       const struct training_position *position,
+                                       struct fault *fault) {
     struct snapshot_value values[POSITION_VALUES + DECAY_PRODUCT_VALUES] = {
         {.name = "swarm", .value = swarm_hash_value(&member->swarm.manifest)},
         {.name = "round", .value = position->round},
@@ -131,7 +132,8 @@ enum status inner_finish_weights_reset(struct member_run *member, struct fault *
     return lockstep_execute_kind(member, COMMAND_SCATTER, fault);
 }
 
-static enum status reject_genesis(const struct member_run *member, struct fault *fault) {
+/* Rejects initial weights that differ from those of the genesis. */
+static enum status reject_initial_weights(const struct member_run *member, struct fault *fault) {
     char local[HASH_HEX_BYTES];
     char swarm[HASH_HEX_BYTES];
     hash_hex(&member->outer.replica.root, local);
@@ -164,7 +166,7 @@ static enum status load_first_weights(struct member_run *member, struct fault *f
     }
     return hash_equal(&replica->root, &member->swarm.manifest.genesis_root)
                ? OK
-               : reject_genesis(member, fault);
+               : reject_initial_weights(member, fault);
 }
 
 static bool find_snapshot_values(const struct manifest *manifest, const struct snapshot *snapshot,

@@ -48,7 +48,7 @@ static enum status bind_state(struct member_run *member, struct fault *fault) {
     } else {
         compute_copies_plan(session, &member->inner.compute_copies);
     }
-    outer_state_plan(member);
+    outer_state_plan_snapshots(member);
     return OK;
 }
 
@@ -162,7 +162,7 @@ enum status member_run_prepare(struct member_run *member, struct fault *fault) {
     TRY(trainer_agree_on_stage(trainer, bind_state(member, fault), fault));
     allocate_buffers(member);
     TRY(trainer_agree_on_stage(trainer, open_store(member, fault), fault));
-    TRY(trainer_agree_on_stage(trainer, trainer_prepare_texts(trainer, fault), fault));
+    TRY(trainer_agree_on_stage(trainer, trainer_prepare_output_texts(trainer, fault), fault));
     TRY(trainer_agree_on_stage(trainer, trainer_plan_export(trainer, fault), fault));
     TRY(trainer_agree_on_stage(trainer, trainer_make_snapshot_writer(trainer, fault), fault));
     TRY(trainer_agree_on_stage(trainer, lockstep_run(member, outer_state_load, fault), fault));
@@ -199,8 +199,9 @@ static void leave_if_requested(struct member_run *member) {
     }
 }
 
-/* Two processes with the same identity would replace each other's connections repeatedly. */
-static enum status check_identity(const struct member_run *member, struct fault *fault) {
+/* Fails if another process has joined with the same identity, because the two would replace each
+ * other's connections repeatedly. */
+static enum status check_not_replaced(const struct member_run *member, struct fault *fault) {
     struct member_loop_view view;
     mailbox_read_view(member_loop_mailbox(member->loop), &view);
     return view.is_replaced
@@ -216,14 +217,14 @@ static enum status execute_jobs(struct member_run *member, struct fault *fault) 
     while (!member->has_left && !(member->is_leaving && has_waited_long_enough(member))) {
         leave_if_requested(member);
         bool is_new = mailbox_wait_job(member_loop_mailbox(member->loop), JOB_WAIT_MS, &job);
-        member_log_swarm(member, !is_new);
-        TRY(check_identity(member, fault));
+        member_log_swarm_changes(member, !is_new);
+        TRY(check_not_replaced(member, fault));
         if (is_new) {
             TRY(member_job_execute(member, &job, fault));
             member->job_ended_ns = clock_monotonic_ns();
             stored_states_write_due(member, job.kind);
         }
-        TRY(lockstep_idle(member, fault));
+        TRY(lockstep_send_idle(member, fault));
     }
     return OK;
 }

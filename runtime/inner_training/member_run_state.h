@@ -6,8 +6,8 @@
 
 /* ---- member_outer_state.c ---- */
 
-/* outer_state_plan: adds the tensor groups of the member's snapshots. */
-void outer_state_plan(struct member_run *member);
+/* outer_state_plan_snapshots: adds the tensor groups of the member's snapshots. */
+void outer_state_plan_snapshots(struct member_run *member);
 
 /* outer_state_load: loads the newest snapshot and replays the rounds applied after it, or loads the
  * initial weights. Fills the replica, member->position and the reports of stored results. Called on
@@ -15,12 +15,12 @@ void outer_state_plan(struct member_run *member);
 MUST_CHECK enum status outer_state_load(struct member_run *member, struct fault *fault);
 
 /* outer_state_save: writes a snapshot of the current round, unless it exists, and deletes results
- * that are no longer needed. Called on rank 0. outer_state_write: writes the part of the snapshot
- * that a rank saves; called on every rank. */
+ * that are no longer needed. Called on rank 0. outer_state_save_rank_part: writes the part of the
+ * snapshot that a rank saves; called on every rank. */
 MUST_CHECK enum status outer_state_save(struct member_run *member, struct fault *fault);
-MUST_CHECK enum status outer_state_write(struct member_run *member,
-                                         const struct training_position *position,
-                                         struct fault *fault);
+MUST_CHECK enum status outer_state_save_rank_part(struct member_run *member,
+                                                  const struct training_position *position,
+                                                  struct fault *fault);
 
 /* inner_reset_weights: makes the inner weights and their compute copies equal to the outer weights,
  * on all ranks; training since the last commit is discarded. inner_finish_weights_reset: does the
@@ -64,15 +64,15 @@ struct applied_round {
 
 /* member_log_round: logs a round in metrics and progress. member_log_step: shows a step of `round`
  * that took `seconds`. member_log_contributions: logs what this member contributed since its start.
- * member_log_swarm: logs changes in the swarm since the last call, and what a member that is_idle
- * waits for. member_log_disk_state: logs a failed write once; `fault` is NULL when a
+ * member_log_swarm_changes: logs changes in the swarm since the last call, and what a member that
+ * is_idle waits for. member_log_disk_state: logs a failed write once; `fault` is NULL when a
  * write has succeeded again. member_log_recording_state: the same for the files of recorded rounds
  * (swarm.record); `fault` is NULL when the last file of a round was written. */
 void member_log_round(struct member_run *member, const struct applied_round *round);
 void member_log_step(const struct member_run *member, uint32_t round,
                      const struct step_result *result, double seconds);
 void member_log_contributions(const struct member_run *member);
-void member_log_swarm(struct member_run *member, bool is_idle);
+void member_log_swarm_changes(struct member_run *member, bool is_idle);
 void member_log_disk_state(struct member_run *member, const struct fault *fault);
 void member_log_recording_state(struct member_run *member, uint32_t round,
                                 const struct fault *fault);

@@ -28,7 +28,7 @@ static enum status read_identity(struct member_run *member, struct fault *fault)
  * once a signal asked the process to stop, or a rank was lost. */
 static bool should_continue(void *context) {
     struct fault lost; /* ignored, because every later exchange reports the same fault */
-    return lockstep_idle(context, &lost) == OK && !stop_requested();
+    return lockstep_send_idle(context, &lost) == OK && !stop_requested();
 }
 
 /* Finds the tracker's keys and, unless `manifest` is NULL, fetches the manifest. */
@@ -143,8 +143,8 @@ static enum status read_as_rank0(struct member_run *member, struct fault *fault)
     return get_manifest(member, fault);
 }
 
-/* The address of the tracker may have changed since the manifest was written. The address in the
- * join string is the one that answered. */
+/* Reads the manifest from its file, or from the text that the tracker sent. The address in the join
+ * string then replaces that in the manifest, because the tracker has answered at it. */
 static enum status read_manifest(struct member_swarm *swarm, struct region *region,
                                  struct fault *fault) {
     struct join_string join;

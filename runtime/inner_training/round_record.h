@@ -15,7 +15,7 @@
 struct round_record {
     const char *folder; /* NULL: rounds are not recorded */
     const struct replica *replica;
-    float *decoded; /* [P]: resident buffer for the decoded contribution */
+    float *decoded; /* [parameters]: resident buffer for the decoded contribution */
     struct tensor_file contribution, outer_state; /* layouts of the two files of a round */
     char *line;        /* [line_bytes]: buffer for a line of the ledger */
     size_t line_bytes; /* capacity of `line` */

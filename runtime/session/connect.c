@@ -30,18 +30,18 @@ enum status session_agree(const struct session *session, enum status mine, struc
     return session->site == NULL ? mine : site_agree(session->site, mine, fault);
 }
 
-static enum status agree_on_session(void *context, enum status mine, struct fault *fault) {
+static enum status agree_between_ranks(void *context, enum status mine, struct fault *fault) {
     return session_agree(context, mine, fault);
 }
 
 struct checkpoint_ranks session_checkpoint_ranks(struct session *session) {
     return (struct checkpoint_ranks){.rank = session->bound.ranks.index[AXIS_WORLD],
                                      .world = session_rank_count(session),
-                                     .agree = agree_on_session,
+                                     .agree = agree_between_ranks,
                                      .context = session};
 }
 
-/* This rank's group along each axis of the mesh; the world is both dimensions together. */
+/* Lists this rank's group along each dimension of the mesh, and the world along both together. */
 static void list_groups(const struct session *session, struct region *region,
                         struct collective_group groups[static AXIS_COUNT]) {
     static const unsigned DIMS[AXIS_COUNT] = {[AXIS_SHARD] = 1U << MESH_SHARD,

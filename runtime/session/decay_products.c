@@ -8,8 +8,8 @@ struct decay_products decay_products_of(struct number_pair rates, int64_t update
     return (struct decay_products){.rates = rates, .earlier = {1, 1}, .updates = updates};
 }
 
-struct decay_products decay_products_add(const struct decay_products *products,
-                                         struct number_pair rates) {
+struct decay_products decay_products_add_update(const struct decay_products *products,
+                                                struct number_pair rates) {
     struct decay_products next = *products;
     /* without updates the rates do not matter, and comparing them would only lose exactness */
     if (next.updates > 0 &&
@@ -30,7 +30,8 @@ struct number_pair decay_products_values(const struct decay_products *products) 
 
 /* ---- in snapshots ---- */
 
-/* Their fp64 numbers are stored as their bits, because values of a snapshot are integers. */
+/* Names of the values in a snapshot. The bits of fp64 numbers are stored, because the values of a
+ * snapshot are integers. */
 static const char *const NAMES[DECAY_PRODUCT_VALUES] = {
     "beta1_bits", "beta2_bits", "beta1_product_bits", "beta2_product_bits", "equal_updates"};
 

@@ -12,21 +12,21 @@
 
 struct decay_products {
     struct number_pair rates;   /* rates of the last `updates` updates */
-    struct number_pair earlier; /* product of the rates of all updates before these */
+    struct number_pair earlier; /* product of the rates of all updates before the last `updates` */
     int64_t updates;            /* number of the last updates, all with `rates` */
 };
 
 /* decay_products_of: the products after `updates` updates with the same rates. */
 struct decay_products decay_products_of(struct number_pair rates, int64_t updates);
 
-/* decay_products_add: *products with one more update, with `rates`. */
-struct decay_products decay_products_add(const struct decay_products *products,
-                                         struct number_pair rates);
+/* decay_products_add_update: *products with one more update, with `rates`. */
+struct decay_products decay_products_add_update(const struct decay_products *products,
+                                                struct number_pair rates);
 
 /* decay_products_values: the products themselves. */
 struct number_pair decay_products_values(const struct decay_products *products);
 
-enum { DECAY_PRODUCT_VALUES = 5 }; /* values of a snapshot that hold the products */
+enum { DECAY_PRODUCT_VALUES = 5 }; /* number of values of a snapshot that hold the products */
 
 /* decay_products_save: the products as values of a snapshot, which keep every bit. Only a run whose
  * rates change needs them (decay_products_of).

@@ -38,11 +38,11 @@ static struct file_system file_system_at(const char *wanted) {
                                 .free_bytes = (uint64_t)space.f_bavail * space.f_frsize};
 }
 
-/* Names of files, and their space on the disk. */
+/* Files selected by the prefixes of their names, and their space on the disk. */
 struct file_group {
     const char *const *prefixes; /* [prefix_count]; count 0: all names */
     size_t prefix_count;
-    uint64_t bytes; /* result */
+    uint64_t bytes; /* space of the files on the disk, to which add_files adds */
 };
 
 static bool is_in_group(const struct file_group *group, const char *name) {
@@ -70,7 +70,8 @@ static void add_files(const char *folder, struct file_group *group) {
     folder_walk_end(&walk);
 }
 
-/* The space of all files in the folders of the snapshots, including one that was not completed. */
+/* Returns the space of all files in the folders of the snapshots, including one that was not
+ * completed. */
 static uint64_t snapshots_bytes(const char *folder) {
     struct folder_walk walk;
     struct fault ignored;
@@ -89,7 +90,7 @@ static uint64_t snapshots_bytes(const char *folder) {
     return all.bytes;
 }
 
-/* The space of a member's results, states and ledger. */
+/* Returns the space of a member's results, states and ledger. */
 static uint64_t member_files_bytes(const char *folder) {
     static const char *const PREFIXES[] = {"results-", "state-", "state.new", "ledger.jsonl"};
     struct file_group group = {.prefixes = PREFIXES, .prefix_count = ARRAY_COUNT(PREFIXES)};
@@ -177,7 +178,7 @@ static enum status check_demand(const struct disk_demand *demand, struct fault *
                      text_format_bytes(demand->have_bytes, have));
 }
 
-enum status disk_fits(const struct session *session, struct fault *fault) {
+enum status disk_check_fit(const struct session *session, struct fault *fault) {
     const struct settings *settings = &session->settings;
     struct disk_budget disk = disk_budget_of(session);
     uint64_t export_bytes = disk.has_separate_export_disk ? disk.export_bytes : 0;
@@ -202,7 +203,7 @@ enum status disk_fits(const struct session *session, struct fault *fault) {
     return disk.capacity_known ? check_demand(&setting, fault) : OK;
 }
 
-static enum status memory_fits(const struct session *session, struct fault *fault) {
+static enum status check_memory_fit(const struct session *session, struct fault *fault) {
     if (session->misfit.status != OK) {
         *fault = session->misfit;
         return fault->status;
@@ -210,10 +211,10 @@ static enum status memory_fits(const struct session *session, struct fault *faul
     return program_fits(&session->program, fault);
 }
 
-enum status session_fits(const struct session *session, struct fault *fault) {
+enum status session_check_fit(const struct session *session, struct fault *fault) {
     struct fault memory, disk;
-    const bool has_memory = memory_fits(session, &memory) == OK;
-    const bool has_disk = disk_fits(session, &disk) == OK;
+    const bool has_memory = check_memory_fit(session, &memory) == OK;
+    const bool has_disk = disk_check_fit(session, &disk) == OK;
     if (has_memory && has_disk) {
         return OK;
     }

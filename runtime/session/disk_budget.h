@@ -30,12 +30,12 @@ struct disk_budget {
  * than the first start. */
 struct disk_budget disk_budget_of(const struct session *session);
 
-/* disk_fits: checks that the disk has space for snapshots and export. Returns STATUS_FIT with the
- * folder or limits.disk and both sizes, or OK if the capacity is unknown. */
-MUST_CHECK enum status disk_fits(const struct session *session, struct fault *fault);
+/* disk_check_fit: checks that the disk has space for snapshots and export. Returns STATUS_FIT
+ * with the folder or limits.disk and both sizes, or OK if the capacity is unknown. */
+MUST_CHECK enum status disk_check_fit(const struct session *session, struct fault *fault);
 
-/* session_fits: checks that the compiled program fits the memory of the target, then the disk. If
- * both are too small, the fault is that of the memory, and its reason contains both. */
-MUST_CHECK enum status session_fits(const struct session *session, struct fault *fault);
+/* session_check_fit: checks that the compiled program fits the memory of the target, then the
+ * disk. If both are too small, the fault is that of the memory, and its reason contains both. */
+MUST_CHECK enum status session_check_fit(const struct session *session, struct fault *fault);
 
 #endif

@@ -11,7 +11,7 @@ static struct unit_view unit_view_of_param(const struct session *session, int in
                               view);
 }
 
-bool rank_parts_has(const struct session *session, int index, enum param_view view) {
+bool rank_parts_has_view(const struct session *session, int index, enum param_view view) {
     return unit_view_of_param(session, index, view).extent != EXTENT_NONE;
 }
 
@@ -83,7 +83,7 @@ struct tensor_set rank_parts_of_view(struct session *session, enum param_view vi
     struct tensor_piece *pieces = region_alloc(&session->region, count, sizeof *pieces);
     struct tensor_set set = {.tensors = tensors, .pieces = pieces};
     for (int i = 0; i < session->blueprint.param_count; i++) {
-        if (rank_parts_has(session, i, view)) {
+        if (rank_parts_has_view(session, i, view)) {
             tensors[set.tensor_count++] = rank_parts_tensor(session, i, view);
             set.piece_count += rank_parts_piece(session, i, view, kind, &pieces[set.piece_count]);
         }

@@ -14,9 +14,9 @@ enum part_kind {
     PART_SAVED   /* the elements that this rank saves; all ranks together save every element once */
 };
 
-/* rank_parts_has: whether the program has this view of parameter `index`; a frozen parameter has no
- * moments. */
-bool rank_parts_has(const struct session *session, int index, enum param_view view);
+/* rank_parts_has_view: whether the program has this view of parameter `index`; a frozen parameter
+ * has no moments. */
+bool rank_parts_has_view(const struct session *session, int index, enum param_view view);
 
 /* rank_parts_tensor: returns name, shape and dtype of parameter `index` in this view, as a tensor
  * file describes them. */

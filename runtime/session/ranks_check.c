@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { VERSION_BYTES = 32, MACHINE_NAME_BYTES = 64, SHOWN_BYTES = 200 }; /* text buffers */
+enum { VERSION_BYTES = 32, MACHINE_NAME_BYTES = 64, SHOWN_BYTES = 200 }; /* sizes of text buffers */
 
 /* The values of one rank that must be equal on all ranks. */
 struct rank_report {

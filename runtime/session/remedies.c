@@ -14,7 +14,7 @@ static bool set_change(struct remedy_change *change, const char *key, const char
     return true;
 }
 
-static bool set_number(struct remedy_change *change, const char *key, int64_t value) {
+static bool set_change_to_number(struct remedy_change *change, const char *key, int64_t value) {
     char digits[24];
     snprintf(digits, sizeof digits, "%lld", (long long)value);
     return set_change(change, key, digits);
@@ -26,7 +26,7 @@ static bool lower_microbatch(struct session *session, struct remedy_change *chan
         return false;
     }
     settings->microbatch = (settings->microbatch + 1) / 2;
-    return set_number(change, "batch.microbatch", settings->microbatch);
+    return set_change_to_number(change, "batch.microbatch", settings->microbatch);
 }
 
 static bool has_shards(const struct settings *settings) {
@@ -49,7 +49,7 @@ static bool raise_zero_stage(struct session *session, struct remedy_change *chan
         return false;
     }
     settings->zero_stage++;
-    return set_number(change, "strategy.zero", settings->zero_stage);
+    return set_change_to_number(change, "strategy.zero", settings->zero_stage);
 }
 
 static bool lower_prefetch(struct session *session, struct remedy_change *change) {
@@ -58,7 +58,7 @@ static bool lower_prefetch(struct session *session, struct remedy_change *change
         return false;
     }
     settings->prefetch_units /= 2;
-    return set_number(change, "strategy.prefetch", settings->prefetch_units);
+    return set_change_to_number(change, "strategy.prefetch", settings->prefetch_units);
 }
 
 static bool lower_gathered_units(struct session *session, struct remedy_change *change) {
@@ -68,7 +68,7 @@ static bool lower_gathered_units(struct session *session, struct remedy_change *
     }
     settings->gathered_units_max =
         settings->gathered_units_max == 0 ? 2 : settings->gathered_units_max / 2;
-    return set_number(change, "strategy.live", settings->gathered_units_max);
+    return set_change_to_number(change, "strategy.live", settings->gathered_units_max);
 }
 
 static bool raise_recompute(struct session *session, struct remedy_change *change) {
@@ -141,7 +141,7 @@ static bool lower_sequence(struct session *session, struct remedy_change *change
     settings->context_tokens = settings->context_tokens < settings->sequence_tokens
                                    ? settings->context_tokens
                                    : settings->sequence_tokens;
-    return set_number(change, "batch.sequence", settings->sequence_tokens);
+    return set_change_to_number(change, "batch.sequence", settings->sequence_tokens);
 }
 
 /* Reductions in the order of their cost: first those that cost only time, then the precision of

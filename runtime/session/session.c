@@ -27,7 +27,8 @@ static bool has_suffix(const char *what, const char *suffix) {
     return dot != NULL && strcmp(dot, suffix) == 0;
 }
 
-static const char *describe_shared_source(const char *source, int ranks, struct region *region) {
+/* Returns the source of one rank's share of a capacity or speed, from the source of the whole. */
+static const char *describe_share_source(const char *source, int ranks, struct region *region) {
     return region_format(region, "%.200s, shared by the arenas of %d ranks", source, ranks);
 }
 
@@ -40,7 +41,7 @@ static void divide_space(struct target_space *space, int ranks, struct region *r
     }
     space->declared = declared;
     space->capacity_bytes /= (uint64_t)ranks;
-    space->capacity_source = describe_shared_source(space->capacity_source, ranks, region);
+    space->capacity_source = describe_share_source(space->capacity_source, ranks, region);
 }
 
 /* Each rank of a machine gets an equal share of its memory, declared use, threads and speed. */
@@ -58,7 +59,7 @@ static const struct target *rank_share_of_target(const struct target *machine, i
                                              &share->memory_bandwidth};
     for (size_t i = 0; i < ARRAY_COUNT(figures); i++) {
         figures[i]->value /= ranks;
-        figures[i]->source = describe_shared_source(figures[i]->source, ranks, region);
+        figures[i]->source = describe_share_source(figures[i]->source, ranks, region);
     }
     return share;
 }

@@ -29,7 +29,7 @@ int64_t step_begin(struct session *session, const struct step_schedule *schedule
     ASSERT(schedule->updates >= 0 && own_valid >= 0);
     struct step_scalars *scalars = program_scalars(&session->bound);
     const struct decay_products with_step =
-        decay_products_add(&schedule->products, schedule->betas);
+        decay_products_add_update(&schedule->products, schedule->betas);
     const struct number_pair products = decay_products_values(&with_step);
     memset(scalars, 0, sizeof *scalars);
     scalars->learning_rate = (float)schedule->learning_rate;

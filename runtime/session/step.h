@@ -61,6 +61,13 @@ bool step_should_continue(struct step_limits *limits);
 int64_t step_rows_at_once(const struct session *session);
 bool step_row_is_own(const struct session *session, int64_t row);
 
+/* The data of steps and evaluations, and when to end them early. */
+struct step_source {
+    const struct token_data *data;
+    uint64_t seed;              /* seed of the shuffled stream */
+    struct step_limits *limits; /* NULL: no limits */
+};
+
 /* step_from_data: executes a whole step on rows of the shuffled stream. *cursor advances only when
  * the step is complete. The step's valid labels are counted before its first backward pass.
  *
@@ -74,11 +81,6 @@ bool step_row_is_own(const struct session *session, int64_t row);
  * errors  those of data_read_window on any rank; STATUS_INPUT when every token of the step is a
  *         separator; parameters and *cursor have not changed then either; those of
  *         program_failure */
-struct step_source {
-    const struct token_data *data;
-    uint64_t seed;              /* seed of the shuffled stream */
-    struct step_limits *limits; /* NULL: no limits */
-};
 MUST_CHECK enum status step_from_data(struct session *session, const struct step_source *source,
                                       int64_t step, int64_t *cursor, struct step_result *result,
                                       struct fault *fault);
@@ -89,9 +91,7 @@ MUST_CHECK enum status step_from_data(struct session *session, const struct step
 MUST_CHECK enum status step_check_data(struct session *session, const struct step_source *source,
                                        int64_t cursor, struct fault *fault);
 
-/* step_on_windows: executes a whole step on the windows that the caller has chosen, one per row.
- * All ranks call it with the same windows and schedule.
- * errors  those of step_from_data */
+/* A step on windows that the caller has chosen. */
 struct step_windows {
     const struct token_data *data;
     const int64_t *windows; /* [count]: index of the window of each row */
@@ -99,6 +99,10 @@ struct step_windows {
     struct step_schedule schedule;
     struct step_limits *limits; /* NULL: no limits */
 };
+
+/* step_on_windows: executes a whole step on the windows in `step`, one per row. All ranks call it
+ * with the same windows and schedule.
+ * errors  those of step_from_data */
 MUST_CHECK enum status step_on_windows(struct session *session, const struct step_windows *step,
                                        struct step_result *result, struct fault *fault);
 

@@ -15,10 +15,8 @@ struct what_if {
 struct what_if_outcome {
     bool fits; /* the plan fits in the memory of the target; disk is not checked */
     uint64_t peak_bytes[SPACE_COUNT]; /* peak of each arena */
-    /* For a program that trains: the estimate of a step, the bytes that a rank receives in a step,
-     * and how many of them are tallies. */
-    struct segment_estimate step; /* time estimate of one step */
-    /* bytes that one rank receives in a step; tallies among them */
+    struct segment_estimate step;     /* time estimate of one step of a program that trains */
+    /* bytes that one rank receives in a step of such a program; bytes of tallies among them */
     uint64_t received_bytes, tally_bytes;
 };
 

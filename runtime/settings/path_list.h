@@ -6,11 +6,11 @@
 #include "base/region.h"
 
 enum {
-    FILES_MAX = 65536 /* files of a list */
+    FILES_MAX = 65536 /* maximum number of files in a list */
 }; /* Maximum number of files in a list. Every file stays open during training. */
 
 struct path_list {
-    const char **paths; /* [count] */
+    const char **paths; /* [count]: paths and patterns */
     int count;          /* number of paths */
     const char *source; /* text that the files were made from, for messages; NULL: none */
 };

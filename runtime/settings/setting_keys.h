@@ -29,7 +29,7 @@ enum setting_class { SETTING_SHARED, SETTING_LOCAL };
 struct setting_key {
     const char *name;         /* Name in a run file, such as "batch.tokens". */
     enum setting_class class; /* Shared by all members of a swarm, or local. */
-    enum setting_type type;
+    enum setting_type type;   /* how the text is read, and the type of the field */
     size_t offset;            /* Offset of the field in struct settings. */
     const char *default_text; /* NULL: no default. Only texts and paths can be unset. */
     const char *unit;         /* Unit of the value; "" for none. */

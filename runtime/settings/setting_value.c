@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum {
-    NUMBER_BYTES = 64,     /* text of a number */
+    NUMBER_BYTES = 64,     /* size of the longest text of a number, with its NUL */
     JSON_ESCAPE_BYTES = 6, /* longest escape of a byte in JSON */
 };
 

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BOTH_TYPES = 2 }; /* number of keys that "precision" sets */
+enum { PRECISION_KEYS_MAX = 2 }; /* most keys that one name sets: "precision" sets both types */
 
 static const char COMMAND_LINE[] = "command line", BOTH_TYPES_NAME[] = "precision";
 
@@ -182,11 +182,11 @@ static enum status read_node_text(const struct yaml_document *document,
 }
 
 /* Finds the keys that a name sets: one, or both types for "precision"; returns their number. */
-static int find_keys(const char *name, const struct setting_key *keys[static BOTH_TYPES]) {
+static int find_keys(const char *name, const struct setting_key *keys[static PRECISION_KEYS_MAX]) {
     if (strcmp(name, BOTH_TYPES_NAME) == 0) {
         keys[0] = setting_key_find("precision.params");
         keys[1] = setting_key_find("precision.compute");
-        return BOTH_TYPES;
+        return PRECISION_KEYS_MAX;
     }
     keys[0] = setting_key_find(name);
     return keys[0] != NULL;
@@ -194,7 +194,7 @@ static int find_keys(const char *name, const struct setting_key *keys[static BOT
 
 static enum status read_node(struct settings *settings, const struct yaml_document *document,
                              const struct yaml_node *node, struct fault *fault) {
-    const struct setting_key *keys[BOTH_TYPES];
+    const struct setting_key *keys[PRECISION_KEYS_MAX];
     const int count = find_keys(node->path, keys);
     const bool is_group = node->kind == YAML_MAP && node->child_count > 0;
     if (count == 0 || is_group) {
@@ -290,7 +290,7 @@ static enum status read_override(struct settings *settings, const char *override
                          "\"%.80s\" is not an override of the form key=value", override);
     }
     snprintf(name, sizeof name, "%.*s", (int)width, override);
-    const struct setting_key *keys[BOTH_TYPES];
+    const struct setting_key *keys[PRECISION_KEYS_MAX];
     const int count = find_keys(name, keys);
     if (count == 0) {
         return unknown_key_fault(name, fault);
@@ -322,8 +322,8 @@ static const char *later_location(const struct settings *settings, const char *f
     return settings_location(settings, second_is_later ? second : first);
 }
 
-/* If one of the two types is not given, it is set to the other one. */
-static enum status check_precision(struct settings *settings, struct fault *fault) {
+/* Sets the type that was not given to the other one. Rejects types that contradict each other. */
+static enum status complete_precision(struct settings *settings, struct fault *fault) {
     if (settings->params_dtype == DTYPE_AUTO) {
         settings->params_dtype = settings->compute_dtype;
     } else if (settings->compute_dtype == DTYPE_AUTO) {
@@ -416,7 +416,7 @@ static const char *default_stem(const char *path, struct region *region) {
     return stem.bytes;
 }
 
-/* Returns the folder of a run file, or "" for the working directory, so that its paths need no
+/* Returns the folder of a run file, or "" for the working directory, so that paths in it need no
  * prefix. */
 static const char *folder_of_path(const char *path, struct region *region) {
     char folder[PATH_BYTES] = "";
@@ -453,7 +453,7 @@ static enum status read_source(const struct settings_source *source,
     for (int i = 0; i < source->override_count; i++) {
         TRY(read_override(&read, source->overrides[i], region, fault));
     }
-    TRY(check_precision(&read, fault));
+    TRY(complete_precision(&read, fault));
     TRY(check_run_length(&read, fault));
     TRY(read_offload(&read, fault));
     read.snapshot_folder = output_path(read.snapshot_folder, read.stem, "snapshots", region);

@@ -18,9 +18,11 @@
 
 enum learning_rate_kind { RATE_CONSTANT, RATE_COSINE, RATE_WSD /* warm-up, stable, decay */ };
 enum init_kind { INIT_FROM_WEIGHTS, INIT_RANDOM }; /* where the first weights come from */
+/* Value of swarm.member_betas, member_decay and member_variance: whether that setting of the
+ * optimizer changes with the number of members. */
 enum member_setting {
-    MEMBER_FIXED, /* the rate is the same for any number of members */
-    MEMBER_AUTO   /* the rate follows from the number of members */
+    MEMBER_FIXED, /* the setting is the same for any number of members */
+    MEMBER_AUTO   /* the setting follows from the number of members */
 };
 
 /* The value of a key with two numbers, such as optimizer.betas. */
@@ -41,12 +43,13 @@ struct settings {
     const char *run_file;         /* Path of the run file, or "". */
     const char *folder;           /* Folder of the run file; "": the working directory. */
     const char **value_locations; /* Location of each key's value; NULL if no line has it. */
-    bool *given;                  /* Whether each key has a value, and not its default. */
+    bool *given;                  /* [key]: whether the key has a value, and not its default. */
     bool is_fine_tuning; /* A run starts from a model's weights; set by settings_check_model. */
     const char *stem;  /* Default folder of outputs: the path of the run file without its suffix. */
     const char *model; /* Folder, config.json, or org/name in the Hub cache. */
     int64_t init_kind; /* enum init_kind */
-    int64_t seed, steps, pause_at; /* pause_at: step after which to save and exit; 0: never */
+    /* Seed of all random numbers; steps of the run; step after which to save and exit, 0: never. */
+    int64_t seed, steps, pause_at;
     /* Length in passes over the data; 0: `steps` counts. data_resolve_epochs sets steps from it. */
     double epochs;
     bool has_epochs;    /* Whether `steps` was set from epochs. */
@@ -75,7 +78,7 @@ struct settings {
     int64_t gathered_units_max;   /* Maximum number of gathered units; 0: unlimited. */
     int64_t keep_gathered; /* Whether gathered parameters are kept until the backward pass. */
     int64_t reduce_at; /* When gradients are summed over ranks: each microbatch, or once a step. */
-    const char *unit_policy, *unit_overrides, *offload; /* Values of strategy.* keys. */
+    const char *unit_policy, *unit_overrides, *offload; /* Texts of strategy.* keys. */
     unsigned offload_kinds;                             /* bits of enum offload */
     /* One kind of recomputation, or a comma-separated list with one kind for each layer. */
     const char *recompute;
@@ -90,12 +93,13 @@ struct settings {
     double stop_within_s;                  /* Time limit to save and exit after a signal to stop. */
     const char *swarm_name, *swarm_record; /* swarm_record: folder for the files of every round */
     int64_t swarm_inner_steps;             /* Inner steps of a round. */
-    int64_t swarm_members_max, swarm_members_min; /* limit; number without which no round opens */
+    int64_t swarm_members_max, swarm_members_min; /* most members; fewest that open a round */
     int64_t swarm_codec;                          /* Encoding of contributions. */
-    /* With the sparse codec: indices of values sent of each 4,096, and of bits of a value. */
+    /* With the sparse codec: indices of the choices of how many values are sent of each 4,096, and
+     * of the bits of a value. */
     int64_t swarm_sparse_values, swarm_sparse_bits;
-    int64_t swarm_forks;                         /* 0: accepted; 1: refused */
-    double swarm_outer_lr, swarm_outer_momentum; /* Outer optimizer. */
+    int64_t swarm_forks; /* copies of the tracker's store: 0: accepted; 1: refused */
+    double swarm_outer_lr, swarm_outer_momentum; /* Rates of the outer optimizer. */
     double swarm_outer_gain; /* Gain from which the momentum follows; 0: swarm_outer_momentum. */
     /* Whether betas, weight decay and divisor follow from the number of members: enum
      * member_setting. */

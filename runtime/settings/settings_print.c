@@ -5,8 +5,8 @@
 #include <string.h>
 
 enum {
-    LINE_EXTRA_BYTES = 8
-}; /* Bytes for the quotes of name and value, the colon and the line break. */
+    LINE_EXTRA_BYTES = 8, /* bytes for the quotes of name and value, the colon and the line break */
+};
 
 void settings_describe_key(const struct settings *settings, const struct setting_key *key,
                            struct text *text) {

@@ -106,7 +106,7 @@ static enum status find_misfit(struct fit_report *report, struct fault *fault) {
         return remedies_find(session, PURPOSE_TRAIN, report->remedies, &report->remedy_count,
                              fault);
     }
-    report->misfit.status = disk_fits(session, &report->misfit);
+    report->misfit.status = disk_check_fit(session, &report->misfit);
     return OK;
 }
 

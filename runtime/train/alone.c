@@ -100,13 +100,13 @@ static enum status count_skipped_step(struct training *training, bool skipped,
     return status == OK ? OK : session_agree(&training->trainer.session, status, fault);
 }
 
-/* The steps after `step` and up to `last` that are multiples of `period`; 0 if it is 0. */
+/* Returns how many steps after `step` and up to `last` are multiples of `period`; 0 if it is 0. */
 static int64_t count_multiples(int64_t period, int64_t step, int64_t last) {
     return period > 0 ? last / period - step / period : 0;
 }
 
-/* Seconds of an evaluation: those of the last one; before the first one, a third of the time of
- * steps over as many rows, because there is no backward pass. */
+/* Expected seconds of an evaluation: those of the last one; before the first one, a third of the
+ * time of steps over as many rows, because there is no backward pass. */
 static double evaluation_seconds(const struct training *training) {
     const struct trainer *trainer = &training->trainer;
     const struct session *session = &trainer->session;
@@ -149,7 +149,7 @@ static enum status execute_step(struct training *training, struct fault *fault) 
         .data = &trainer->train, .seed = (uint64_t)session->settings.seed, .limits = &limits};
     struct step_result result;
     int64_t begin_ns = clock_monotonic_ns();
-    step_trace_before(session, &training->trace, training->step + 1);
+    step_trace_begin_step(session, &training->trace, training->step + 1);
     enum status status =
         step_from_data(session, &source, training->step, &training->cursor, &result, fault);
     if (status != OK) {
@@ -214,8 +214,8 @@ static enum status run_steps(struct training *training, struct fault *fault) {
     enum status status = OK;
     while (training->step < training->until && status == OK) {
         status = execute_step(training, fault);
-        step_trace_after(&training->trainer.session, &training->trace, training->step,
-                         status != OK || training->step == training->until);
+        step_trace_end_step(&training->trainer.session, &training->trace, training->step,
+                            status != OK || training->step == training->until);
         if (status == OK) {
             status = evaluate_and_save_if_due(training, fault);
         }

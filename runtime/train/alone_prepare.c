@@ -57,7 +57,7 @@ static enum status resume_from(struct training *training, const struct snapshot 
     struct trainer *trainer = &training->trainer;
     struct session *session = &trainer->session;
     uint64_t cursor;
-    TRY(resume_check(&session->settings, snapshot, &session->region, fault));
+    TRY(resume_check_settings(&session->settings, snapshot, &session->region, fault));
     TRY(check_same_model(trainer, snapshot, fault));
     TRY(fingerprint_check(&training->fingerprint, snapshot, fault));
     TRY(snapshot_load(snapshot, trainer->groups_to_load, trainer->group_count, fault));
@@ -79,8 +79,8 @@ struct newest_snapshot {
     char path[PATH_BYTES]; /* folder of the snapshot */
 };
 
-static enum status find_newest(struct training *training, struct newest_snapshot *newest,
-                               struct fault *fault) {
+static enum status find_newest_snapshot(struct training *training, struct newest_snapshot *newest,
+                                        struct fault *fault) {
     struct session *session = &training->trainer.session;
     struct snapshot snapshot;
     bool found = false;
@@ -113,7 +113,7 @@ static enum status load_state(struct training *training, struct fault *fault) {
     struct session *session = &training->trainer.session;
     struct snapshot snapshot;
     struct newest_snapshot newest;
-    TRY(find_newest(training, &newest, fault));
+    TRY(find_newest_snapshot(training, &newest, fault));
     if (!newest.found) {
         return session_init_weights(session, fault);
     }
@@ -141,7 +141,7 @@ static enum status set_aside_earlier_files(struct training *training, struct fau
     return training->fresh ? resume_set_aside_files(&session->settings, fault) : OK;
 }
 
-static enum status make_writer(struct training *training, struct fault *fault) {
+static enum status make_snapshot_writer(struct training *training, struct fault *fault) {
     struct trainer *trainer = &training->trainer;
     TRY(trainer_make_snapshot_writer(trainer, fault));
     training->save_seconds = (double)trainer->outputs.writer.bytes / DISK_BYTES_PER_S;
@@ -150,21 +150,21 @@ static enum status make_writer(struct training *training, struct fault *fault) {
 
 static enum status build_program(struct session *session, struct fault *fault) {
     TRY(session_compile(session, PURPOSE_TRAIN, fault));
-    return session_is_rank0(session) ? session_fits(session, fault) : OK;
+    return session_is_rank0(session) ? session_check_fit(session, fault) : OK;
 }
 
-static enum status describe_training(struct trainer *trainer, struct fault *fault) {
-    trainer_add_view(trainer, "weights.safetensors", "", VIEW_MASTER);
-    trainer_add_view(trainer, "optimizer.safetensors", "exp_avg.", VIEW_MOMENT1);
-    trainer_add_view(trainer, "optimizer.safetensors", "exp_avg_sq.", VIEW_MOMENT2);
-    return trainer_prepare_texts(trainer, fault);
+static enum status prepare_outputs(struct trainer *trainer, struct fault *fault) {
+    trainer_add_view_group(trainer, "weights.safetensors", "", VIEW_MASTER);
+    trainer_add_view_group(trainer, "optimizer.safetensors", "exp_avg.", VIEW_MOMENT1);
+    trainer_add_view_group(trainer, "optimizer.safetensors", "exp_avg_sq.", VIEW_MOMENT2);
+    return trainer_prepare_output_texts(trainer, fault);
 }
 
 /* Reports the steps that an earlier process completed and did not save. */
 static void log_lost_steps(const struct training *training) {
     struct region scratch = {0};
     const char *path = training->trainer.session.settings.metrics_path;
-    int64_t reached = training->fresh ? 0 : metrics_find_interrupted(path, &scratch);
+    int64_t reached = training->fresh ? 0 : metrics_find_interrupted_step(path, &scratch);
     if (reached > training->step && training->step == 0) {
         log_line(LOG_WARNING,
                  "the earlier run reached step %lld without a snapshot; starting at "
@@ -210,13 +210,13 @@ enum status training_prepare(struct training *training, bool fresh, struct fault
                                fault));
     TRY(trainer_agree_on_stage(trainer, session_bind(session, fault), fault));
     TRY(trainer_agree_on_stage(trainer, session_connect(session, fault), fault));
-    TRY(trainer_agree_on_stage(trainer, describe_training(trainer, fault), fault));
+    TRY(trainer_agree_on_stage(trainer, prepare_outputs(trainer, fault), fault));
     TRY(trainer_agree_on_stage(trainer, load_state(training, fault), fault));
     TRY(trainer_agree_on_stage(trainer, step_trace_plan(session, &training->trace, fault), fault));
     TRY(trainer_agree_on_stage(trainer, trainer_plan_export(trainer, fault), fault));
     TRY(trainer_agree_on_stage(trainer, check_first_rows(training, fault), fault));
     TRY(trainer_agree_on_stage(trainer, set_aside_earlier_files(training, fault), fault));
-    TRY(trainer_agree_on_stage(trainer, make_writer(training, fault), fault));
+    TRY(trainer_agree_on_stage(trainer, make_snapshot_writer(training, fault), fault));
     return trainer_agree_on_stage(trainer, open_metrics(training, fault), fault);
 }
 

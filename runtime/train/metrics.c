@@ -86,7 +86,7 @@ static int64_t step_of_line(const char *line, const char *end) {
     return text_parse_i64(digits, &step) ? step : 0;
 }
 
-int64_t metrics_find_interrupted(const char *path, struct region *region) {
+int64_t metrics_find_interrupted_step(const char *path, struct region *region) {
     char *buffer = region_alloc(region, TAIL_BYTES, 1);
     const char *end = buffer + read_tail(path, buffer);
     const char *next;

@@ -47,7 +47,7 @@ struct metrics_round {
     double loss; /* mean loss of this member's steps; written as null if not finite */
 };
 
-/* Each of these functions writes one line of metrics, completely or not at all. Failed writes never
+/* metrics_write_*: each writes one line of metrics, completely or not at all. Failed writes never
  * end the run: the first one is logged, and later, when writing works again, the number of missing
  * lines. */
 void metrics_write_start(struct metrics *metrics, const struct session *session,
@@ -60,11 +60,12 @@ void metrics_write_memory(struct metrics *metrics, const struct session *session
                           const struct rank_memory *memories); /* [ranks]: one entry per rank */
 void metrics_write_end(struct metrics *metrics, bool finished);
 
-/* metrics_find_interrupted: returns the last step in the metrics file `path` if the process that
- * wrote it crashed or failed afterwards, and 0 if it ended in order, or if there is no such file.
+/* metrics_find_interrupted_step: returns the last step in the metrics file `path` if the process
+ * that wrote it crashed or failed afterwards, and 0 if it ended in order, or if there is no such
+ * file.
  * memory  a buffer in `region`
  * limits  only the last 64 KiB of the file are read */
-int64_t metrics_find_interrupted(const char *path, struct region *region);
+int64_t metrics_find_interrupted_step(const char *path, struct region *region);
 
 void metrics_close(struct metrics *metrics);
 

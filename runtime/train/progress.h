@@ -14,8 +14,7 @@ struct progress {
 
 void progress_init(struct progress *progress, const struct session *session);
 
-/* Progress of a run: `step` is the number of completed steps, `until` the step after which this
- * process ends, and `steps` the number of steps of the run. */
+/* How far a run has come. */
 struct progress_position {
     int64_t step, until, steps; /* completed steps; last step of this process; steps of the run */
     double other_s; /* expected seconds of evaluations, snapshots and the export until the end */

@@ -71,7 +71,7 @@ struct line_value {
     size_t length;    /* in bytes */
 };
 
-static struct line_value line_value(const char *lines, const char *name) {
+static struct line_value find_line_value(const char *lines, const char *name) {
     size_t length = strlen(name);
     for (const char *at = lines; *at != '\0'; at += strcspn(at, "\n"), at += *at == '\n') {
         if (strncmp(at, name, length) == 0 && at[length] == ':') {
@@ -90,8 +90,9 @@ static bool same_value(struct line_value a, struct line_value b) {
     return a.length == b.length && memcmp(a.text, b.text, a.length) == 0;
 }
 
-static enum status log_new_length(const struct settings *settings, const struct snapshot *snapshot,
-                                  struct line_value old_steps, struct fault *fault) {
+static enum status check_new_run_length(const struct settings *settings,
+                                        const struct snapshot *snapshot,
+                                        struct line_value old_steps, struct fault *fault) {
     if (settings->steps < snapshot->step) {
         return fault_set(fault, STATUS_INPUT, snapshot->path,
                          "raise the key steps, or start a new run with --fresh",
@@ -107,8 +108,8 @@ static enum status log_new_length(const struct settings *settings, const struct 
     return OK;
 }
 
-enum status resume_check(const struct settings *settings, const struct snapshot *snapshot,
-                         struct region *region, struct fault *fault) {
+enum status resume_check_settings(const struct settings *settings, const struct snapshot *snapshot,
+                                  struct region *region, struct fault *fault) {
     size_t room = settings_describe_bytes_max(settings);
     char *now = region_alloc(region, room, 1);
     struct text text = text_over(now, room);
@@ -116,8 +117,8 @@ enum status resume_check(const struct settings *settings, const struct snapshot 
     ASSERT(!text.truncated);
     for (int i = 0; i < setting_key_count(); i++) {
         const struct setting_key *key = setting_key_at(i);
-        struct line_value old_value = line_value(snapshot->keys, key->name);
-        struct line_value new_value = line_value(now, key->name);
+        struct line_value old_value = find_line_value(snapshot->keys, key->name);
+        struct line_value new_value = find_line_value(now, key->name);
         if (key->class != SETTING_SHARED || old_value.text == NULL || new_value.text == NULL ||
             same_value(old_value, new_value)) {
             continue;
@@ -127,7 +128,7 @@ enum status resume_check(const struct settings *settings, const struct snapshot 
             continue;
         }
         if (strcmp(key->name, "steps") == 0) { /* a finished run can be extended */
-            TRY(log_new_length(settings, snapshot, old_value, fault));
+            TRY(check_new_run_length(settings, snapshot, old_value, fault));
             continue;
         }
         return fault_set(fault, STATUS_INPUT, snapshot->path,

@@ -21,12 +21,12 @@ void resume_remove_folder(const struct settings *settings);
  */
 MUST_CHECK enum status resume_set_aside_files(const struct settings *settings, struct fault *fault);
 
-/* resume_check: checks that every shared setting has the same value in this run and in the run that
- * saved the snapshot. `steps` may differ if the snapshot was saved at or before the new last step;
- * both values are then logged.
+/* resume_check_settings: checks that every shared setting has the same value in this run and in the
+ * run that saved the snapshot. `steps` may differ if the snapshot was saved at or before the new
+ * last step; both values are then logged.
  * errors  STATUS_INPUT with the first key that differs and both values */
-MUST_CHECK enum status resume_check(const struct settings *settings,
-                                    const struct snapshot *snapshot, struct region *region,
-                                    struct fault *fault);
+MUST_CHECK enum status resume_check_settings(const struct settings *settings,
+                                             const struct snapshot *snapshot, struct region *region,
+                                             struct fault *fault);
 
 #endif

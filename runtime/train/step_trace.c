@@ -8,11 +8,11 @@
 #include <stdio.h>
 
 enum {
-    NUMBER_BYTES = 24, /* text of a step number */
-    STEPS_MAX = 1000,  /* steps in one trace */
+    NUMBER_BYTES = 24, /* size of the text of a step number, with its NUL */
+    STEPS_MAX = 1000,  /* maximum number of steps in one trace */
 };
 
-/* "3:5" */
+/* Parses a range of steps such as "3:5". Returns false if the text is invalid. */
 static bool parse_steps(const char *text, int64_t *first, int64_t *last) {
     char number[NUMBER_BYTES];
     const char *colon = strchr(text, ':');
@@ -64,7 +64,7 @@ enum status step_trace_plan(struct session *session, struct step_trace *trace,
     return OK;
 }
 
-void step_trace_before(struct session *session, struct step_trace *trace, int64_t step) {
+void step_trace_begin_step(struct session *session, struct step_trace *trace, int64_t step) {
     bool wanted = trace->last > 0 && step >= trace->first && step <= trace->last;
     session->bound.trace = wanted ? &trace->trace : NULL;
     trace->has_begun = trace->has_begun || wanted;
@@ -106,7 +106,8 @@ static void log_overlaps(const struct session *session, const struct step_trace 
     }
 }
 
-void step_trace_after(struct session *session, struct step_trace *trace, int64_t step, bool ends) {
+void step_trace_end_step(struct session *session, struct step_trace *trace, int64_t step,
+                         bool ends) {
     struct fault fault;
     session->bound.trace = NULL;
     if (!trace->has_begun || (step < trace->last && !ends)) {

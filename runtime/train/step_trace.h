@@ -22,14 +22,15 @@ struct step_trace {
 MUST_CHECK enum status step_trace_plan(struct session *session, struct step_trace *trace,
                                        struct fault *fault);
 
-/* step_trace_before: starts recording if step `step`, counted from 1, is one of the steps to
+/* step_trace_begin_step: starts recording if step `step`, counted from 1, is one of the steps to
  * record. */
-void step_trace_before(struct session *session, struct step_trace *trace, int64_t step);
+void step_trace_begin_step(struct session *session, struct step_trace *trace, int64_t step);
 
-/* step_trace_after: called on every rank after each step; `ends` is true when no step follows.
+/* step_trace_end_step: called on every rank after each step; `ends` is true when no step follows.
  * After the last recorded step the ranks append their recordings to the file in turn, and rank 0
  * logs how much communication time overlapped with compute, and how long each rank waited. A failed
  * write is logged and does not end the run. Never allocates. */
-void step_trace_after(struct session *session, struct step_trace *trace, int64_t step, bool ends);
+void step_trace_end_step(struct session *session, struct step_trace *trace, int64_t step,
+                         bool ends);
 
 #endif

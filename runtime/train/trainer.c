@@ -67,8 +67,8 @@ void trainer_add_group(struct trainer *trainer, const struct snapshot_group *sav
     trainer->groups_to_load[group].set = *resident;
 }
 
-void trainer_add_view(struct trainer *trainer, const char *file, const char *prefix,
-                      enum param_view view) {
+void trainer_add_view_group(struct trainer *trainer, const char *file, const char *prefix,
+                            enum param_view view) {
     struct session *session = &trainer->session;
     const struct snapshot_group saved = {
         .file = file, .prefix = prefix, .set = rank_parts_of_view(session, view, PART_SAVED)};
@@ -76,7 +76,7 @@ void trainer_add_view(struct trainer *trainer, const char *file, const char *pre
     trainer_add_group(trainer, &saved, &resident);
 }
 
-enum status trainer_prepare_texts(struct trainer *trainer, struct fault *fault) {
+enum status trainer_prepare_output_texts(struct trainer *trainer, struct fault *fault) {
     struct session *session = &trainer->session;
     struct outputs *outputs = &trainer->outputs;
     TRY(session_read_config(session, &outputs->config_text, &outputs->config_length, fault));

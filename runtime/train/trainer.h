@@ -11,13 +11,15 @@
 #include "runtime/train/progress.h"
 
 enum {
-    /* groups of weights and of two moments; for a member also of momentum and feedback */
+    /* most tensor groups of a snapshot: weights and two moments; for a member also momentum and
+     * error feedback */
     SNAPSHOT_GROUPS_MAX = 5,
     SKIPPED_IN_ROW_MAX = 20 /* number of consecutive skipped steps after which a run fails */
 };
 
-/* The layout of all files is computed before the seal. */
-struct outputs { /* the files that a run writes: snapshots, and the model folder at its end */
+/* The files that a run writes: snapshots, and the model folder at its end. The layout of all files
+ * is computed before the seal. */
+struct outputs {
     const char *config_text;       /* text of config.json in the exported model folder */
     size_t config_length;          /* length of `config_text` */
     const char *keys;              /* text of the run's settings, which each snapshot contains */
@@ -68,22 +70,23 @@ MUST_CHECK enum status trainer_compare_ranks(struct trainer *trainer, const stru
  * load. */
 void trainer_add_group(struct trainer *trainer, const struct snapshot_group *saved,
                        const struct tensor_set *resident);
-void trainer_add_view(struct trainer *trainer, const char *file, const char *prefix,
-                      enum param_view view); /* the view to save, of all parameters */
+void trainer_add_view_group(struct trainer *trainer, const char *file, const char *prefix,
+                            enum param_view view); /* the view to save, of all parameters */
 
-/* trainer_prepare_texts: reads config.json and writes the settings as text, into trainer->outputs.
+/* trainer_prepare_output_texts: reads config.json and writes the settings as text, into
+ * trainer->outputs.
  * memory  in the session's region
  * errors  those of session_read_config; STATUS_INPUT when the settings are too long for a
  *         snapshot */
-MUST_CHECK enum status trainer_prepare_texts(struct trainer *trainer, struct fault *fault);
+MUST_CHECK enum status trainer_prepare_output_texts(struct trainer *trainer, struct fault *fault);
 
 /* trainer_plan_export: prepares the export of the first tensor group, the weights, as a model
- * folder. Must be called after trainer_prepare_texts.
+ * folder. Must be called after trainer_prepare_output_texts.
  * errors  those of weights_save_plan */
 MUST_CHECK enum status trainer_plan_export(struct trainer *trainer, struct fault *fault);
 
 /* trainer_make_snapshot_writer: prepares snapshots of all tensor groups. Must be called after
- * trainer_prepare_texts.
+ * trainer_prepare_output_texts.
  * errors  those of snapshot_writer_init */
 MUST_CHECK enum status trainer_make_snapshot_writer(struct trainer *trainer, struct fault *fault);
 

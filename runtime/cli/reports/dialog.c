@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Answers alternate with questions, and the last turn of a prompt is a question. */
+/* The remedy for a conversation that is too long. */
 static const char TOO_LONG[] = "begin another conversation with an empty line";
 
 static void begin_conversation(struct dialog *dialog) {
@@ -56,9 +56,9 @@ enum status dialog_init(struct dialog *dialog, const struct dialog_choices *choi
     return OK;
 }
 
-/* Names the place of the last question. */
-static enum status place_fault(const struct dialog *dialog, enum status status,
-                               struct fault *fault) {
+/* Sets the subject of a fault to the line of the last question. */
+static enum status set_question_subject(const struct dialog *dialog, enum status status,
+                                        struct fault *fault) {
     if (status == STATUS_INPUT && dialog->line == 0) {
         snprintf(fault->subject, sizeof fault->subject, "--prompt");
     } else if (status == STATUS_INPUT) {
@@ -73,11 +73,12 @@ static enum status add_turn(struct dialog *dialog, const char *role, const char 
     char *copy = dialog->contents + dialog->content_count;
     if (dialog->turn_count == DIALOG_TURNS_MAX ||
         count >= DIALOG_BYTES_MAX - dialog->content_count) {
-        return place_fault(dialog,
-                           fault_set(fault, STATUS_INPUT, "", TOO_LONG,
-                                     "the conversation has more than %d messages or %d KiB of text",
-                                     DIALOG_TURNS_MAX, DIALOG_BYTES_MAX >> 10),
-                           fault);
+        return set_question_subject(
+            dialog,
+            fault_set(fault, STATUS_INPUT, "", TOO_LONG,
+                      "the conversation has more than %d messages or %d KiB of text",
+                      DIALOG_TURNS_MAX, DIALOG_BYTES_MAX >> 10),
+            fault);
     }
     memcpy(copy, content, count);
     copy[count] = '\0';
@@ -94,11 +95,11 @@ enum status dialog_ask(struct dialog *dialog, const char *question, struct fault
         guard == NULL ? TOKENIZER_NO_ID : tokenizer_find_special(guard, question, count, &at);
     if (id != TOKENIZER_NO_ID) {
         const struct token_text token = tokenizer_token_text(guard, id);
-        return place_fault(dialog,
-                           fault_set(fault, STATUS_INPUT, "", "take it out of the question",
-                                     "contains the control token %.*s", (int)token.count,
-                                     token.bytes),
-                           fault);
+        return set_question_subject(
+            dialog,
+            fault_set(fault, STATUS_INPUT, "", "take it out of the question",
+                      "contains the control token %.*s", (int)token.count, token.bytes),
+            fault);
     }
     return add_turn(dialog, "user", question, count, fault);
 }
@@ -127,7 +128,7 @@ static enum status encode_prompt(struct dialog *dialog, int64_t context, struct 
 
 enum status dialog_prompt(struct dialog *dialog, int64_t context, struct token_list *list,
                           struct fault *fault) {
-    return place_fault(dialog, encode_prompt(dialog, context, list, fault), fault);
+    return set_question_subject(dialog, encode_prompt(dialog, context, list, fault), fault);
 }
 
 /* ---- standard input ---- */
@@ -140,10 +141,11 @@ static enum status fill_lines(struct dialog *dialog, struct fault *fault) {
     dialog->line_end = unread;
     if (unread == DIALOG_LINE_BYTES) {
         dialog->line++;
-        return place_fault(dialog,
-                           fault_set(fault, STATUS_INPUT, "", "divide the question",
-                                     "the line has more than %d KiB", DIALOG_LINE_BYTES >> 10),
-                           fault);
+        return set_question_subject(dialog,
+                                    fault_set(fault, STATUS_INPUT, "", "divide the question",
+                                              "the line has more than %d KiB",
+                                              DIALOG_LINE_BYTES >> 10),
+                                    fault);
     }
     ssize_t count = -1;
     do { /* repeated after signals only */
@@ -195,7 +197,7 @@ enum status dialog_read(struct dialog *dialog, bool *found, struct fault *fault)
     }
     *found = line != NULL;
     if (line != NULL && strlen(line) < count) {
-        return place_fault(
+        return set_question_subject(
             dialog, fault_set(fault, STATUS_INPUT, "", "write text", "contains a NUL"), fault);
     }
     return line == NULL ? OK : dialog_ask(dialog, line, fault);

@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 enum {
-    DIALOG_TURNS_MAX = 512,      /* messages of a conversation */
-    DIALOG_BYTES_MAX = 1 << 18,  /* their texts, each with a NUL */
+    DIALOG_TURNS_MAX = 512,      /* maximum number of messages of a conversation */
+    DIALOG_BYTES_MAX = 1 << 18,  /* total size of the texts of all messages, each with its NUL */
     DIALOG_LINE_BYTES = 1 << 16, /* longest line, with its end */
 };
 
@@ -23,12 +23,12 @@ struct dialog {
     struct tokenizer_encoder *encoder;
     struct chat_text text;   /* the conversation, rendered */
     const char *system;      /* message of the system; NULL: none */
-    struct chat_turn *turns; /* [DIALOG_TURNS_MAX] */
+    struct chat_turn *turns; /* [DIALOG_TURNS_MAX]: messages of the conversation */
     int turn_count;
-    char *contents; /* [DIALOG_BYTES_MAX] */
-    size_t content_count;
+    char *contents;              /* [DIALOG_BYTES_MAX]: texts of all messages */
+    size_t content_count;        /* number of bytes of `contents` in use */
     char *lines;                 /* [DIALOG_LINE_BYTES] bytes of standard input */
-    size_t line_begin, line_end; /* range of those that are unread */
+    size_t line_begin, line_end; /* offsets of the unread bytes in `lines` */
     bool is_at_end;              /* standard input has ended */
     uint64_t line;               /* number of the last question's line, from 1; 0: --prompt */
 };

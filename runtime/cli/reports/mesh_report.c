@@ -69,7 +69,7 @@ static void print_table(const struct mesh *mesh) {
     }
 }
 
-static void print_placement(const struct mesh_report *report) {
+static void print_remote_bytes(const struct mesh_report *report) {
     const char *unit =
         report->has_bytes ? "bytes" : "(1 along each dimension; pass the volumes with --bytes)";
     double current = remote_bytes(report, &report->mesh);
@@ -100,7 +100,7 @@ void mesh_report_text(const struct mesh_report *report) {
         }
     }
     if (report->ranks_per_node > 0) {
-        print_placement(report);
+        print_remote_bytes(report);
     }
 }
 

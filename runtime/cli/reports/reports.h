@@ -135,12 +135,12 @@ enum { FIT_REPORT_BYTES = 32 * 1024 }; /* maximum size of the text of a report *
 /* fit_report_append: appends the report of a member's needs to `text`. */
 void fit_report_append(const struct fit_report *report, struct text *text);
 
-/* What a member needs besides memory and disk. */
+/* The result of a check of something that a member needs besides memory and disk. */
 struct fit_check {
     const char *name; /* "data", "tracker", "access" or "peers" */
     /* what is missing, or why it is not known; NULL: nothing is missing */
     const struct fault *fault;
-    bool is_unknown; /* `fault` says why this was not checked */
+    bool is_unknown; /* `fault` states why this was not checked */
 };
 
 struct fit_report_request {

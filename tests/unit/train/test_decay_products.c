@@ -18,7 +18,7 @@ static void constant_rates_give_powers_to_the_bit(void **state) {
     for (int r = 0; r < 3; r++) {
         struct decay_products added = decay_products_of(RATES[r], 0);
         for (int i = 1; i <= UPDATES; i++) {
-            added = decay_products_add(&added, RATES[r]);
+            added = decay_products_add_update(&added, RATES[r]);
             const struct decay_products resumed = decay_products_of(RATES[r], i);
             const struct number_pair values = decay_products_values(&added);
             const struct number_pair again = decay_products_values(&resumed);
@@ -38,7 +38,7 @@ static void changing_rates_give_the_product_of_all(void **state) {
     for (int length = 1; length < 40; length++) {
         const struct number_pair rates = RATES[length % 2];
         for (int i = 0; i < length; i++) {
-            products = decay_products_add(&products, rates);
+            products = decay_products_add_update(&products, rates);
             first *= (long double)rates.first;
             second *= (long double)rates.second;
             const struct number_pair values = decay_products_values(&products);
@@ -65,8 +65,8 @@ static void saved_products_continue_to_the_bit(void **state) {
         const struct snapshot snapshot = snapshot_of(&resumed);
         struct decay_products loaded = {.updates = -1};
         assert_true(decay_products_load(&snapshot, i, &loaded));
-        products = decay_products_add(&products, rates);
-        resumed = decay_products_add(&loaded, rates);
+        products = decay_products_add_update(&products, rates);
+        resumed = decay_products_add_update(&loaded, rates);
         const struct number_pair values = decay_products_values(&products);
         const struct number_pair again = decay_products_values(&resumed);
         assert_true(again.first == values.first && again.second == values.second);

@@ -102,7 +102,7 @@ static void cover(struct coverage *coverage, enum param_view view) {
     lay_out_coverage(coverage);
     for (int i = 0; i < session.blueprint.param_count; i++) {
         struct tensor_piece piece;
-        if (!rank_parts_has(&session, i, view) ||
+        if (!rank_parts_has_view(&session, i, view) ||
             !rank_parts_piece(&session, i, view, PART_SAVED, &piece)) {
             continue;
         }
@@ -114,7 +114,7 @@ static void cover(struct coverage *coverage, enum param_view view) {
 
 static void expect_each_once(const struct coverage *coverage, enum param_view view) {
     for (int i = 0; i < session.blueprint.param_count; i++) {
-        int wanted = rank_parts_has(&session, i, view) ? 1 : 0;
+        int wanted = rank_parts_has_view(&session, i, view) ? 1 : 0;
         for (int64_t k = 0; k < param_elements(&session.blueprint.params[i]); k++) {
             assert_int_equal(coverage->times[coverage->first_of[i] + k], wanted);
         }
