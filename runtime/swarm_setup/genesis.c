@@ -1,6 +1,8 @@
 #include "runtime/swarm_setup/genesis.h"
 
 #include "base/log.h"
+#include "kernels/cpu/cpu.h"
+#include "kernels/random_normals.h"
 #include "runtime/checkpoint/weights.h"
 #include "runtime/swarm/replica/replica.h"
 #include "runtime/swarm_setup/swarm_setup.h"
@@ -28,6 +30,9 @@ struct genesis {
     float *values;               /* buffer for the parameters of the current part */
     int64_t first_element, element_count; /* position and size of the current part */
     struct merkle_stream stream;          /* hash tree of the state so far */
+    struct kernel_table kernels;          /* draw random parameters on this machine */
+    struct pool pool;                     /* a pool of one thread, which also hashes */
+    struct compute compute;               /* kernels that run on `pool` */
 };
 
 /* Lists the ranges of parameters in this part, in blueprint order, which is the order of the flat
@@ -57,13 +62,28 @@ static int list_pieces_of_part(struct genesis *genesis) {
     return listed;
 }
 
+static void draw_piece(const struct genesis *genesis, const struct param *param,
+                       const struct tensor_piece *piece) {
+    uint64_t seed = (uint64_t)genesis->settings->seed;
+    if (param->init != INIT_NORMAL) {
+        param_init_fill(param, seed, piece->first, piece->count, piece->memory);
+        return;
+    }
+    const struct random_normals_args args = {.key = param_init_key(param, seed),
+                                             .first = piece->first,
+                                             .count = piece->count,
+                                             .deviation = param->init_std,
+                                             .output_count = 1,
+                                             .outputs = {{DTYPE_F32, piece->memory}}};
+    random_normals_run(&genesis->compute, &args);
+}
+
 static void fill_part_with_random_values(const struct genesis *genesis, int piece_count) {
     int piece = 0;
     for (int i = 0; i < genesis->blueprint->param_count && piece < piece_count; i++) {
         const struct param *param = &genesis->blueprint->params[i];
         if (param->name == genesis->pieces[piece].name) {
-            param_init_fill(param, (uint64_t)genesis->settings->seed, genesis->pieces[piece].first,
-                            genesis->pieces[piece].count, genesis->pieces[piece].memory);
+            draw_piece(genesis, param, &genesis->pieces[piece]);
             piece++;
         }
     }
@@ -138,9 +158,15 @@ enum status genesis_root(const struct settings *settings, const struct blueprint
         region_alloc(&scratch, (size_t)blueprint->param_count, sizeof *genesis->pieces);
     genesis->staging = (struct staging){.memory = region_alloc(&scratch, STAGING_BYTES_MIN, 1),
                                         .bytes = STAGING_BYTES_MIN};
-    activity_begin("hashing the initial weights", (uint64_t)blueprint_elements(blueprint));
-    enum status status = hash_all_parts(genesis, part_elements);
-    activity_end(false);
+    kernel_table_init(&genesis->kernels, cpu_level_detect());
+    genesis->compute = (struct compute){.table = &genesis->kernels, .pool = &genesis->pool};
+    enum status status = pool_init(&genesis->pool, 1, fault);
+    if (status == OK) {
+        activity_begin("hashing the initial weights", (uint64_t)blueprint_elements(blueprint));
+        status = hash_all_parts(genesis, part_elements);
+        activity_end(false);
+        pool_finish(&genesis->pool);
+    }
     if (status == OK) {
         *root = merkle_end(&genesis->stream);
     }

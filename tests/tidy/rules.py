@@ -79,11 +79,12 @@ MAY_INCLUDE = {
         "runtime/schedule", "runtime/checkpoint", "runtime/program", "runtime/settings",
         "runtime/data"),
     "runtime/swarm_setup": (
-        "base", "targets", "transport/identity", "transport/messages", "transport/site",
-        "runtime/model", "runtime/model/families", "runtime/schedule", "runtime/checkpoint",
-        "runtime/swarm/leases", "runtime/swarm/ledger", "runtime/swarm/delegation",
-        "runtime/swarm/replica", "runtime/swarm/member", "runtime/swarm/client",
-        "runtime/swarm/tracker", "runtime/settings", "runtime/data", "runtime/session"),
+        "base", "targets", "kernels", "kernels/cpu", "transport/identity", "transport/messages",
+        "transport/site", "runtime/model", "runtime/model/families", "runtime/schedule",
+        "runtime/checkpoint", "runtime/swarm/leases", "runtime/swarm/ledger",
+        "runtime/swarm/delegation", "runtime/swarm/replica", "runtime/swarm/member",
+        "runtime/swarm/client", "runtime/swarm/tracker", "runtime/settings",
+        "runtime/data", "runtime/session"),
     "runtime/train": (
         "base", "targets/os", "transport/site", "runtime/schedule", "runtime/checkpoint",
         "runtime/program", "runtime/settings", "runtime/data", "runtime/session"),
