@@ -78,13 +78,8 @@ static enum status open_file(struct token_data *data, const char *path,
     }
     TRY(packed_row_check(&file->tokens, data->sequence, fault));
     assign_window_indices(file, data->sequence);
-    if (file->window_count == 0) {
-        const char *source = options->paths.source;
-        return fault_set(fault, STATUS_INPUT, source != NULL ? source : path,
-                         "use more text, or reduce batch.sequence",
-                         "has %lld tokens; a row of %lld tokens needs one token more, the label of "
-                         "its last token",
-                         (long long)file->tokens.token_count, (long long)data->sequence);
+    if (file->window_count == 0 && data->short_count++ == 0) {
+        data->short_path = path;
     }
     file->first_block = data->block_count;
     file->first_window = data->window_count;
@@ -95,6 +90,26 @@ static enum status open_file(struct token_data *data, const char *path,
                               count_block_windows(file, second, data->sequence));
     data->block_windows_max = max_i64(data->block_windows_max, fullest);
     return OK;
+}
+
+/* A file that is shorter than a row adds none, such as the last part of a text. One of them must
+ * have a row. */
+static enum status check_rows(const struct token_data *data, const struct data_options *options,
+                              struct fault *fault) {
+    const char *source = options->paths.source;
+    int64_t longest = 0;
+    for (int i = 0; i < data->file_count; i++) {
+        longest = max_i64(longest, data->files[i].tokens.token_count);
+    }
+    return data->window_count > 0
+               ? OK
+               : fault_set(fault, STATUS_INPUT,
+                           source != NULL ? source : data->files[0].tokens.path,
+                           "use more text, or reduce batch.sequence",
+                           "has %s%lld tokens; a row of %lld tokens needs one token more, the "
+                           "label of its last token",
+                           data->file_count > 1 ? "at most " : "", (long long)longest,
+                           (long long)data->sequence);
 }
 
 static const struct shard_header *header_of(const struct data_file *file) {
@@ -186,6 +201,9 @@ enum status data_open(const struct data_options *options, struct region *region,
     enum status status = OK;
     for (int i = 0; i < paths->count && status == OK; i++) {
         status = open_file(&opened, region_copy_text(region, paths->paths[i]), options, fault);
+    }
+    if (status == OK) {
+        status = check_rows(&opened, options, fault);
     }
     if (status == OK) {
         status = compare_origins(&opened, options, fault);
@@ -314,28 +332,17 @@ void data_close(struct token_data *data) {
     }
 }
 
-/* The file that contains a window. */
-static const struct data_file *find_file_with_window(const struct token_data *data, int64_t index) {
-    int low = 0;
-    int high = data->file_count;
-    while (high - low > 1) {
-        int middle = low + (high - low) / 2;
-        if (data->files[middle].first_window <= index) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    return &data->files[low];
-}
+enum unit { UNIT_WINDOW, UNIT_BLOCK }; /* what find_file counts */
 
-/* The file that contains a block. */
-static const struct data_file *find_file_with_block(const struct token_data *data, int64_t index) {
+/* The file that contains a window or block. A file without windows contains none. */
+static const struct data_file *find_file(const struct token_data *data, enum unit unit,
+                                         int64_t index) {
     int low = 0;
     int high = data->file_count;
     while (high - low > 1) {
-        int middle = low + (high - low) / 2;
-        if (data->files[middle].first_block <= index) {
+        const int middle = low + (high - low) / 2;
+        const struct data_file *file = &data->files[middle];
+        if ((unit == UNIT_BLOCK ? file->first_block : file->first_window) <= index) {
             low = middle;
         } else {
             high = middle;
@@ -354,7 +361,7 @@ static int64_t count_windows_before(const struct data_file *file, int64_t block,
 /* Returns the index, over all files, of window number `window` of block `block`, or -1 if the block
  * has fewer windows. */
 static int64_t find_window_in_block(const struct token_data *data, int64_t block, int64_t window) {
-    const struct data_file *file = find_file_with_block(data, block);
+    const struct data_file *file = find_file(data, UNIT_BLOCK, block);
     int64_t local = block - file->first_block;
     if (window >= count_block_windows(file, local, data->sequence)) {
         return -1;
@@ -363,7 +370,7 @@ static int64_t find_window_in_block(const struct token_data *data, int64_t block
 }
 
 int64_t data_block_window_count(const struct token_data *data, int64_t block) {
-    const struct data_file *file = find_file_with_block(data, block);
+    const struct data_file *file = find_file(data, UNIT_BLOCK, block);
     return count_block_windows(file, block - file->first_block, data->sequence);
 }
 
@@ -444,7 +451,7 @@ static void fill_row(const struct token_data *data, const void *raw, int width,
 enum status data_read_window(const struct token_data *data, int64_t window, void *raw,
                              const struct token_row *row, struct fault *fault) {
     ASSERT(window >= 0 && window < data->window_count);
-    const struct data_file *file = find_file_with_window(data, window);
+    const struct data_file *file = find_file(data, UNIT_WINDOW, window);
     int width = token_file_width(&file->tokens);
     int64_t first = first_token_index(file, window, data->sequence);
     int64_t count = data->sequence + !has_rows(file);
@@ -468,7 +475,7 @@ enum status data_read_window(const struct token_data *data, int64_t window, void
 enum status data_count_valid_labels(const struct token_data *data, int64_t window, void *raw,
                                     int64_t *valid, struct fault *fault) {
     ASSERT(window >= 0 && window < data->window_count);
-    const struct data_file *file = find_file_with_window(data, window);
+    const struct data_file *file = find_file(data, UNIT_WINDOW, window);
     if (has_rows(file)) {
         return packed_row_count_trained(&file->tokens,
                                         first_token_index(file, window, data->sequence),

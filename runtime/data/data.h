@@ -59,14 +59,17 @@ struct token_data {
     int64_t window_count;               /* Number of windows in all files. */
     int64_t block_count;                /* Number of blocks in all files. */
     int64_t block_windows_max;          /* Number of windows in the largest block. */
+    int short_count;                    /* Number of files without a window. */
+    const char *short_path;             /* The first of them; NULL: none. */
     const struct data_file *origin; /* First file whose header has its tokenizer's hash, or NULL. */
 };
 
 /* data_open: open all files and index their windows. Raises the process's limit of open files if
  * necessary.
  * memory  in `region`
- * errors  STATUS_INPUT when there are no files, a file is too short for one window, or the headers
- *         of two files name different tokenizers or document tokens; those of token_file_open */
+ * errors  STATUS_INPUT when there are no files, all files are too short for one window, or the
+ *         headers of two files name different tokenizers or document tokens; those of
+ *         token_file_open */
 MUST_CHECK enum status data_open(const struct data_options *options, struct region *region,
                                  struct token_data *data, struct fault *fault);
 

@@ -245,6 +245,13 @@ static void log_run_length(const struct training *training) {
     log_line(LOG_INFO, "%lld step%s of %lld tokens: %.3g passes over the data",
              (long long)settings->steps, settings->steps == 1 ? "" : "s",
              (long long)settings->batch_tokens, data_passes(settings, &trainer->train));
+    if (trainer->train.short_count > 0) {
+        log_line(LOG_INFO, "%d of the %d data files %s shorter than a row and %s no row: %s%s",
+                 trainer->train.short_count, trainer->train.file_count,
+                 trainer->train.short_count == 1 ? "is" : "are",
+                 trainer->train.short_count == 1 ? "adds" : "add", trainer->train.short_path,
+                 trainer->train.short_count == 1 ? "" : " and others");
+    }
     if (training->step < last &&
         count_multiples(settings->snapshot_every, training->step, last) == 0) {
         log_line(

@@ -89,6 +89,42 @@ static void a_file_needs_one_token_more_than_a_row(void **state) {
     assert_non_null(strstr(fault.remedy, "data.train"));
 }
 
+static void a_file_shorter_than_a_row_adds_no_row(void **state) {
+    (void)state;
+    static const struct {
+        const char *paths[3];
+        int count, short_count, windows;
+    } ROWS[] = {{{"nine.bytes", "two.bytes"}, 2, 1, 2},
+                {{"two.bytes", "nine.bytes"}, 2, 1, 2},
+                {{"nine.bytes", "two.bytes", "nine.bytes"}, 3, 1, 4},
+                {{"two.bytes", "nine.bytes", "two.bytes"}, 3, 2, 2}};
+    scratch_write("nine.bytes", "abcdefghi", 9);
+    scratch_write("two.bytes", "yz", 2);
+    for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
+        struct data_options options = options_for(ROWS[i].paths, ROWS[i].count, 4);
+        struct token_data data = opened(&options);
+        int64_t cursor = 0;
+        assert_int_equal(data.window_count, ROWS[i].windows);
+        assert_int_equal(data.short_count, ROWS[i].short_count);
+        assert_string_equal(data.short_path, "two.bytes");
+        for (int64_t window = 0; window < data.window_count; window++) {
+            read_window(&data, window);
+            assert_int_equal(ids[0], window % 2 == 0 ? 'a' : 'e');
+        }
+        for (int64_t step = 0; step < 20; step++) {
+            const int64_t window = data_next_window(&data, 5, &cursor);
+            assert_in_range(window, 0, ROWS[i].windows - 1);
+        }
+        data_close(&data);
+    }
+    static const char *const SHORT[] = {"two.bytes", "two.bytes"};
+    struct data_options options = options_for(SHORT, 2, 4);
+    struct token_data untouched;
+    assert_int_equal(data_open(&options, &region, &untouched, &fault), STATUS_INPUT);
+    assert_string_equal(fault.subject, "two.bytes");
+    assert_non_null(strstr(fault.reason, "has at most 2 tokens; a row of 4"));
+}
+
 /* Token i of the file is i, so a row tells where it was read. */
 static void check_places(const struct token_data *data, int64_t offset_bytes, int width) {
     int64_t block_bytes = data->files[0].block_bytes;
@@ -355,6 +391,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_row_is_ids_with_the_next_token_as_label, finish_region),
         cmocka_unit_test_teardown(a_file_needs_one_token_more_than_a_row, finish_region),
+        cmocka_unit_test_teardown(a_file_shorter_than_a_row_adds_no_row, finish_region),
         cmocka_unit_test_teardown(no_window_crosses_a_block, finish_region),
         cmocka_unit_test_teardown(an_id_beyond_the_vocabulary_names_file_and_token, finish_region),
         cmocka_unit_test_teardown(ids_above_31_bits_are_refused_not_negative, finish_region),
