@@ -182,7 +182,12 @@ enum status json_fault_member(const struct json_node *object, const char *key, s
 
 enum status json_require(const struct json_node *object, const char *key, struct json_node *node,
                          struct fault *fault) {
-    return json_find(object, key, node) ? OK : json_fault_member(object, key, fault, "is missing");
+    if (json_find(object, key, node)) {
+        return OK;
+    }
+    return json_object_get(object->value, key) != NULL
+               ? json_fault_member(object, key, fault, "is null")
+               : json_fault_member(object, key, fault, "is missing");
 }
 
 static enum status set_type_fault(const struct json_node *node, const char *expected,

@@ -146,7 +146,7 @@ static enum status check_role(struct renderer *renderer, const struct chat_messa
 
 static enum status read_message(struct renderer *renderer, int index,
                                 struct chat_message *message) {
-    struct json_node role;
+    struct json_node role, content;
     bool has_content = false, has_calls = false;
     *message =
         (struct chat_message){.node = json_element(&renderer->list, (size_t)index), .content = ""};
@@ -159,7 +159,7 @@ static enum status read_message(struct renderer *renderer, int index,
     TRY(json_get_array(&message->node, "tool_calls", &message->calls, &has_calls, renderer->fault));
     message->call_count = has_calls ? (int)json_child_count(&message->calls) : 0;
     if (!has_content && message->call_count == 0) {
-        return json_fault_member(&message->node, "content", renderer->fault, "is missing");
+        TRY(json_require(&message->node, "content", &content, renderer->fault));
     }
     return check_role(renderer, message);
 }

@@ -6,8 +6,10 @@
 #include "runtime/cli/unknown_option.h"
 #include "runtime/swarm_setup/member_session.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct option *find_option(const struct command *command, const char *name,
                                         size_t length) {
@@ -110,9 +112,20 @@ static enum status check_maximum(const struct option *option, const char *value,
     return fault_set(fault, STATUS_USAGE, option->name, remedy, "%s is too large", value);
 }
 
+/* Whether the value is a whole number, of any size. */
+static bool is_digits(const char *value) {
+    return *value != '\0' && value[strspn(value, "0123456789")] == '\0';
+}
+
 static enum status read_integer(const struct option *option, const char *value, int64_t *field,
                                 struct fault *fault) {
     int64_t parsed;
+    if (is_digits(value) && !text_parse_i64(value, &parsed)) {
+        char remedy[64];
+        snprintf(remedy, sizeof remedy, "use at most %lld",
+                 option->maximum > 0 ? (long long)option->maximum : (long long)INT64_MAX);
+        return fault_set(fault, STATUS_USAGE, option->name, remedy, "%s is too large", value);
+    }
     if (!text_parse_i64(value, &parsed) || (double)parsed < option->minimum) {
         return fault_set(fault, STATUS_USAGE, option->name, NULL,
                          "\"%s\" is not a whole number of at least %.0f", value, option->minimum);
@@ -213,6 +226,20 @@ enum status command_read_arguments(const struct command *command, struct invocat
     return OK;
 }
 
+void command_output_fault(int error, struct fault *fault) {
+    (void)fault_set(fault, STATUS_FAILED, "standard output",
+                    "write it to a disk that has space, or to another program",
+                    "cannot be written completely%s%s", error != 0 ? ": " : "",
+                    error != 0 ? strerror(error) : "");
+}
+
+int command_report_output(int error) {
+    struct fault fault;
+    command_output_fault(error, &fault);
+    fault_print(&fault, STDERR_FILENO);
+    return fault_exit_code(fault.status);
+}
+
 int command_run(const struct command *command, int argc, char **argv) {
     struct invocation invocation = {.argc = argc, .argv = argv};
     invocation.request = region_alloc(&invocation.region, 1, command->request_bytes);
@@ -225,14 +252,16 @@ int command_run(const struct command *command, int argc, char **argv) {
     if (has_run) {
         status = command->run(&invocation);
     }
-    fflush(stdout); /* print the report before the fault */
+    errno = 0; /* print the report before the fault */
+    const bool is_written = fflush(stdout) == 0 && ferror(stdout) == 0;
+    const int error = errno;
     int code = ranks_end(&invocation.ranks, status, &invocation.fault);
     if (has_run && command->finish != NULL) {
         command->finish(invocation.request);
     }
     session_finish(invocation.session);
     region_finish(&invocation.region);
-    return code;
+    return code == 0 && !is_written ? command_report_output(error) : code;
 }
 
 void invocation_add_override(struct invocation *invocation, const char *key, const char *value) {

@@ -33,6 +33,71 @@ struct request {                                                      /* options
 
 /* ---- options ---- */
 
+/* What the command does. */
+enum mode { MODE_TEXT = 1, MODE_CHAT = 2, MODE_IDS = 4, MODE_DECODE = 8 };
+
+static enum mode mode_of(const struct request *request) {
+    return request->ids_path != NULL      ? MODE_IDS
+           : request->decode_path != NULL ? MODE_DECODE
+           : request->is_chat             ? MODE_CHAT
+                                          : MODE_TEXT;
+}
+
+static const char *mode_option(enum mode mode) {
+    return mode == MODE_IDS ? "--ids" : mode == MODE_DECODE ? "--decode" : "--chat";
+}
+
+/* An option, and the modes that it is for. */
+struct option_use {
+    const char *name;
+    bool is_given;
+    unsigned modes;
+};
+
+static enum status option_fault(const struct option_use *use, enum mode mode, struct fault *fault) {
+    if (mode != MODE_TEXT) {
+        return fault_set(fault, STATUS_USAGE, use->name, "leave out one of the two",
+                         "is not for %s", mode_option(mode));
+    }
+    return (use->modes & MODE_CHAT) != 0
+               ? fault_set(fault, STATUS_USAGE, use->name, "add --chat, or leave this option out",
+                           "is only for conversations")
+               : fault_set(fault, STATUS_USAGE, use->name,
+                           "add one of them, or leave this option out",
+                           "is only for --ids and --decode");
+}
+
+/* Rejects an option that would have no effect. */
+static enum status check_modes(const struct request *request, struct fault *fault) {
+    const enum mode mode = mode_of(request);
+    const struct chat_request *chat = &request->chat;
+    const unsigned writes = MODE_TEXT | MODE_CHAT;
+    const struct option_use uses[] = {
+        {"-o", request->folder != NULL, writes},
+        {"--validation", request->validation != NULL, writes},
+        {"--field", request->field != NULL, MODE_TEXT},
+        {"--document-token", request->document_token != NULL, MODE_TEXT},
+        {"--strict", request->is_strict, writes},
+        {"--literal", request->is_literal, MODE_TEXT | MODE_IDS},
+        {"--shard-tokens", request->shard_tokens > 0, writes},
+        {"--threads", request->threads > 0, writes},
+        {"--special", request->is_special, MODE_IDS | MODE_DECODE},
+        {"--chat", request->is_chat, MODE_CHAT},
+        {"--template", chat->template_name != NULL, MODE_CHAT},
+        {"--sequence", chat->row_tokens > 0, MODE_CHAT},
+        {"--long", chat->long_text != NULL, MODE_CHAT},
+        {"--date", chat->date != NULL, MODE_CHAT},
+        {"--thinking", chat->thinking != NULL, MODE_CHAT},
+        {"--parse-special", chat->parses_special, MODE_CHAT},
+        {"--json", request->json, writes}};
+    for (size_t i = 0; i < ARRAY_COUNT(uses); i++) {
+        if (uses[i].is_given && (uses[i].modes & mode) == 0) {
+            return option_fault(&uses[i], mode, fault);
+        }
+    }
+    return OK;
+}
+
 static enum status check_options(const struct request *request, const struct invocation *invocation,
                                  struct fault *fault) {
     const bool prints = request->ids_path != NULL || request->decode_path != NULL;
@@ -40,7 +105,7 @@ static enum status check_options(const struct request *request, const struct inv
         return fault_set(fault, STATUS_USAGE, "data", "add --model FOLDER",
                          "the model whose tokenizer makes the tokens is missing");
     }
-    if (prints && (invocation->input_count > 0 || request->folder != NULL)) {
+    if (prints && invocation->input_count > 0) {
         return fault_set(fault, STATUS_USAGE, "data", "leave out IN and -o",
                          "--ids and --decode take no IN and write no files");
     }
@@ -52,10 +117,11 @@ static enum status check_options(const struct request *request, const struct inv
         return fault_set(fault, STATUS_USAGE, "data", "pass text files, folders, or - for a pipe",
                          "the input is missing");
     }
-    return prints || request->folder != NULL
-               ? OK
-               : fault_set(fault, STATUS_USAGE, "data", "add -o DIR",
-                           "the folder of the token files is missing");
+    if (!prints && (request->folder == NULL || *request->folder == '\0')) {
+        return fault_set(fault, STATUS_USAGE, "data", "add -o DIR",
+                         "the folder of the token files is missing");
+    }
+    return check_modes(request, fault);
 }
 
 /* Reads a share such as "1%" or "0.5 %", in millionths. */
@@ -123,21 +189,6 @@ static enum status read_choice(const char *option, const char *value, const char
                      first, second);
 }
 
-static enum status check_chat_options(const struct chat_request *request, bool is_chat,
-                                      struct fault *fault) {
-    const char *given = request->template_name != NULL ? "--template"
-                        : request->date != NULL        ? "--date"
-                        : request->thinking != NULL    ? "--thinking"
-                        : request->long_text != NULL   ? "--long"
-                        : request->row_tokens > 0      ? "--sequence"
-                        : request->parses_special      ? "--parse-special"
-                                                       : NULL;
-    return is_chat || given == NULL
-               ? OK
-               : fault_set(fault, STATUS_USAGE, given, "add --chat, or leave this option out",
-                           "is only for conversations");
-}
-
 static enum status write_chats(const struct chat_request *request, const char *model_folder,
                                struct chat_corpus_options *options, bool json,
                                struct invocation *invocation) {
@@ -196,22 +247,40 @@ static enum status write_chat_corpus(struct invocation *invocation,
         .is_strict = request->is_strict,
         .shard_tokens = request->shard_tokens > 0 ? request->shard_tokens : CORPUS_SHARD_TOKENS,
         .threads = thread_count(request)};
-    if (request->field != NULL || request->document_token != NULL || request->is_literal) {
-        return fault_set(fault, STATUS_USAGE, "data", "leave these options out",
-                         "--field, --document-token and --literal are not for --chat");
-    }
     TRY(read_share(request->validation, &options.validation_ppm, fault));
     watch_stop_signals();
     return write_chats(&request->chat, model_folder, &options, request->json, invocation);
 }
 
+/* After a signal. */
+static enum status report_stop(const struct request *request, struct fault *fault) {
+    if (!corpus_has_progress(request->folder)) {
+        return fault_set(fault, STATUS_FAILED, request->folder,
+                         "run the command again, which starts over",
+                         "stopped before any progress was saved");
+    }
+    log_line(LOG_INFO, "stopped; the progress is saved, and the same command continues");
+    return STATUS_STOPPED;
+}
+
+/* A path without '/' at its end. */
+static const char *trim_slashes(const char *path, struct region *region) {
+    int length = (int)strlen(path);
+    while (length > 1 && path[length - 1] == '/') {
+        length--;
+    }
+    return region_format(region, "%.*s", length, path);
+}
+
 static enum status run_data(struct invocation *invocation) {
-    const struct request *request = invocation->request;
+    struct request *request = invocation->request;
     struct fault *fault = &invocation->fault;
     const struct tokenizer *tokenizer;
     char folder[PATH_BYTES];
     TRY(check_options(request, invocation, fault));
-    TRY(check_chat_options(&request->chat, request->is_chat, fault));
+    if (request->folder != NULL) {
+        request->folder = trim_slashes(request->folder, &invocation->region);
+    }
     TRY(tokenizer_folder_find(request->model, folder, fault));
     TRY(tokenizer_load(folder, &invocation->region, &tokenizer, fault));
     if (request->ids_path != NULL) {
@@ -224,10 +293,7 @@ static enum status run_data(struct invocation *invocation) {
     }
     const enum status status = request->is_chat ? write_chat_corpus(invocation, tokenizer, folder)
                                                 : write_corpus(invocation, tokenizer);
-    if (status == STATUS_STOPPED) {
-        log_line(LOG_INFO, "stopped; the same command continues");
-    }
-    return status;
+    return status == STATUS_STOPPED ? report_stop(request, fault) : status;
 }
 
 static const struct option OPTIONS[] = {
@@ -306,8 +372,9 @@ const struct command COMMAND_DATA = {
     .details =
         "IN is a text file, which is one document; a .jsonl file, each line of which is one "
         "document; either of them compressed as .gz or .zst; a folder of such files; or - for "
-        "standard input. An interrupted command continues when it is run again. DIR appears only "
-        "when all token files are complete.",
+        "standard input. An interrupted command continues when it is run again; if it was "
+        "stopped before any progress was saved, its exit code is 1. DIR appears only when all "
+        "token files are complete.",
     .example = "book.txt --model my-model -o tokens --validation 5%",
     .takes_inputs = true,
     .runs_long = true,

@@ -5,6 +5,7 @@
 #include "runtime/cli/command_table.h"
 #include "runtime/settings/settings.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -162,13 +163,9 @@ static int run_command_line(int argc, char **argv) {
 /* Returns a failure if standard output could not be written, for example to a full disk: the report
  * would be truncated. */
 static int check_output_was_written(int code) {
-    struct fault fault;
-    if ((fflush(stdout) == 0 && !ferror(stdout)) || code != 0) {
-        return code;
-    }
-    fault_set(&fault, STATUS_FAILED, "standard output", NULL, "cannot be written");
-    fault_print(&fault, STDERR_FILENO);
-    return 1;
+    errno = 0;
+    return code != 0 || (fflush(stdout) == 0 && !ferror(stdout)) ? code
+                                                                 : command_report_output(errno);
 }
 
 /* Opens /dev/null for each closed standard stream. Otherwise the next file or socket would get its

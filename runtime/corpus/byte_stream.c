@@ -9,7 +9,9 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -89,21 +91,52 @@ static enum status start_zstd(struct byte_stream *stream, struct fault *fault) {
     return OK;
 }
 
-/* The compression of a file that begins with these bytes. None is a start of UTF-8 text. */
+/* The compression of a file that begins with these bytes. None is a start of text. A file of
+ * Zstandard may begin with a frame to skip, as those of pzstd do. */
 static enum compression compression_of(const unsigned char *bytes, size_t count) {
     static const unsigned char GZIP[] = {0x1f, 0x8b};
     static const unsigned char ZSTD[COMPRESSION_MAGIC_BYTES] = {0x28, 0xb5, 0x2f, 0xfd};
+    static const unsigned char SKIPPED[COMPRESSION_MAGIC_BYTES] = {0x50, 0x2a, 0x4d, 0x18};
     if (count >= sizeof GZIP && memcmp(bytes, GZIP, sizeof GZIP) == 0) {
         return COMPRESSION_GZIP;
     }
-    return count >= sizeof ZSTD && memcmp(bytes, ZSTD, sizeof ZSTD) == 0 ? COMPRESSION_ZSTD
-                                                                         : COMPRESSION_NONE;
+    const bool is_skipped = count >= sizeof SKIPPED && (bytes[0] & 0xf0) == SKIPPED[0] &&
+                            memcmp(bytes + 1, SKIPPED + 1, sizeof SKIPPED - 1) == 0;
+    const bool is_zstd = count >= sizeof ZSTD && memcmp(bytes, ZSTD, sizeof ZSTD) == 0;
+    return is_zstd || is_skipped ? COMPRESSION_ZSTD : COMPRESSION_NONE;
+}
+
+/* The compression that the name of a file promises. */
+static enum compression compression_of_name(const char *path) {
+    const char *suffix = strrchr(path, '.');
+    return suffix == NULL                ? COMPRESSION_NONE
+           : strcmp(suffix, ".gz") == 0  ? COMPRESSION_GZIP
+           : strcmp(suffix, ".zst") == 0 ? COMPRESSION_ZSTD
+                                         : COMPRESSION_NONE;
+}
+
+/* Text with the name of a compressed file would be read, but it is more likely a failed
+ * download. */
+static enum status check_name(const struct byte_stream *stream, struct fault *fault) {
+    const enum compression named = compression_of_name(stream->path);
+    char bytes[3 * COMPRESSION_MAGIC_BYTES + 1] = "";
+    if (named == COMPRESSION_NONE || named == stream->compression) {
+        return OK;
+    }
+    for (size_t i = 0; i < min_u64(stream->end, COMPRESSION_MAGIC_BYTES); i++) {
+        snprintf(bytes + 3 * i, sizeof bytes - 3 * i, " %02x", stream->input[i]);
+    }
+    return fault_set(
+        fault, STATUS_INPUT, stream->path, "download or compress the file again, or rename it",
+        "is not %s, as its name states: %s%s", named == COMPRESSION_GZIP ? "gzip" : "Zstandard",
+        stream->end == 0 ? "it is empty" : "its first bytes are", bytes);
 }
 
 static enum status detect_compression(struct byte_stream *stream, struct fault *fault) {
     TRY(fill_input(stream, COMPRESSION_MAGIC_BYTES, fault));
     stream->is_between_frames = true;
     stream->compression = compression_of(stream->input, stream->end);
+    TRY(check_name(stream, fault));
     switch (stream->compression) {
     case COMPRESSION_GZIP:
         return start_gzip(stream, fault);
@@ -115,12 +148,21 @@ static enum status detect_compression(struct byte_stream *stream, struct fault *
     return OK;
 }
 
+static enum status check_stdin(struct fault *fault) {
+    struct stat info;
+    return fstat(STDIN_FILENO, &info) == 0 && S_ISDIR(info.st_mode)
+               ? fault_set(fault, STATUS_INPUT, "standard input",
+                           "pass the path of the folder instead of -", "is a folder")
+               : OK;
+}
+
 enum status byte_stream_open(const char *path, struct byte_stream *stream, struct fault *fault) {
     int64_t ignored;
     *stream = (struct byte_stream){.path = path, .fd = -1};
     if (strcmp(path, "-") == 0) {
         stream->path = "standard input";
         stream->fd = STDIN_FILENO;
+        TRY(check_stdin(fault));
     } else {
         TRY(file_open_read(path, &stream->fd, &ignored, fault));
     }

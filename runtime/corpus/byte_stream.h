@@ -1,5 +1,5 @@
 /* byte_stream: reads the bytes of a file or of standard input, decompressed if they are compressed
- * with gzip or Zstandard. The first bytes decide, not the name. */
+ * with gzip or Zstandard. The first bytes decide; a name that ends in .gz or .zst must agree. */
 #ifndef SKEP_CORPUS_BYTE_STREAM_H
 #define SKEP_CORPUS_BYTE_STREAM_H
 
@@ -33,8 +33,9 @@ struct byte_stream {
 
 /* byte_stream_open: open `path`, or standard input for "-", and determine its compression.
  * memory  refers to `path` until byte_stream_close; the libraries allocate
- * errors  STATUS_INPUT when the file cannot be opened or is not a regular file; STATUS_FAILED when
- *         it cannot be read */
+ * errors  STATUS_INPUT when the file cannot be opened or is not a regular file, or when its name
+ *         ends in .gz or .zst and its first bytes are of another kind; STATUS_FAILED when it cannot
+ *         be read */
 MUST_CHECK enum status byte_stream_open(const char *path, struct byte_stream *stream,
                                         struct fault *fault);
 

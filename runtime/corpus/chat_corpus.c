@@ -370,6 +370,14 @@ static void release_run(struct chat_corpus_run *run) {
 
 static enum status check_parts(const struct chat_corpus_run *run, struct fault *fault) {
     const struct chat_part_report *train = &run->parts[CORPUS_TRAIN].report;
+    const struct chat_part_report *validation = &run->parts[CORPUS_VALIDATION].report;
+    if (train->rows == 0 && validation->rows > 0) {
+        return fault_set(fault, STATUS_INPUT, "--validation",
+                         "use more conversations, lower the share, or leave --validation out",
+                         "keeps all conversations that have an answer and fit in a row, %llu, and "
+                         "leaves none to train on",
+                         (unsigned long long)validation->conversations);
+    }
     if (train->rows == 0) {
         return fault_set(fault, STATUS_INPUT, run->inputs->inputs[0].path,
                          "pass files with conversations, or raise --sequence",
@@ -378,17 +386,21 @@ static enum status check_parts(const struct chat_corpus_run *run, struct fault *
                          (unsigned long long)train->long_count,
                          (unsigned long long)train->untrained_count);
     }
-    if (run->options->validation_ppm > 0 && run->parts[CORPUS_VALIDATION].report.rows == 0) {
+    if (run->options->validation_ppm > 0 && validation->rows == 0) {
         return fault_set(fault, STATUS_INPUT, "--validation", "raise the share",
-                         "%llu conversations are too few for this share",
-                         (unsigned long long)run->reader.conversations);
+                         "%llu conversation%s too few for this share",
+                         (unsigned long long)run->reader.conversations,
+                         run->reader.conversations == 1 ? " is" : "s are");
     }
     return OK;
 }
 
 static enum status complete_files(struct chat_corpus_run *run, struct chat_corpus_report *report,
                                   struct fault *fault) {
-    *report = (struct chat_corpus_report){.replacements = run->reader.window.replaced.count,
+    const struct replaced_bytes *replaced = &run->reader.window.replaced;
+    *report = (struct chat_corpus_report){.replacements = replaced->count,
+                                          .replaced_path = replaced->path,
+                                          .replaced_offset = replaced->offset,
                                           .skipped_count = run->inputs->skipped_count,
                                           .skipped_path = run->inputs->skipped_path};
     for (int i = 0; i < CORPUS_PARTS; i++) {

@@ -46,6 +46,8 @@ struct chat_part_report {
 struct chat_corpus_report {
     struct chat_part_report parts[2]; /* train, validation */
     uint64_t replacements;            /* ill-formed sequences, now U+FFFD */
+    const char *replaced_path;        /* first file with one; NULL: none */
+    uint64_t replaced_offset;         /* offset in it of the first ill-formed sequence */
     int skipped_count;                /* files in folders that are neither text nor JSON lines */
     const char *skipped_path;         /* the first of them */
 };

@@ -177,8 +177,23 @@ static enum status no_validation_fault(const struct corpus_run *run, struct faul
                      found == 1 ? "" : "s", (double)ppm / 1e4);
 }
 
+/* The share left nothing to train on. */
+static enum status all_validation_fault(const struct corpus_run *run, struct fault *fault) {
+    const unsigned long long found = run->reader.unit;
+    const bool has_sections =
+        run->reader.options.has_sections && run->inputs->inputs[0].kind == INPUT_TEXT;
+    return fault_set(fault, STATUS_INPUT, "--validation",
+                     "use more text, lower the share, or leave --validation out",
+                     "keeps all of the text, %llu %s%s, and leaves none to train on", found,
+                     has_sections ? "section" : "document", found == 1 ? "" : "s");
+}
+
 static enum status check_parts(const struct corpus_run *run, struct fault *fault) {
     const uint64_t ppm = run->options->validation_ppm;
+    if (run->writers[CORPUS_TRAIN].position.total.tokens == 0 &&
+        run->writers[CORPUS_VALIDATION].position.total.tokens > 0) {
+        return all_validation_fault(run, fault);
+    }
     if (run->writers[CORPUS_TRAIN].position.total.tokens == 0) {
         return fault_set(fault, STATUS_INPUT, run->inputs->inputs[0].path, "pass files with text",
                          "no text to train on");
@@ -269,6 +284,20 @@ static enum status write_to_folder(const struct corpus_options *options,
     return run_in_folder(options, inputs, folder, &starts_over, report, fault);
 }
 
+/* A field that is named must be one of something. */
+static enum status check_field(const struct corpus_options *options,
+                               const struct input_list *inputs, struct fault *fault) {
+    bool has_lines = false;
+    for (int i = 0; i < inputs->count; i++) {
+        has_lines = has_lines || inputs->inputs[i].kind == INPUT_JSON_LINES;
+    }
+    return has_lines || !options->is_stdin_json
+               ? OK
+               : fault_set(fault, STATUS_INPUT, "--field",
+                           "leave it out, or pass files whose names end in .jsonl or .ndjson",
+                           "is for JSON lines, but all of the input is text");
+}
+
 enum status corpus_write(const struct corpus_options *options, struct region *region,
                          struct corpus_report *report, struct fault *fault) {
     struct region scratch = {0};
@@ -276,6 +305,7 @@ enum status corpus_write(const struct corpus_options *options, struct region *re
     const enum input_kind stdin_kind = options->is_stdin_json ? INPUT_JSON_LINES : INPUT_TEXT;
     ASSERT(options->threads > 0 && options->threads <= THREADS_MAX);
     TRY(input_list_expand(options->paths, options->path_count, stdin_kind, region, &inputs, fault));
+    TRY(check_field(options, &inputs, fault));
     struct corpus_folder *folder = region_alloc(&scratch, 1, sizeof *folder);
     enum status status = corpus_folder_open(options->folder, folder, fault);
     if (status == OK) {

@@ -33,7 +33,7 @@ struct corpus_options {
     const struct tokenizer *tokenizer;
     int32_t document_token;  /* id that follows each document; TOKENIZER_NO_ID: none */
     const char *field;       /* field of a JSON line that contains the text */
-    bool is_stdin_json;      /* standard input contains JSON lines, not text */
+    bool is_stdin_json;      /* the user named the field: standard input contains JSON lines */
     bool is_strict;          /* ill-formed UTF-8 is an error */
     bool is_literal;         /* texts of special tokens are encoded as any other text */
     uint64_t validation_ppm; /* share of documents kept for validation, in millionths */
@@ -60,10 +60,15 @@ struct corpus_report {
 /* corpus_write: encode the inputs and write the token files. Progress is logged.
  * memory  paths of the report in `region`; the rest is released
  * errors  STATUS_INPUT: inputs that cannot be read, with file and place; a folder that is not
- *         empty, or is in use by another process; no document for a part. STATUS_FIT when the disk
- *         is full. STATUS_STOPPED after a signal: the same call continues. The folder does not
- *         exist then, and *report is unchanged */
+ *         empty, or is in use by another process; no document for a part; is_stdin_json and no
+ *         input with JSON lines. STATUS_FIT when the disk
+ *         is full. STATUS_STOPPED after a signal: the same call continues, if corpus_has_progress.
+ *         The folder does not exist then, and *report is unchanged */
 MUST_CHECK enum status corpus_write(const struct corpus_options *options, struct region *region,
                                     struct corpus_report *report, struct fault *fault);
+
+/* corpus_has_progress: whether a call that was interrupted has left progress for `folder`, from
+ * which the same call continues. */
+bool corpus_has_progress(const char *folder);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "runtime/corpus/corpus.h"
 #include "runtime/corpus/corpus_progress.h"
 
 #include <dirent.h>
@@ -32,6 +33,14 @@ static enum status set_folder_paths(struct corpus_folder *folder, const char *pa
     snprintf(folder->unfinished_path, sizeof folder->unfinished_path, "%.*s%s", (int)length, path,
              SUFFIX);
     return OK;
+}
+
+bool corpus_has_progress(const char *folder) {
+    struct corpus_folder paths;
+    struct corpus_progress progress;
+    struct fault ignored;
+    return set_folder_paths(&paths, folder, &ignored) == OK &&
+           corpus_progress_read(paths.unfinished_path, &progress);
 }
 
 static bool is_dot(const char *name) {
@@ -75,6 +84,19 @@ static enum status check_parents(const struct corpus_folder *folder, struct faul
     return OK;
 }
 
+static enum status make_unfinished_folder(const struct corpus_folder *folder, struct fault *fault) {
+    const enum status status = file_make_folders(folder->unfinished_path, fault);
+    if (status != STATUS_FAILED) {
+        return status;
+    }
+    if (fault->remedy[0] == '\0') {
+        snprintf(fault->remedy, sizeof fault->remedy,
+                 "choose a different folder, or make it writable");
+    }
+    fault->status = STATUS_INPUT;
+    return STATUS_INPUT;
+}
+
 enum status corpus_folder_open(const char *path, struct corpus_folder *folder,
                                struct fault *fault) {
     char lock[2 * PATH_BYTES];
@@ -83,7 +105,7 @@ enum status corpus_folder_open(const char *path, struct corpus_folder *folder,
     TRY(set_folder_paths(folder, path, fault));
     TRY(check_final_path(folder, fault));
     TRY(check_parents(folder, fault));
-    TRY(file_make_folders(folder->unfinished_path, fault));
+    TRY(make_unfinished_folder(folder, fault));
     lock_path(folder, lock, sizeof lock);
     TRY(file_lock(lock, &folder->lock_fd, holder, fault));
     if (folder->lock_fd < 0) {

@@ -16,7 +16,7 @@ struct corpus_folder {
 /* corpus_folder_open: check that `path` does not exist, or is an empty folder; make the unfinished
  * folder if it does not exist; and lock it.
  * errors  STATUS_INPUT when there is something at `path`, a file is where a folder that contains it
- *         must be, or another process writes it */
+ *         must be, another process writes it, or the folder cannot be made */
 MUST_CHECK enum status corpus_folder_open(const char *path, struct corpus_folder *folder,
                                           struct fault *fault);
 

@@ -115,9 +115,22 @@ static int compare_names(const FTSENT **a, const FTSENT **b) {
     return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
+static enum status open_fault(const char *path, int error, struct fault *fault) {
+    struct stat info;
+    if (error == ENOENT && lstat(path, &info) == 0) {
+        return fault_set(fault, STATUS_INPUT, path, "remove the link, or put the file there",
+                         "is a link to a file that does not exist");
+    }
+    return fault_set(fault, STATUS_INPUT, path,
+                     error == EACCES ? "make it readable for this user"
+                                     : "check the path, which is relative to the working directory",
+                     "cannot open: %s", strerror(error));
+}
+
 /* Adds or skips what fts has found. */
 static enum status visit_entry(struct walk *walk, FTS *tree, FTSENT *entry) {
     const bool is_hidden = entry->fts_level > 0 && entry->fts_name[0] == '.';
+    const bool has_input_name = is_text(entry->fts_name) || is_json_lines(entry->fts_name);
     switch (entry->fts_info) {
     case FTS_D:
         if (is_hidden) {
@@ -136,18 +149,26 @@ static enum status visit_entry(struct walk *walk, FTS *tree, FTSENT *entry) {
         return fault_set_errno(walk->fault, STATUS_INPUT, entry->fts_path, "cannot read",
                                entry->fts_errno);
     case FTS_F:
-        if (!is_hidden && (is_text(entry->fts_name) || is_json_lines(entry->fts_name))) {
+        if (!is_hidden && has_input_name) {
             return add_input(walk, entry->fts_path,
                              is_json_lines(entry->fts_name) ? INPUT_JSON_LINES : INPUT_TEXT,
                              (uint64_t)entry->fts_statp->st_size);
         }
-        if (!is_hidden) {
-            skip_file(walk, entry->fts_path);
+        break;
+    case FTS_SLNONE: /* a link without a file */
+        if (!is_hidden && has_input_name) {
+            return open_fault(entry->fts_path, ENOENT, walk->fault);
         }
-        return OK;
+        break;
+    case FTS_DEFAULT: /* a pipe, a socket or a device */
+        break;
     default:
         return OK;
     }
+    if (!is_hidden) {
+        skip_file(walk, entry->fts_path);
+    }
+    return OK;
 }
 
 static enum status add_folder(struct walk *walk, const char *path) {
@@ -183,8 +204,7 @@ static enum status add_path(struct walk *walk, const char *path) {
         return add_input(walk, path, walk->stdin_kind, 0);
     }
     if (strlen(path) >= PATH_BYTES || stat(path, &info) != 0) {
-        return fault_set_errno(walk->fault, STATUS_INPUT, path, "cannot open",
-                               strlen(path) >= PATH_BYTES ? ENAMETOOLONG : errno);
+        return open_fault(path, strlen(path) >= PATH_BYTES ? ENAMETOOLONG : errno, walk->fault);
     }
     if (S_ISDIR(info.st_mode)) {
         return add_folder(walk, path);

@@ -29,7 +29,7 @@ struct input_list {
     int count;
     bool has_stdin;           /* one of them is standard input */
     uint64_t bytes_total;     /* sum of the sizes; 0 with standard input, whose size is unknown */
-    int skipped_count;        /* files in folders that are not text */
+    int skipped_count;        /* files in folders that are not text, pipes and devices too */
     const char *skipped_path; /* the first of these files; NULL: none */
 };
 

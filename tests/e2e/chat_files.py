@@ -64,6 +64,13 @@ def conversation(chance, turns=2, words=8):
     return messages
 
 
+def chatml_lines(count):
+    """JSON lines with a conversation each."""
+    line = json.dumps({"messages": [{"role": "user", "content": "a"},
+                                    {"role": "assistant", "content": "b"}]})
+    return (line + "\n") * count
+
+
 def read_rows(path):
     """Rows of (id, is trained, starts a conversation)."""
     data = path.read_bytes()

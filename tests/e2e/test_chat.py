@@ -164,6 +164,24 @@ class Calls(ChatTest):
         self.assertIn("continuing an interrupted call", result.stderr.decode())
         self.assertEqual(self.files("piped"), self.files("whole"))
 
+    def test_a_call_that_has_saved_nothing_ends_with_a_failure(self):
+        """Progress is saved when a pack of rows is full."""
+        self.write_lines(100)
+        process = subprocess.Popen([SKEP, *self.arguments("-", "piped")], cwd=self.path, text=True,
+                                   stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.stdin.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        process.stdin.write((self.path / "chats.jsonl").read_text())
+        process.stdin.flush()
+        self.assertTrue(wait_until((self.path / "piped.new" / "lock").exists))
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=8), 1)
+        self.assertIn("skep: piped: stopped before any progress was saved; run the command again",
+                      process.stderr.read())
+        self.assertEqual(list(self.path.glob("piped*")), [])
+
     def test_changed_conversations_start_over(self):
         self.write_lines(80000)
         lines = (self.path / "chats.jsonl").read_bytes()

@@ -99,15 +99,24 @@ class Ids(DataTest):
         self.assertEqual(decoded.count("\n"), 6)
         self.assertEqual(len(set(decoded.split("\n")[:4])), 1)
         for text in ("[5", "5]", "[5,]", "5,", ",5", "[a]", "[5] 6", "[-1]", "[5,,6]",
-                     "[99999999999]"):
+                     "[5 6]", "[] 5", "[5]]"):
             self.write("bad.txt", f"[2]\n{text}\n".encode())
             errors = self.data("--decode", "bad.txt", code=2).stderr.decode()
             self.assertIn("bad.txt:2: is not a list of token ids; write ids as in", errors)
-        self.write("unknown.txt", b"[2]\n[5, 412, 99999]\n")
-        errors = self.data("--decode", "unknown.txt", code=2).stderr.decode()
-        self.assertIn("unknown.txt:2: id 412 is not in the vocabulary, whose largest id is 411; ",
-                      errors)
+        for number in ("412", "4294967297", "99999999999999999999"):
+            self.write("unknown.txt", f"[2]\n[5, {number}, 99999]\n".encode())
+            errors = self.data("--decode", "unknown.txt", code=2).stderr.decode()
+            self.assertIn(f"unknown.txt:2: id {number} is not in the vocabulary, whose largest id "
+                          "is 411; ", errors)
 
+    def test_a_line_of_ids_is_decoded_as_a_whole(self):
+        """Nothing of a line that is cut, and no mark at the start of the file."""
+        whole = self.data("--decode", "-", input=b"[52, 53]\n[54, 55]\n").stdout
+        for text in (b"\xef\xbb\xbf[52, 53]\n[54, 55]\n", b"[52, 53]\n[54, 55]"):
+            self.assertEqual(self.data("--decode", "-", input=text).stdout, whole)
+        cut = self.data("--decode", "-", input=b"[52, 53]\n[54, 5", code=2)
+        self.assertEqual(cut.stdout, whole.split(b"\n")[0] + b"\n")
+        self.assertIn(b"standard input:2: is not a list of token ids", cut.stderr)
 
     def test_a_byte_order_mark_is_no_part_of_json_lines(self):
         mark = b"\xef\xbb\xbf"
@@ -317,8 +326,18 @@ class Interrupted(DataTest):
         process = self.start(text, "-o", "out", "--shard-tokens", 1)
         self.assertTrue(wait_until(lambda: self.unfinished_bytes() > 50000))
         process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(timeout=8), 0)
+        self.assertEqual(process.wait(timeout=8), 1)  # no group was complete
         self.assertFalse((self.path / "out").exists())
+
+    def test_a_call_that_has_saved_nothing_ends_with_a_failure(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process = self.fed(b"")
+            self.assertTrue(wait_until((self.path / "out.new" / "lock").exists))
+            process.send_signal(number)
+            self.assertEqual(process.wait(timeout=8), 1)
+            self.assertIn("skep: out: stopped before any progress was saved; run the command "
+                          "again, which starts over", process.stderr.read().decode())
+            self.assertEqual(list(self.path.glob("out*")), [])
 
     def test_a_call_stopped_between_two_files_continues_behind_the_last_batch(self):
         text = b" ".join([DOCUMENTS["long"]] * 6)

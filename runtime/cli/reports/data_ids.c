@@ -1,6 +1,7 @@
 #include "runtime/cli/reports/data_ids.h"
 
 #include "base/text.h"
+#include "runtime/cli/reports/token_ids.h"
 #include "runtime/corpus/input_window.h"
 
 #include <stdio.h>
@@ -51,13 +52,14 @@ struct line_task {
     bool skips_special;
 };
 
-static enum status run_lines(const char *path, struct line_task *task, struct fault *fault) {
+static enum status run_lines(const char *path, bool skips_mark, struct line_task *task,
+                             struct fault *fault) {
     struct region region = {0};
     struct lines *lines = region_alloc(&region, 1, sizeof *lines);
     bool found = true;
     enum status status = input_window_init(&lines->window, false, fault);
     if (status == OK) {
-        status = input_window_open(&lines->window, path, false, fault);
+        status = input_window_open(&lines->window, path, skips_mark, fault);
     }
     while (status == OK && found) { /* each turn reads one line */
         status = next_line(lines, &found, fault);
@@ -90,7 +92,7 @@ enum status data_print_ids(const struct tokenizer *tokenizer, const char *path,
     struct line_task task = {.run = print_ids,
                              .encoder = tokenizer_encoder_make(tokenizer, &region),
                              .options = options};
-    const enum status status = run_lines(path, &task, fault);
+    const enum status status = run_lines(path, false, &task, fault);
     region_finish(&region);
     return status;
 }
@@ -103,27 +105,6 @@ static enum status invalid_ids_fault(const struct lines *lines, struct fault *fa
     text_add(&text, "%.280s:%llu", lines->window.stream.path, (unsigned long long)lines->number);
     return fault_set(fault, STATUS_INPUT, place, "write ids as in [464, 318]",
                      "is not a list of token ids");
-}
-
-/* Skips blanks, then `byte` if it is next. */
-static bool skip_byte(const char **at, const char *end, char byte) {
-    while (*at < end && (**at == ' ' || **at == '\t' || **at == '\r')) {
-        (*at)++;
-    }
-    const bool found = *at < end && **at == byte;
-    *at += found;
-    return found;
-}
-
-/* Reads the id at *at; -1: there is none. */
-static int64_t read_id(const char **at, const char *end) {
-    const char *begin = *at;
-    int64_t id = 0;
-    while (*at < end && **at >= '0' && **at <= '9' && id <= INT32_MAX) {
-        id = id * 10 + (**at - '0');
-        (*at)++;
-    }
-    return *at > begin && id <= INT32_MAX ? id : -1;
 }
 
 static void write_text(struct token_text text) {
@@ -141,49 +122,42 @@ static void reserve_decoder(struct line_task *task, size_t ids) {
 }
 
 static enum status unknown_id_fault(const struct line_task *task, const struct lines *lines,
-                                    int64_t id, struct fault *fault) {
+                                    const struct token_ids *ids, struct fault *fault) {
     char place[sizeof fault->subject];
     struct text text = text_over(place, sizeof place);
     text_add(&text, "%.280s:%llu", lines->window.stream.path, (unsigned long long)lines->number);
     return fault_set(fault, STATUS_INPUT, place, "name the model that made the ids with --model",
-                     "id %lld is not in the vocabulary, whose largest id is %d", (long long)id,
+                     "id %.*s is not in the vocabulary, whose largest id is %d",
+                     ids->digit_count < 40 ? ids->digit_count : 40, ids->digits,
                      tokenizer_info(task->tokenizer)->id_count - 1);
 }
 
-/* Prints the text of the ids from *at on, up to `last`: a closing bracket, or NUL for the end of
- * the line. */
-static enum status print_text_of_ids(struct line_task *task, const struct lines *lines,
-                                     const char **at, char last, struct fault *fault) {
-    const char *end = lines->text + lines->length;
-    bool has_comma = false;
-    bool is_at_last = skip_byte(at, end, last) || (last == '\0' && *at == end);
-    while (!is_at_last) { /* each turn reads an id */
-        const int64_t id = read_id(at, end);
-        if (id < 0) {
-            return invalid_ids_fault(lines, fault);
-        }
+/* Reads the ids of a line, and prints their text if `prints`. */
+static enum status read_ids(struct line_task *task, const struct lines *lines, bool prints,
+                            struct fault *fault) {
+    struct token_ids ids;
+    int64_t id;
+    token_ids_begin(&ids, lines->text, lines->length);
+    enum token_ids_status status = token_ids_next(&ids, &id);
+    while (status == TOKEN_IDS_FOUND) { /* each turn reads an id */
         if (id >= tokenizer_info(task->tokenizer)->id_count) {
-            return unknown_id_fault(task, lines, id, fault);
+            return unknown_id_fault(task, lines, &ids, fault);
         }
-        write_text(tokenizer_decode_next(task->decoder, (int32_t)id));
-        has_comma = skip_byte(at, end, ',');
-        is_at_last = skip_byte(at, end, last) || (last == '\0' && *at == end);
+        if (prints) {
+            write_text(tokenizer_decode_next(task->decoder, (int32_t)id));
+        }
+        status = token_ids_next(&ids, &id);
     }
-    return has_comma ? invalid_ids_fault(lines, fault) : OK;
+    return status == TOKEN_IDS_END ? OK : invalid_ids_fault(lines, fault);
 }
 
+/* Nothing of a line is printed unless all of it can be. */
 static enum status print_text(struct line_task *task, const struct lines *lines,
                               struct fault *fault) {
-    const char *at = lines->text;
-    const char *end = lines->text + lines->length;
+    TRY(read_ids(task, lines, false, fault));
     reserve_decoder(task, lines->length + 1);
     tokenizer_decode_begin(task->decoder, task->skips_special);
-    const char last = skip_byte(&at, end, '[') ? ']' : '\0';
-    TRY(print_text_of_ids(task, lines, &at, last, fault));
-    (void)skip_byte(&at, end, '\0'); /* only the blanks */
-    if (at != end) {
-        return invalid_ids_fault(lines, fault);
-    }
+    TRY(read_ids(task, lines, true, fault));
     write_text(tokenizer_decode_end(task->decoder));
     putchar('\n');
     return OK;
@@ -193,7 +167,7 @@ enum status data_print_text(const struct tokenizer *tokenizer, const char *path,
                             struct fault *fault) {
     struct line_task task = {
         .run = print_text, .tokenizer = tokenizer, .skips_special = skips_special};
-    const enum status status = run_lines(path, &task, fault);
+    const enum status status = run_lines(path, true, &task, fault);
     region_finish(&task.decoder_region);
     return status;
 }

@@ -14,9 +14,9 @@ MUST_CHECK enum status data_print_ids(const struct tokenizer *tokenizer, const c
                                       const struct tokenizer_options *options, struct fault *fault);
 
 /* data_print_text: print the text of the ids in each line of the file, and a line end. A line is a
- * JSON array, or ids that commas or blanks divide.
- * errors  STATUS_INPUT with file and line when it is neither, or an id is above all ids of the
- *         tokenizer; ids without a token are ignored */
+ * list of ids (token_ids.h). A byte order mark at the start of the file is skipped.
+ * errors  STATUS_INPUT with file and line when it is none, or an id is above all ids of the
+ *         tokenizer, before anything of the line is printed; ids without a token are ignored */
 MUST_CHECK enum status data_print_text(const struct tokenizer *tokenizer, const char *path,
                                        bool skips_special, struct fault *fault);
 

@@ -2,6 +2,7 @@
 #include "runtime/cli/reports/reports.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* ---- text ---- */
 
@@ -25,28 +26,65 @@ static void print_skipped(int count, const char *path) {
     }
 }
 
+/* Whether a path needs no quotes in YAML, nor an escape in a pattern. */
+static bool is_plain(const char *path) {
+    return path[0] != '-' &&
+           path[strspn(path, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                             "0123456789_./-")] == '\0';
+}
+
+/* Prints the pattern of a part's files, as a value in YAML. */
+static void print_pattern(const char *folder, const char *part) {
+    const char *quote = is_plain(folder) ? "" : "\"";
+    printf("%s: %s", part, quote);
+    for (const char *c = folder; *c != '\0'; c++) {
+        char pattern[3], escaped[16];
+        struct text text = text_over(escaped, sizeof escaped);
+        snprintf(pattern, sizeof pattern, strchr("*?[]\\", *c) != NULL ? "\\%c" : "%c", *c);
+        text_add_escaped(&text, pattern, strlen(pattern));
+        printf("%s", escaped);
+    }
+    printf("/%s_*.bin%s", part, quote);
+}
+
+/* Prints the line of a run file that reads the files. */
+static void print_data_line(const char *folder, bool has_validation) {
+    printf("data: {");
+    print_pattern(folder, "train");
+    if (has_validation) {
+        printf(", ");
+        print_pattern(folder, "validation");
+    }
+    printf("}\n");
+}
+
+/* path  the first file with ill-formed UTF-8; NULL: none is known */
+static void print_replaced(uint64_t count, const char *path, uint64_t offset) {
+    char number[32];
+    if (count == 0) {
+        return;
+    }
+    printf("replaced    %s ill-formed UTF-8 sequence%s by U+FFFD",
+           text_format_grouped(count, number), count == 1 ? "" : "s");
+    if (path != NULL) {
+        printf("; the first in %s at byte %llu", path, (unsigned long long)offset);
+    }
+    printf("\n");
+}
+
 void data_print_report(const struct corpus_options *options, const struct corpus_report *report) {
     char count[32];
-    const char *folder = options->folder;
     print_part("train", &report->train);
     print_part("validation", &report->validation);
-    if (report->replacements > 0) {
-        printf("replaced    %s ill-formed UTF-8 sequences by U+FFFD",
-               text_format_grouped(report->replacements, count));
-        if (report->replaced_path != NULL) {
-            printf("; the first in %s at byte %llu", report->replaced_path,
-                   (unsigned long long)report->replaced_offset);
-        }
-        printf("\n");
-    }
+    print_replaced(report->replacements, report->replaced_path, report->replaced_offset);
     print_skipped(report->skipped_count, report->skipped_path);
     if (report->empty_documents > 0) {
         printf("left out    %s empty document%s\n",
                text_format_grouped(report->empty_documents, count),
                report->empty_documents == 1 ? "" : "s");
     }
-    printf("run file    data: {train: %s/train_*.bin", folder);
-    printf(report->validation.tokens > 0 ? ", validation: %s/validation_*.bin}\n" : "}\n", folder);
+    printf("run file    ");
+    print_data_line(options->folder, report->validation.tokens > 0);
 }
 
 static void add_part(struct json_writer *json, const char *name,
@@ -83,18 +121,21 @@ static void print_chat_part(const char *name, const struct chat_part_report *par
     if (part->rows == 0) {
         return;
     }
-    printf("%-12s%s tokens, %s of them trained, in %s rows of %lld, %.2f %% empty, %lld file%s; "
-           "%s conversations\n",
+    printf("%-12s%s tokens, %s of them trained, in %s row%s of %lld, %.2f %% empty, %lld file%s; "
+           "%s conversation%s\n",
            name, text_format_grouped(part->tokens, tokens),
            text_format_grouped(part->trained, trained), text_format_grouped(part->rows, rows),
-           (long long)row_tokens, 100 * (1 - (double)part->tokens / room), (long long)part->shards,
-           part->shards == 1 ? "" : "s", text_format_grouped(part->conversations, conversations));
+           part->rows == 1 ? "" : "s", (long long)row_tokens,
+           100 * (1 - (double)part->tokens / room), (long long)part->shards,
+           part->shards == 1 ? "" : "s", text_format_grouped(part->conversations, conversations),
+           part->conversations == 1 ? "" : "s");
 }
 
-static void print_count(const char *name, uint64_t count, const char *what) {
+static void print_conversations(const char *name, uint64_t count, const char *which) {
     char number[32];
     if (count > 0) {
-        printf("%-12s%s %s\n", name, text_format_grouped(count, number), what);
+        printf("%-12s%s conversation%s %s\n", name, text_format_grouped(count, number),
+               count == 1 ? "" : "s", which);
     }
 }
 
@@ -105,15 +146,14 @@ void chats_print_report(const struct chat_corpus_options *options,
     printf("template    %s\n", chat_template_name(options->chat->chat));
     print_chat_part("train", train, options->row_tokens);
     print_chat_part("validation", validation, options->row_tokens);
-    print_count(options->cuts_long ? "cut" : "left out", train->long_count + validation->long_count,
-                "conversations longer than a row");
-    print_count("left out", train->untrained_count + validation->untrained_count,
-                "conversations without an answer to train");
+    print_conversations(options->cuts_long ? "cut" : "left out",
+                        train->long_count + validation->long_count, "longer than a row");
+    print_conversations("left out", train->untrained_count + validation->untrained_count,
+                        "without an answer to train");
     print_skipped(report->skipped_count, report->skipped_path);
-    print_count("replaced", report->replacements, "ill-formed UTF-8 sequences by U+FFFD");
-    printf("run file    batch.sequence: %lld, data: {train: %s/train_*.bin",
-           (long long)options->row_tokens, options->folder);
-    printf(validation->rows > 0 ? ", validation: %s/validation_*.bin}\n" : "}\n", options->folder);
+    print_replaced(report->replacements, report->replaced_path, report->replaced_offset);
+    printf("run file    batch.sequence: %lld, ", (long long)options->row_tokens);
+    print_data_line(options->folder, validation->rows > 0);
 }
 
 static void add_chat_part(struct json_writer *json, const char *name,

@@ -184,6 +184,9 @@ static void bad_conversations_are_rejected(void **state) {
         const char *name, *line, *reason;
     } ROWS[] = {
         {"ChatML", "{}", "`messages` is missing"},
+        {"ChatML", "{\"messages\": null}", "`messages` is null"},
+        {"ChatML", "{\"messages\": [{\"role\": \"user\", \"content\": null}]}",
+         "`messages[0].content` is null"},
         {"ChatML", "{\"messages\": []}", "`messages` has 0 messages"},
         {"ChatML", "{\"messages\": [1]}", "`messages[0]` is the integer 1, expected an object"},
         {"ChatML", "{\"messages\": [{\"content\": \"x\"}]}", "`messages[0].role` is missing"},

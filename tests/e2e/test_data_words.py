@@ -1,0 +1,193 @@
+"""What `skep data` reports: options that would have no effect, inputs and outputs that it rejects,
+and the line for a run file, which is used as it is printed."""
+import gzip
+import json
+import os
+import subprocess
+
+from chat_files import ChatTest, chatml_lines
+from small_run import SKEP, TIMEOUT_S, main, nested
+from token_files import DOCUMENTS, DataTest
+
+CHAT = ("--chat", "--template", "chatml")
+LONG_NAME = "x" * 300
+
+
+class Options(DataTest):
+    def test_an_option_without_effect_is_rejected_by_its_name(self):
+        self.write("a.txt", b"text")
+        self.write("ids.txt", b"[5]")
+        values = {"--validation": "1%", "--field": "text", "--document-token": "none",
+                  "--shard-tokens": "5", "--threads": "1", "--template": "chatml",
+                  "--sequence": "64", "--long": "cut", "--date": "today", "--thinking": "off",
+                  "-o": "out"}
+        writes = ["--validation", "--strict", "--shard-tokens", "--threads", "--json", "-o"]
+        chat = ["--template", "--sequence", "--long", "--date", "--thinking", "--parse-special"]
+        text = ["--field", "--document-token"]
+        rows = [(("--ids", "a.txt"), [*writes, *chat, *text, "--chat"], "is not for --ids"),
+                (("--decode", "ids.txt"), [*writes, *chat, *text, "--chat", "--literal"],
+                 "is not for --decode"),
+                (("a.jsonl", "-o", "out", "--chat"), [*text, "--literal", "--special"],
+                 "is not for --chat"),
+                (("a.txt", "-o", "out"), chat, "is only for conversations; add --chat"),
+                (("a.txt", "-o", "out"), ["--special"], "is only for --ids and --decode; add one")]
+        for arguments, options, words in rows:
+            for option in options:
+                with self.subTest((arguments, option)):
+                    given = [option, values[option]] if option in values else [option]
+                    errors = self.refused(*arguments, *given, words=[f"skep: {option}: {words}"])
+                    self.assertIn("; ", errors)
+
+    def test_a_field_needs_json_lines(self):
+        self.write("a.txt", b"text")
+        self.refused("a.txt", "-o", "out", "--field", "body",
+                     words=["--field: is for JSON lines, but all of the input is text; leave it"])
+
+
+class Inputs(DataTest):
+    def test_a_name_of_a_compressed_file_is_kept_to(self):
+        rows = [("a.txt.gz", b"text", "is not gzip, as its name states: its first bytes are 74 65"),
+                ("a.txt.zst", b"te", "is not Zstandard, as its name states: its first bytes are "
+                 "74 65; download"),
+                ("a.jsonl.gz", b"", "is not gzip, as its name states: it is empty; download"),
+                ("b.txt.zst", gzip.compress(b"text"), "its first bytes are 1f 8b 08 00")]
+        for name, data, words in rows:
+            self.write(name, data)
+            self.refused(name, "-o", "out", words=[f"skep: {name}: ", words])
+            self.refused("--ids", name, words=[words])
+        self.write("folder/a.txt", b"text")
+        self.write("folder/b.txt.gz", b"<html>")
+        self.refused("folder", "-o", "out", words=["folder/b.txt.gz: is not gzip", "3c 68 74 6d"])
+
+    def test_inputs_that_cannot_be_read_have_a_remedy(self):
+        os.symlink("nowhere", self.path / "link.txt")
+        rows = [("nosuch.txt", ["nosuch.txt: cannot open: No such file", "; check the path"]),
+                (LONG_NAME, ["cannot open: File name too long; check the path"]),
+                ("link.txt", ["link.txt: is a link to a file that does not exist; remove the"]),
+                ("folder", ["folder/link.txt: is a link to a file that does not exist"])]
+        self.write("folder/a.txt", b"text")
+        os.symlink("nowhere", self.path / "folder" / "link.txt")
+        for name, words in rows:
+            self.refused(name, "-o", "out", words=words)
+        folder = os.open(self.path / "folder", os.O_RDONLY)
+        self.addCleanup(os.close, folder)
+        self.refused("-", "-o", "out", stdin=folder,
+                     words=["standard input: is a folder; pass the path of the folder"])
+
+    def test_what_is_not_a_file_is_skipped_and_counted(self):
+        self.write("folder/a.txt", b"text")
+        os.mkfifo(self.path / "folder" / "pipe.txt")
+        os.symlink("nowhere", self.path / "folder" / "link.png")
+        report = json.loads(self.data("folder", "-o", "out", "--json").stdout)
+        self.assertEqual(report["skipped_files"], 2)
+
+    def test_a_share_that_leaves_nothing_to_train_on_is_named(self):
+        for count in range(1, 9):  # until the first document is the one that is kept
+            self.write_lines("a.jsonl", ["text"] * count)
+            result = subprocess.run(
+                [SKEP, "data", "a.jsonl", "--model", "model", "-o", "out", "--validation", "50%"],
+                cwd=self.path, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+            if "keeps all" in result.stderr:
+                break
+        self.assertRegex(result.stderr, r"^skep: --validation: keeps all of the text, \d documents?"
+                         ", and leaves none to train on; use more text, lower the share, or leave")
+        self.assertEqual(result.returncode, 2)
+
+
+class Outputs(DataTest):
+    def test_folders_that_cannot_be_made_have_a_remedy(self):
+        self.write("a.txt", b"text")
+        remedy = "; choose a different folder, or make it writable\n"
+        for folder, words in (
+                ("/proc/x", ["/proc/x.new: cannot create the folder: ", remedy]),
+                (LONG_NAME, ["cannot create the folder: File name too long", remedy]),
+                ("", ["data: the folder of the token files is missing; add -o DIR"])):
+            self.refused("a.txt", "-o", folder, words=words)
+
+    def test_output_that_cannot_be_written_is_a_failure(self):
+        self.write("a.txt", b"text")
+        for arguments in (("a.txt", "-o", "out"), ("--ids", "a.txt")):
+            with open("/dev/full", "wb") as full:
+                result = subprocess.run([SKEP, "data", *arguments, "--model", "model"], stdout=full,
+                                        cwd=self.path, stderr=subprocess.PIPE, timeout=TIMEOUT_S,
+                                        check=False)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(b"skep: standard output: cannot be written completely: No space left on "
+                          b"device; write it to", result.stderr)
+
+    def test_numbers_that_are_too_large_are_named(self):
+        for option in ("--threads", "--shard-tokens"):
+            self.refused("a.txt", "-o", "out", option, "9" * 30,
+                         words=[f"{option}: {'9' * 30} is too large; use at most "])
+
+
+class Reports(ChatTest):
+    def test_one_thing_is_not_several(self):
+        answer = {"role": "assistant", "content": "b"}
+        user = {"role": "user", "content": "a"}
+        lines = [json.dumps({"messages": messages}).encode() for messages in ([user, answer],
+                                                                              [user])]
+        lines = b"\n".join(lines).replace(b'"a"', b'"\xff"', 1)
+        (self.path / "chats.jsonl").write_bytes(lines)
+        report = self.skep("data", "chats.jsonl", "--model", "model", "-o", "chats",
+                           *CHAT).stdout
+        self.assertIn(" in 1 row of 2048, ", report)
+        self.assertIn(" 1 file; 1 conversation\n", report)
+        self.assertIn("left out    1 conversation without an answer to train\n", report)
+        self.assertIn("replaced    1 ill-formed UTF-8 sequence by U+FFFD; the first in chats.jsonl "
+                      f"at byte {lines.index(255)}\n", report)
+
+    def test_conversations_that_all_fall_to_validation_are_named(self):
+        found = ""
+        for count in range(1, 9):
+            (self.path / "chats.jsonl").write_text(chatml_lines(count))
+            found = self.run_data("chats.jsonl", "-o", "chats", *CHAT, "--validation", "50%")
+            if "keeps all" in found:
+                break
+        self.assertRegex(found, r"^skep: --validation: keeps all conversations .*, \d, and leaves "
+                         "none to train on; use more conversations, lower the share")
+
+    def run_data(self, *arguments):
+        return subprocess.run([SKEP, "data", *arguments, "--model", "model"], cwd=self.path,
+                              capture_output=True, text=True, timeout=TIMEOUT_S,
+                              check=False).stderr
+
+    def test_a_null_is_not_said_to_be_missing(self):
+        (self.path / "chats.jsonl").write_text('{"messages": null}\n')
+        self.assertIn("chats.jsonl:1: `messages` is null; ",
+                      self.run_data("chats.jsonl", "-o", "chats", *CHAT))
+
+    def test_the_printed_line_of_a_run_file_reads_the_files(self):
+        (self.path / "book.txt").write_bytes(DOCUMENTS["long"])
+        for folder in ("plain", "slash//", "a,b", "a: b", "{c}", "*", "d[x]", "e\nf", "g'h\"i",
+                       "-j", "#k", "\\l", "über"):
+            with self.subTest(folder):
+                report = self.skep("data", "book.txt", "--model", "model", f"-o=./{folder}" if
+                                   folder.startswith("-") else f"-o={folder}", "--validation",
+                                   "20%").stdout
+                line = report[report.index("run file    ") + len("run file    "):]
+                self.assertNotIn("//", line)
+                (self.path / "run.yaml").write_text(
+                    nested({"model": "model", "init": "random", "steps": 1, "threads": 1,
+                            "batch.sequence": 64, "batch.tokens": 64}) + line)
+                self.skep("train", "run.yaml", "--fresh")
+
+    def test_files_shorter_than_a_row_are_counted(self):
+        (self.path / "book.txt").write_bytes(DOCUMENTS["long"][:4000])
+        report = json.loads(self.skep("data", "book.txt", "--model", "model", "-o", "parts",
+                                      "--shard-tokens", "200", "--json").stdout)
+        last = report["train"]["tokens"] % 200
+        self.assertGreater(last, 0)
+        self.write_run(data__train="parts/train_*.bin", batch__sequence=last, batch__tokens=last,
+                       steps=1)
+        result = self.skep("train", "run.yaml")
+        self.assertRegex(result.stderr, r"1 of the \d+ data files is shorter than a row and adds "
+                         r"no row: .*parts/train_\d+.bin")
+        self.write_run(data__train="parts/train_*.bin", batch__sequence=200, batch__tokens=200,
+                       steps=1)
+        errors = self.skep("train", "run.yaml", "--fresh", code=2).stderr
+        self.assertIn("has at most 200 tokens; a row of 200 tokens needs one token more", errors)
+
+
+if __name__ == "__main__":
+    main()
