@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-static enum status check_prompt(const struct session *session, const struct generation *generation,
-                                struct fault *fault) {
+enum status generate_check(const struct session *session, const struct generation *generation,
+                           struct fault *fault) {
     int64_t context = session->settings.context_tokens;
     int64_t vocab = session->blueprint.vocab;
     if (generation->prompt_tokens < 1 || generation->prompt_tokens >= context) {
@@ -142,7 +142,7 @@ static int32_t next_token(const struct session *session, const struct generation
 
 enum status generate_run(struct session *session, const struct generation *generation,
                          generate_sink *sink, void *context, struct fault *fault) {
-    TRY(check_prompt(session, generation, fault));
+    TRY(generate_check(session, generation, fault));
     int64_t piece = session->program.schedule.options.prefill;
     int64_t past = 0;
     while (past < generation->prompt_tokens) {

@@ -19,6 +19,12 @@ struct generation {
 /* A generate_sink receives each new token, and returns false to end the generation. */
 typedef bool generate_sink(void *context, int32_t token);
 
+/* generate_check: the check of generate_run that the prompt fits into the context, and that its ids
+ * are in the vocabulary.
+ * errors  STATUS_INPUT */
+MUST_CHECK enum status generate_check(const struct session *session,
+                                      const struct generation *generation, struct fault *fault);
+
 /* generate_run: processes the prompt in parts, then generates one token at a time. Equal seed,
  * prompt and program produce equal text. Tokens are chosen as transformers does: the logits are
  * divided by the temperature, then top_k applies, then top_p to what top_k has left. Of tokens with

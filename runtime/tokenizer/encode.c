@@ -93,15 +93,18 @@ static enum status encode(struct tokenizer_encoder *encoder, const char *text, s
     return OK;
 }
 
+enum status tokenizer_check_text(const char *text, size_t bytes, struct fault *fault) {
+    const size_t valid = utf8_valid_bytes(text, bytes);
+    return valid == bytes ? OK
+                          : fault_set(fault, STATUS_INPUT, "text", "convert it to UTF-8",
+                                      "byte %zu is not UTF-8", valid);
+}
+
 enum status tokenizer_encode(struct tokenizer_encoder *encoder, const char *text, size_t bytes,
                              const struct tokenizer_options *options, struct token_list *list,
                              struct fault *fault) {
     ASSERT(bytes <= TOKENIZER_TEXT_BYTES_MAX);
-    size_t valid = utf8_valid_bytes(text, bytes);
-    if (valid < bytes) {
-        return fault_set(fault, STATUS_INPUT, "text", "convert it to UTF-8",
-                         "byte %zu is not UTF-8", valid);
-    }
+    TRY(tokenizer_check_text(text, bytes, fault));
     encoder->fault = fault;
     encoder->id_count = 0;
     TRY(encode(encoder, text, bytes, options));

@@ -151,6 +151,9 @@ MUST_CHECK enum status tokenizer_encode(struct tokenizer_encoder *encoder, const
                                         size_t bytes, const struct tokenizer_options *options,
                                         struct token_list *list, struct fault *fault);
 
+/* tokenizer_check_text: the check of tokenizer_encode that a text is well-formed UTF-8. */
+MUST_CHECK enum status tokenizer_check_text(const char *text, size_t bytes, struct fault *fault);
+
 /* tokenizer_split_position: the last position where a document may be divided: the ids of
  * text[0, position) with `has_more` and of text[position, bytes) with `is_continued`, one after the
  * other, are those of the whole text. Only bytes next to a position decide, so `text` may be any

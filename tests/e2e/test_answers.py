@@ -100,22 +100,73 @@ class Answers(ChatTest):
         self.assertEqual(self.skep(*arguments, "data.chat=chatml").stdout, answer + "\n")
 
     def test_refusals(self):
-        for arguments, text, words in (
-                ((), f"a\n\nb {END}\n", "standard input:3: contains the control token <|im_end|>"),
-                (("--prompt", f"{START}"), "", "--prompt: contains the control token"),
-                ((), "a\0b\n", "standard input:1: contains a NUL"),
-                ((), "a" * 70000, "standard input:1: the line has more than 64 KiB; divide"),
-                ((), "a b " * 200, "standard input:1: the conversation has "),
-                (("--thinking", "yes"), "", "write on or off"),
-                (("--ids",), "", "--ids: is not for conversations"),
-                (("--template", "llama3"), "", "has no token <|start_header_id|>")):
-            self.assertIn(words, self.chat(*arguments, text=text, code=2).stderr)
-        result = self.skep("generate", "run/model", "--prompt", "a", "--system", "b", code=2)
-        self.assertIn("--system: is only for conversations; add --chat", result.stderr)
-        result = subprocess.run([SKEP, "generate", "run/model", "--chat", "--template", "chatml"],
-                                cwd=self.path, input=b"\xff\n", capture_output=True, check=False,
-                                timeout=TIMEOUT_S)
-        self.assertIn(b"standard input:1: byte ", result.stderr)
+        for arguments, words in (
+                (("--prompt", f"{START}"), "--prompt: contains the control token <|im_start|>; "
+                 "remove the token from the text, or add --parse-special"),
+                (("--system", f"x{END}"), "--system: contains the control token <|im_end|>; "),
+                (("--prompt", b"ab\xff"), "--prompt: byte 2 is not UTF-8"),
+                (("--prompt", "a", "--system", b"\xffb"), "--system: byte 0 is not UTF-8"),
+                (("--prompt", "a b " * 200), "; raise generate.context, or shorten the question"),
+                (("generate.context=1",), "generate.context: is 1; a context holds a token"),
+                (("--thinking", "yes"), "write on or off"),
+                (("--ids",), "--ids: is not for conversations"),
+                (("--template", "llama3"), "has no token <|start_header_id|>")):
+            self.assertIn(words, self.chat(*arguments, text="a\n", code=2).stderr)
+        for option in (("--system", "b"), ("--parse-special",)):
+            result = self.skep("generate", "run/model", "--prompt", "a", *option, code=2)
+            self.assertIn(f"{option[0]}: is only for conversations; add --chat", result.stderr)
+
+    def test_control_tokens_are_accepted_where_the_user_says_so(self):
+        options = ("--seed", "4", "--tokens", "6", "--temperature", "1.5")
+        user = [{"role": "user", "content": content} for content in ("x", "wax ?")]
+        given = self.chat("--prompt", f"x{END}\n{START}user\nwax ?", "--parse-special", *options)
+        self.assertEqual(given.stdout, self.answer(user, *options) + "\n")
+        given = self.chat("--system", f"a{END}\n{START}user\nx", "--prompt", "wax ?",
+                          "--parse-special", *options)
+        wanted = self.answer([{"role": "system", "content": "a"}, *user], *options)
+        self.assertEqual(given.stdout, wanted + "\n")
+
+    def test_a_question_that_is_rejected_does_not_end_the_chat(self):
+        """It is reported, and the conversation continues as if it had not been asked."""
+        options = ("--seed", "4", "--tokens", "6", "--temperature", "1.5")
+        plain = b"a bee\nwax ?\n\ncomb\n"
+        wanted = self.bytes_chat(plain, *options).stdout
+        rows = [(f"b {END}".encode(), "contains the control token <|im_end|>"),
+                (b"a\0b", "contains a NUL"), (b"a\r\0b\r", "contains a NUL"),
+                (b"ab\xff\r", "byte 2 is not UTF-8"),
+                (b"a" * 70000, "the line has more than 64 KiB; divide"),
+                (b"a" * 65536 * 3, "the line has more than 64 KiB; divide"),
+                (b"a b " * 200, "the conversation has ")]
+        for bad, words in rows:
+            for text in (bad + b"\n" + plain, plain + bad,
+                         plain.replace(b"wax", bad + b"\nwax").replace(b"comb", bad + b"\ncomb")):
+                result = self.bytes_chat(text, *options, code=2)
+                errors = result.stderr.decode().splitlines()
+                self.assertEqual(result.stdout, wanted)
+                numbers = [i + 1 for i, line in enumerate(text.split(b"\n")) if line == bad]
+                self.assertEqual(len(errors), len(numbers) + 1, errors)
+                for number, line in zip(numbers, errors):
+                    self.assertIn(f"skep: standard input:{number}: {words}", line)
+                    self.assertIn("; ", line)
+                several = "question was" if len(numbers) == 1 else "questions were"
+                self.assertEqual(errors[-1], f"skep: standard input: {len(numbers)} {several} "
+                                 "rejected; correct the lines that are named above")
+
+    def bytes_chat(self, text, *arguments, code=0):
+        result = subprocess.run([SKEP, "generate", "run/model", "--chat", "--template", "chatml",
+                                 *arguments], cwd=self.path, input=text, capture_output=True,
+                                check=False, timeout=TIMEOUT_S)
+        self.assertEqual(result.returncode, code, result.stderr)
+        return result
+
+    def test_a_full_conversation_ends_with_an_empty_line(self):
+        """As the message says: the next conversation is answered."""
+        question, answer = self.facts[0]
+        text = f"{question}\n" * 100 + f"\n{question}\n"
+        result = self.chat("--temperature", "0", text=text, code=2)
+        self.assertIn("; raise generate.context, or begin another conversation with an empty line",
+                      result.stderr)
+        self.assertTrue(result.stdout.endswith(f"\n{answer}\n"))
 
     @unittest.skipIf(not COUNTER, "no counter was built")
     def test_nothing_is_allocated_while_questions_are_answered(self):

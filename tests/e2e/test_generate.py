@@ -85,6 +85,37 @@ class Generate(RunTest):
         result = self.skep("generate", "run/model", "--prompt", b"a\xff", code=2)
         self.assertIn("--prompt: byte 1 is not UTF-8", result.stderr.decode())
 
+    def test_prompts_that_are_rejected(self):
+        for arguments, words in (
+                (("--ids", "--prompt", ""), "--prompt: has no token to continue; write numbers"),
+                (("--ids", "--prompt", "[]"), "--prompt: has no token to continue; write numbers"),
+                (("--ids", "--prompt", "[1,,2]"), '--prompt: "[1,,2]" is not a list of token ids'),
+                (("--ids", "--prompt", "1]"), "is not a list of token ids; with --ids, write"),
+                (("--ids", "--prompt", "[1"), "is not a list of token ids"),
+                (("--ids", "--prompt", "1,"), "is not a list of token ids"),
+                (("--ids", "--prompt", "1,-2"), "is not a list of token ids"),
+                (("--ids", "--prompt", f"1,{VOCAB}"),
+                 f"--prompt: id {VOCAB} is not in the vocabulary, whose largest id is {VOCAB - 1}"),
+                (("--ids", "--prompt", "4294967297"), "id 4294967297 is not in the vocabulary"),
+                (("--prompt", "a", "--tokens", "9" * 25),
+                 f"--tokens: {'9' * 25} is too large; use at most "),
+                (("--prompt", "a", "--seed", "9" * 25), f"--seed: {'9' * 25} is too large; use at"),
+                (("--prompt", "a", "generate.context=1"),
+                 "generate.context: is 1; a context holds a token of the prompt and a new one; ")):
+            result = self.skep("generate", "run/model", *arguments, code=2)
+            self.assertIn(words, result.stderr.decode())
+            self.assertEqual(result.stdout, b"")
+
+    def test_output_that_cannot_be_written_is_a_failure(self):
+        for arguments in ((), ("--ids",)):
+            with open("/dev/full", "wb") as full:
+                result = subprocess.run([SKEP, "generate", "run/model", "--prompt", "1",
+                                         *arguments], cwd=self.path, stdout=full,
+                                        stderr=subprocess.PIPE, timeout=TIMEOUT_S, check=False)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(b"skep: standard output: cannot be written completely: No space left on "
+                          b"device; ", result.stderr)
+
     def test_output_is_written_in_whole_characters(self):
         process = subprocess.Popen([SKEP, "generate", "run/model", "--prompt", PROMPT, "--tokens",
                                     "100", "--temperature", "2", "--seed", "4"], cwd=self.path,

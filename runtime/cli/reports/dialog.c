@@ -22,6 +22,7 @@ const char *dialog_first_choice(const struct dialog_choices *choices) {
            : choices->template_name != NULL ? "--template"
            : choices->date != NULL          ? "--date"
            : choices->thinking != NULL      ? "--thinking"
+           : choices->parses_special        ? "--parse-special"
                                             : NULL;
 }
 
@@ -31,6 +32,27 @@ static enum status read_thinking(const char *value, bool *is_thinking, struct fa
                ? OK
                : fault_set(fault, STATUS_USAGE, "--thinking", "write on or off",
                            "\"%.40s\" is neither of both", value);
+}
+
+/* Rejects a text that is not UTF-8 or, unless the user accepts them, contains a control token. */
+static enum status check_text(const struct dialog *dialog, const char *content, const char *place,
+                              struct fault *fault) {
+    const struct tokenizer *guard = dialog->chat.guard;
+    const size_t count = strlen(content);
+    size_t at;
+    if (tokenizer_check_text(content, count, fault) != OK) {
+        snprintf(fault->subject, sizeof fault->subject, "%s", place);
+        return fault->status;
+    }
+    const int32_t id =
+        guard == NULL ? TOKENIZER_NO_ID : tokenizer_find_special(guard, content, count, &at);
+    if (id == TOKENIZER_NO_ID) {
+        return OK;
+    }
+    const struct token_text token = tokenizer_token_text(guard, id);
+    return fault_set(
+        fault, STATUS_INPUT, place, "remove the token from the text, or add --parse-special",
+        "contains the control token %.*s", (int)(token.count < 64 ? token.count : 64), token.bytes);
 }
 
 enum status dialog_init(struct dialog *dialog, const struct dialog_choices *choices,
@@ -44,7 +66,11 @@ enum status dialog_init(struct dialog *dialog, const struct dialog_choices *choi
     TRY(chat_options_find(folder, choices->template_name, tokenizer, region, chat, fault));
     TRY(read_thinking(choices->thinking, &chat->is_thinking, fault));
     chat->date = choices->date != NULL ? choices->date : chat->date;
+    chat->guard = choices->parses_special ? NULL : chat->guard;
     chat->starts_answer = true;
+    if (choices->system != NULL) {
+        TRY(check_text(dialog, choices->system, "--system", fault));
+    }
     dialog->turns = region_alloc(region, DIALOG_TURNS_MAX, sizeof *dialog->turns);
     dialog->contents = region_alloc(region, DIALOG_BYTES_MAX, 1);
     dialog->lines = region_alloc(region, DIALOG_LINE_BYTES, 1);
@@ -88,20 +114,16 @@ static enum status add_turn(struct dialog *dialog, const char *role, const char 
 }
 
 enum status dialog_ask(struct dialog *dialog, const char *question, struct fault *fault) {
-    const struct tokenizer *guard = dialog->chat.guard;
-    const size_t count = strlen(question);
-    size_t at;
-    const int32_t id =
-        guard == NULL ? TOKENIZER_NO_ID : tokenizer_find_special(guard, question, count, &at);
-    if (id != TOKENIZER_NO_ID) {
-        const struct token_text token = tokenizer_token_text(guard, id);
-        return set_question_subject(
-            dialog,
-            fault_set(fault, STATUS_INPUT, "", "take it out of the question",
-                      "contains the control token %.*s", (int)token.count, token.bytes),
-            fault);
+    TRY(set_question_subject(dialog, check_text(dialog, question, "", fault), fault));
+    return add_turn(dialog, "user", question, strlen(question), fault);
+}
+
+void dialog_withdraw(struct dialog *dialog) {
+    const int last = dialog->turn_count - 1;
+    if (last >= 0 && strcmp(dialog->turns[last].role, "user") == 0) {
+        dialog->content_count -= strlen(dialog->turns[last].content) + 1;
+        dialog->turn_count = last;
     }
-    return add_turn(dialog, "user", question, count, fault);
 }
 
 enum status dialog_answer(struct dialog *dialog, const char *answer, size_t count,
@@ -113,15 +135,17 @@ static enum status encode_prompt(struct dialog *dialog, int64_t context, struct 
                                  struct fault *fault) {
     static const struct tokenizer_options OPTIONS = {.adds_special_tokens = false};
     struct chat_options chat = dialog->chat;
-    chat.guard = NULL; /* dialog_ask has checked the questions */
+    chat.guard = NULL; /* check_text has checked the questions */
     TRY(chat_render_turns(&chat, dialog->turns, dialog->turn_count, &dialog->text, fault));
     TRY(tokenizer_encode(dialog->encoder, dialog->text.bytes, (size_t)dialog->text.length, &OPTIONS,
                          list, fault));
+    const bool is_first = dialog->turn_count <= 1 + (dialog->system != NULL);
     return (int64_t)list->count < context
                ? OK
                : fault_set(fault, STATUS_INPUT, "",
-                           "raise generate.context, or begin another "
-                           "conversation with an empty line",
+                           is_first ? "raise generate.context, or shorten the question"
+                                    : "raise generate.context, or begin another conversation with "
+                                      "an empty line",
                            "the conversation has %zu tokens; the context has room for %lld",
                            list->count, (long long)context - 1);
 }
@@ -141,6 +165,7 @@ static enum status fill_lines(struct dialog *dialog, struct fault *fault) {
     dialog->line_end = unread;
     if (unread == DIALOG_LINE_BYTES) {
         dialog->line++;
+        dialog->is_in_long_line = true;
         return set_question_subject(dialog,
                                     fault_set(fault, STATUS_INPUT, "", "divide the question",
                                               "the line has more than %d KiB",
@@ -152,10 +177,27 @@ static enum status fill_lines(struct dialog *dialog, struct fault *fault) {
         count = read(STDIN_FILENO, dialog->lines + unread, DIALOG_LINE_BYTES - unread);
     } while (count < 0 && errno == EINTR);
     if (count < 0) {
-        return fault_set_errno(fault, STATUS_FAILED, "standard input", "cannot read", errno);
+        return fault_set(fault, STATUS_FAILED, "standard input",
+                         errno == EISDIR ? "pass a file or a pipe with a question in each line"
+                                         : NULL,
+                         "cannot read: %s", strerror(errno));
     }
     dialog->is_at_end = count == 0;
     dialog->line_end += (size_t)count;
+    return OK;
+}
+
+/* Skips the rest of a line that is too long. */
+static enum status skip_long_line(struct dialog *dialog, struct fault *fault) {
+    while (dialog->is_in_long_line) { /* each turn skips all that is unread, or reads more */
+        char *begin = dialog->lines + dialog->line_begin;
+        const char *end = memchr(begin, '\n', dialog->line_end - dialog->line_begin);
+        dialog->is_in_long_line = end == NULL && !dialog->is_at_end;
+        dialog->line_begin = end != NULL ? (size_t)(end + 1 - dialog->lines) : dialog->line_end;
+        if (dialog->is_in_long_line) {
+            TRY(fill_lines(dialog, fault));
+        }
+    }
     return OK;
 }
 
@@ -164,6 +206,7 @@ static enum status next_line(struct dialog *dialog, char **line, size_t *count,
                              struct fault *fault) {
     char *end = NULL;
     *line = NULL;
+    TRY(skip_long_line(dialog, fault));
     while (end == NULL) {
         char *begin = dialog->lines + dialog->line_begin;
         const size_t unread = dialog->line_end - dialog->line_begin;

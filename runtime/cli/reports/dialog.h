@@ -30,12 +30,14 @@ struct dialog {
     char *lines;                 /* [DIALOG_LINE_BYTES] bytes of standard input */
     size_t line_begin, line_end; /* offsets of the unread bytes in `lines` */
     bool is_at_end;              /* standard input has ended */
+    bool is_in_long_line;        /* the rest of a line that is too long is to be skipped */
     uint64_t line;               /* number of the last question's line, from 1; 0: --prompt */
 };
 
 /* What the user chooses; NULL: not given. */
 struct dialog_choices {
     const char *system, *template_name, *date, *thinking;
+    bool parses_special; /* control tokens in texts are accepted */
 };
 
 /* dialog_first_choice: the name of an option that was given, such as "--system"; NULL: none. */
@@ -43,20 +45,22 @@ const char *dialog_first_choice(const struct dialog_choices *choices);
 
 /* dialog_init: begin an empty conversation with the model in `folder`.
  * memory  in `region`: 1 MiB, and what the encoder needs for the longest conversation, 40 MiB
- * errors  those of chat_options_find; STATUS_USAGE for another value of --thinking */
+ * errors  those of chat_options_find; STATUS_USAGE for another value of --thinking; STATUS_INPUT
+ *         for a message of the system that is not UTF-8 or contains a control token */
 MUST_CHECK enum status dialog_init(struct dialog *dialog, const struct dialog_choices *choices,
                                    const char *folder, const struct tokenizer *tokenizer,
                                    struct region *region, struct fault *fault);
 
 /* dialog_ask: add a question.
  * errors  STATUS_INPUT, naming its line: text that is not UTF-8 or contains a control token; a
- *         conversation with too many turns or too much text */
+ *         conversation with too many turns or too much text. It is then unchanged */
 MUST_CHECK enum status dialog_ask(struct dialog *dialog, const char *question, struct fault *fault);
 
 /* dialog_read: wait for the next line of standard input that is not empty, and ask it. An empty
  * line begins another conversation. *found is false at the end of the input.
- * errors  STATUS_INPUT for a line that is too long or has a NUL; STATUS_FAILED when standard input
- *         cannot be read; those of dialog_ask */
+ * errors  STATUS_INPUT for a line that is too long or has a NUL, after which the next call reads
+ *         the line after it; STATUS_FAILED when standard input cannot be read; those of
+ *         dialog_ask */
 MUST_CHECK enum status dialog_read(struct dialog *dialog, bool *found, struct fault *fault);
 
 /* dialog_prompt: the ids of the conversation and of the header of its next answer.
@@ -70,5 +74,8 @@ MUST_CHECK enum status dialog_prompt(struct dialog *dialog, int64_t context,
  * errors  STATUS_INPUT for a conversation with too much text */
 MUST_CHECK enum status dialog_answer(struct dialog *dialog, const char *answer, size_t count,
                                      struct fault *fault);
+
+/* dialog_withdraw: remove the last question if it has no answer. */
+void dialog_withdraw(struct dialog *dialog);
 
 #endif

@@ -4,14 +4,14 @@
 #include <string.h>
 #include <unistd.h>
 
-bool print_at_once(const char *bytes, size_t length, bool *has_failed) {
+bool print_at_once(const char *bytes, size_t length, int *error) {
     while (length > 0) {
         const ssize_t written = write(STDOUT_FILENO, bytes, length);
         if (written < 0 && errno == EINTR) {
             continue;
         }
         if (written <= 0) {
-            *has_failed = written == 0 || errno != EPIPE;
+            *error = written == 0 ? EIO : errno == EPIPE ? 0 : errno;
             return false;
         }
         bytes += written;
@@ -76,7 +76,7 @@ static bool flush_text(struct generated_text *text) {
         memcpy(text->copy + text->copy_bytes, text->buffer, length);
     }
     text->copy_bytes += length;
-    return !text->has_write_failed && print_at_once(text->buffer, length, &text->has_write_failed);
+    return text->write_error == 0 && print_at_once(text->buffer, length, &text->write_error);
 }
 
 static bool buffer_bytes(struct generated_text *text, const char *bytes, size_t count) {

@@ -29,11 +29,11 @@ struct generated_text {
     struct tokenizer_decoder *decoder;      /* NULL: a token is a byte */
     struct stop_text stops[STOP_TEXTS_MAX]; /* [stop_count] */
     int stop_count;
-    size_t held_bytes;     /* bytes at the end of the output that may be a stop text: the longest
+    size_t held_bytes;   /* bytes at the end of the output that may be a stop text: the longest
                             * `matched` */
-    size_t hidden_bytes;   /* decoded bytes to come that belong to the prompt */
-    bool has_stopped;      /* a stop text has come */
-    bool has_write_failed; /* standard output cannot be written */
+    size_t hidden_bytes; /* decoded bytes to come that belong to the prompt */
+    bool has_stopped;    /* a stop text has come */
+    int write_error;     /* errno when standard output could not be written; 0: none */
     char held[STOP_BYTES_MAX]; /* [held_bytes] they are not printed yet */
     char *copy;                /* [copy_capacity] what is printed, for the caller; NULL: no copy */
     size_t copy_bytes, copy_capacity; /* copy_bytes may exceed the capacity: the rest is lost */
@@ -69,7 +69,7 @@ bool generated_text_add(struct generated_text *text, int32_t token);
 void generated_text_end(struct generated_text *text);
 
 /* print_at_once: write bytes to standard output. Returns false when they could not be written;
- * *has_failed is then set, unless the reader has closed the pipe. */
-bool print_at_once(const char *bytes, size_t length, bool *has_failed);
+ * *error is then errno, unless the reader has closed the pipe. */
+bool print_at_once(const char *bytes, size_t length, int *error);
 
 #endif

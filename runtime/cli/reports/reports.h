@@ -1,11 +1,11 @@
 /* reports: what commands print on standard output: the long reports, as text for people and as
- * JSON, ids and texts of lines (data_ids.h), generated text while it is sampled (generated_text.h),
- * and the questions that such texts answer (dialog.h). A command computes a report's struct, or
- * lets runtime/session, runtime/swarm_setup or runtime/diagnose compute it, and this module prints
- * it. This module computes only sums and ratios for its tables. Every JSON document is written
- * through json_stdout. Only runtime/cli calls it.
+ * JSON, ids and texts of lines (data_ids.h, token_ids.h), generated text while it is sampled
+ * (sampling.h, generated_text.h), and the questions that such texts answer (dialog.h). A command
+ * computes a report's struct, or lets runtime/session, runtime/swarm_setup or runtime/diagnose
+ * compute it, and this module prints it. This module computes only sums and ratios for its tables.
+ * Every JSON document is written through json_stdout. Only runtime/cli calls it.
  *
- * public   data_ids.h dialog.h generated_text.h json_stdout.h */
+ * public   data_ids.h dialog.h generated_text.h json_stdout.h sampling.h token_ids.h */
 #ifndef SKEP_CLI_REPORTS_REPORTS_H
 #define SKEP_CLI_REPORTS_REPORTS_H
 
