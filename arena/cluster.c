@@ -124,6 +124,7 @@ static struct span cluster_span(const struct cluster *cluster) {
     return span;
 }
 
+/* Whether the item is alive during the whole span of its cluster. */
 static bool is_permanent(const struct cluster *cluster, int item, struct span span) {
     ASSERT(cluster->first[item] >= span.begin && cluster->end[item] <= span.end);
     return cluster->first[item] == span.begin && cluster->end[item] == span.end;

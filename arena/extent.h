@@ -14,9 +14,9 @@ enum extent_role {
     ROLE_GATHERED, /* all elements of a sharded unit */
     ROLE_GRADIENTS,
     ROLE_MOMENTS,
-    ROLE_CONSTANTS,
-    ROLE_SCALARS, /* values that change at every step (struct step_scalars) */
-    ROLE_BATCH,
+    ROLE_CONSTANTS, /* tables that never change, such as rotary embeddings */
+    ROLE_SCALARS,   /* values that change at every step (struct step_scalars) */
+    ROLE_BATCH,     /* ids, labels and positions of a microbatch's tokens */
     ROLE_ACTIVATIONS,
     ROLE_ACTIVATION_GRADIENTS,
     ROLE_WORKSPACE,

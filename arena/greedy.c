@@ -56,8 +56,8 @@ void sort_ranked_items(struct ranked_item *ranked, int count) {
     qsort(ranked, (size_t)count, sizeof *ranked, compare_ranked);
 }
 
-void greedy_rank(const struct cluster *cluster, enum sort_key key, const uint64_t *life_peak_bytes,
-                 struct ranked_item *ranked) {
+void greedy_rank_items(const struct cluster *cluster, enum sort_key key,
+                       const uint64_t *life_peak_bytes, struct ranked_item *ranked) {
     for (int i = 0; i < cluster->count; i++) {
         ranked[i] = make_ranked_item(cluster, key, i, life_peak_bytes);
     }
@@ -137,8 +137,8 @@ static void insert_by_offset(struct placed_item *shelf, int count, struct placed
     shelf[low] = item;
 }
 
-bool greedy_place(const struct cluster *cluster, const int *sequence, enum fit fit,
-                  struct placed_item *shelf, struct effort *effort, struct layout *layout) {
+bool greedy_place_items(const struct cluster *cluster, const int *sequence, enum fit fit,
+                        struct placed_item *shelf, struct effort *effort, struct layout *layout) {
     uint64_t ceiling_bytes = layout->peak_bytes;
     uint64_t peak_bytes = cluster->base_bytes;
     for (int i = 0; i < cluster->count; i++) {
@@ -174,8 +174,8 @@ static const char *const HEURISTICS[SORT_COUNT][FIT_COUNT] = {
     [SORT_LIFE_PEAK] = {"first fit by peak live bytes", "best fit by peak live bytes"},
 };
 
-struct layout greedy_best(const struct cluster *cluster, uint64_t target_bytes,
-                          struct effort *effort, struct region *region) {
+struct layout greedy_best_layout(const struct cluster *cluster, uint64_t target_bytes,
+                                 struct effort *effort, struct region *region) {
     size_t count = (size_t)cluster->count;
     struct sections sections = sections_of_cluster(cluster, region);
     const uint64_t *life_peak_bytes = sections_life_peaks(&sections, cluster->count, region);
@@ -186,14 +186,14 @@ struct layout greedy_best(const struct cluster *cluster, uint64_t target_bytes,
                           .peak_bytes = UINT64_MAX};
     struct layout trial = {.offset = region_alloc(region, count, sizeof(uint64_t))};
     for (enum sort_key key = 0; key < SORT_COUNT; key++) {
-        greedy_rank(cluster, key, life_peak_bytes, ranked);
+        greedy_rank_items(cluster, key, life_peak_bytes, ranked);
         for (int i = 0; i < cluster->count; i++) {
             sequence[i] = ranked[i].item;
         }
         for (enum fit fit = 0; fit < FIT_COUNT; fit++) {
             trial.peak_bytes = best.peak_bytes;
             trial.heuristic = HEURISTICS[key][fit];
-            if (greedy_place(cluster, sequence, fit, shelf, effort, &trial)) {
+            if (greedy_place_items(cluster, sequence, fit, shelf, effort, &trial)) {
                 struct layout worse = best;
                 best = trial;
                 trial = worse;

@@ -41,7 +41,7 @@ struct layout {
     const char *heuristic; /* name of the heuristic, a static string */
 };
 
-/* A placed item. greedy_place keeps its placed items sorted by offset. */
+/* A placed item. greedy_place_items keeps its placed items sorted by offset. */
 struct placed_item {
     uint64_t offset, end; /* bytes [offset, end) */
     uint32_t first, last; /* life in program steps, half-open: [first, last) */
@@ -56,23 +56,23 @@ struct ranked_item {
 
 void sort_ranked_items(struct ranked_item *ranked, int count);
 
-/* greedy_rank: fill `ranked` (cluster count) with the items sorted by `key`.
+/* greedy_rank_items: fill `ranked` (cluster count) with the items sorted by `key`.
  *   life_peak_bytes  from sections_life_peaks */
-void greedy_rank(const struct cluster *cluster, enum sort_key key, const uint64_t *life_peak_bytes,
-                 struct ranked_item *ranked);
+void greedy_rank_items(const struct cluster *cluster, enum sort_key key,
+                       const uint64_t *life_peak_bytes, struct ranked_item *ranked);
 
-/* greedy_place: place all items in the order of `sequence`, each below layout->peak_bytes. If an
- * item does not fit, returns false and leaves the peak unchanged.
+/* greedy_place_items: place all items in the order of `sequence`, each below layout->peak_bytes. If
+ * an item does not fit, returns false and leaves the peak unchanged.
  *   shelf   (cluster count) scratch
  *   layout  its offsets are set (undefined after false) and its peak is lowered
  * memory  allocates nothing */
-bool greedy_place(const struct cluster *cluster, const int *sequence, enum fit fit,
-                  struct placed_item *shelf, struct effort *effort, struct layout *layout);
+bool greedy_place_items(const struct cluster *cluster, const int *sequence, enum fit fit,
+                        struct placed_item *shelf, struct effort *effort, struct layout *layout);
 
-/* greedy_best: return the layout with the lowest peak over all sort keys and fits. Stops at a peak
- * of at most `target_bytes`, or at the work limit (the first layout is always completed).
+/* greedy_best_layout: return the layout with the lowest peak over all sort keys and fits. Stops at
+ * a peak of at most `target_bytes`, or at the work limit (the first layout is always completed).
  * memory  layout and scratch in `region` */
-struct layout greedy_best(const struct cluster *cluster, uint64_t target_bytes,
-                          struct effort *effort, struct region *region);
+struct layout greedy_best_layout(const struct cluster *cluster, uint64_t target_bytes,
+                                 struct effort *effort, struct region *region);
 
 #endif

@@ -58,7 +58,7 @@ static void improve_highest_part(struct pack *pack, struct region *region) {
         if (search_is_done(search, pack->target_bytes)) {
             return;
         }
-        search_attempt(search, pack->target_bytes, &pack->effort, region);
+        search_make_attempt(search, pack->target_bytes, &pack->effort, region);
     }
 }
 

@@ -34,7 +34,7 @@ static void plan_space(enum space space, uint64_t *offsets, struct region *regio
         struct search search;
         search_init(part, target_bytes, &effort, region, &search);
         while (!search_is_done(&search, target_bytes) && !effort_is_exhausted(&effort)) {
-            search_attempt(&search, target_bytes, &effort, region);
+            search_make_attempt(&search, target_bytes, &effort, region);
         }
         ASSERT(search.layout.peak_bytes >= part->bound_bytes);
         search_store_offsets(&search, offsets);

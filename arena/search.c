@@ -26,7 +26,7 @@ void search_init(const struct cluster *cluster, uint64_t target_bytes, struct ef
     half.work_max = effort->work + (effort->work_max - effort->work) / 2;
     *search = (struct search){
         .cluster = cluster, .lowest_bytes = cluster->bound_bytes, .target_fraction = AIM_FIRST};
-    search->layout = greedy_best(cluster, target_bytes, &half, region);
+    search->layout = greedy_best_layout(cluster, target_bytes, &half, region);
     ASSERT(half.work > effort->work); /* the first greedy layout is always completed */
     effort->work = half.work;
 }
@@ -79,7 +79,7 @@ static void perturb_sort_keys(struct search *search, int round) {
  * perturbation. */
 static void make_sequence(struct search *search, int round) {
     enum sort_key key = (enum sort_key)(search->attempt_count % SORT_COUNT);
-    greedy_rank(search->cluster, key, search->life_peak_bytes, search->ranked);
+    greedy_rank_items(search->cluster, key, search->life_peak_bytes, search->ranked);
     if (round > 0) {
         perturb_sort_keys(search, round);
     }
@@ -135,7 +135,8 @@ static void attempt_branch(struct search *search, uint64_t target_bytes, struct 
     }
 }
 
-static void attempt_init(struct search *search, struct region *region) {
+/* Allocates what the attempts need: a random walk if there are too many items for exact search. */
+static void init_attempts(struct search *search, struct region *region) {
     ASSERT(search->attempt_count == 0);
     size_t count = (size_t)search->cluster->count;
     if (count > BRANCH_ITEMS_MAX) {
@@ -149,15 +150,15 @@ static void attempt_init(struct search *search, struct region *region) {
     search->life_peak_bytes = sections_life_peaks(&sections, search->cluster->count, region);
 }
 
-void search_attempt(struct search *search, uint64_t target_bytes, struct effort *effort,
-                    struct region *region) {
+void search_make_attempt(struct search *search, uint64_t target_bytes, struct effort *effort,
+                         struct region *region) {
     if (search->walk == NULL && search->branch == NULL) {
-        attempt_init(search, region);
+        init_attempts(search, region);
     }
     ASSERT((search->walk == NULL) != (search->branch == NULL));
     uint64_t peak_bytes = search->layout.peak_bytes;
     if (search->walk != NULL) {
-        walk_round(search->walk, target_bytes, effort, &search->layout);
+        walk_run_round(search->walk, target_bytes, effort, &search->layout);
     } else {
         attempt_branch(search, target_bytes, effort);
     }

@@ -31,10 +31,10 @@ void search_init(const struct cluster *cluster, uint64_t target_bytes, struct ef
  * bound. */
 bool search_is_done(const struct search *search, uint64_t target_bytes);
 
-/* search_attempt: make one more attempt to lower the peak. The peak never rises.
+/* search_make_attempt: make one more attempt to lower the peak. The peak never rises.
  * Deterministic as long as `effort` has no deadline. */
-void search_attempt(struct search *search, uint64_t target_bytes, struct effort *effort,
-                    struct region *region);
+void search_make_attempt(struct search *search, uint64_t target_bytes, struct effort *effort,
+                         struct region *region);
 
 /* search_store_offsets: write the offset of each item to offsets[], indexed by extent. */
 void search_store_offsets(const struct search *search, uint64_t *offsets);

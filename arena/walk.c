@@ -88,8 +88,8 @@ static void layout_copy(int count, const struct layout *from, struct layout *to)
     to->peak_bytes = from->peak_bytes;
 }
 
-void walk_round(struct walk *walk, uint64_t target_bytes, struct effort *effort,
-                struct layout *layout) {
+void walk_run_round(struct walk *walk, uint64_t target_bytes, struct effort *effort,
+                    struct layout *layout) {
     size_t sequence_bytes = (size_t)walk->cluster->count * sizeof *walk->sequence;
     if (walk->rounds_left == 0) {
         memcpy(walk->sequence, walk->best_sequence, sequence_bytes);
@@ -100,8 +100,8 @@ void walk_round(struct walk *walk, uint64_t target_bytes, struct effort *effort,
     walk->rounds_left--;
     move_high_items_forward(walk, target_bytes);
     walk->current.peak_bytes = UINT64_MAX;
-    bool placed =
-        greedy_place(walk->cluster, walk->sequence, FIT_FIRST, walk->shelf, effort, &walk->current);
+    bool placed = greedy_place_items(walk->cluster, walk->sequence, FIT_FIRST, walk->shelf, effort,
+                                     &walk->current);
     ASSERT(placed && walk->current.peak_bytes >= walk->cluster->bound_bytes);
     if (walk->current.peak_bytes < layout->peak_bytes) {
         layout_copy(walk->cluster->count, &walk->current, layout);

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FILE_MODE = 0644, FOLDER_MODE = 0755 };
+enum { FILE_MODE = 0644, FOLDER_MODE = 0755 }; /* permissions of new files and folders */
 
 enum status file_open_read(const char *path, int *fd, int64_t *bytes, struct fault *fault) {
     /* O_NONBLOCK: opening a pipe would wait for its writer. The check below rejects pipes. */

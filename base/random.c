@@ -6,7 +6,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { FEISTEL_ROUNDS = 6, CYCLE_WALK_MAX = 256 };
+enum {
+    FEISTEL_ROUNDS = 6,   /* rounds of the Feistel network of random_permute */
+    CYCLE_WALK_MAX = 256, /* limit of the evaluations of that network for one permuted index */
+};
 
 void random_block(uint64_t key, uint64_t index, uint32_t words[static 4]) {
     /* Separate variables stay in registers, which an array would not. */

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { NEAREST_NAME_BYTES_MAX = 64 };
+enum { NEAREST_NAME_BYTES_MAX = 64 }; /* characters of a text that an edit distance counts */
 
 struct text text_over(char *buffer, size_t capacity) {
     ASSERT(capacity > 0);

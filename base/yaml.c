@@ -274,9 +274,9 @@ struct opener_position {
     int line, column;
 };
 
-/* Returns whether a token can begin after the character `before`. Only there does a quote open a
- * text. */
-static bool begins_token(char before) {
+/* Whether a YAML token can begin after the character `before`. A quote opens a text only at the
+ * beginning of a token. */
+static bool token_can_begin_after(char before) {
     return strchr(" \t\n,:[{-", before) != NULL;
 }
 
@@ -300,7 +300,7 @@ static struct opener_position find_unclosed(const char *text, size_t length) {
         } else if (is_comment || (at == '#' && strchr(" \t\n", before) != NULL)) {
             is_comment = true;
         } else if (at == '[' || at == '{' || at == '"' || at == '\'') {
-            if (begins_token(before)) {
+            if (token_can_begin_after(before)) {
                 open[depth++] = (struct opener_position){at, line, (int)(i - line_begin) + 1};
             }
         } else if ((at == ']' && inner == '[') || (at == '}' && inner == '{')) {

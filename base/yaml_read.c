@@ -43,7 +43,9 @@ static void path_without_indices(const char *path, char out[static YAML_PATH_BYT
     out[length] = '\0';
 }
 
-static bool path_matches_key(const char *name, const char *path, const struct yaml_node *node) {
+/* Whether a name of yaml_reject_unknown_keys covers the node. `path` is the node's path without
+ * indices. */
+static bool name_covers_node(const char *name, const char *path, const struct yaml_node *node) {
     size_t path_length = strlen(path);
     size_t name_length = strlen(name);
     if (name_length >= 2 && strcmp(name + name_length - 2, ".*") == 0 &&
@@ -126,7 +128,7 @@ enum status yaml_reject_unknown_keys(const struct yaml_document *document, const
         path_without_indices(node->path, path);
         bool is_known = false;
         for (int i = 0; i < name_count && !is_known; i++) {
-            is_known = path_matches_key(names[i], path, node);
+            is_known = name_covers_node(names[i], path, node);
         }
         if (!is_known) {
             return set_unknown_key_fault(document, node, names, name_count, fault);

@@ -39,7 +39,7 @@ static void fill_batch(struct session *session) {
 
 static double run_timed(struct session *session, uint32_t index) {
     int64_t begin = clock_monotonic_ns();
-    program_run_instruction(&session->bound, index);
+    program_execute_instruction(&session->bound, index);
     return (double)(clock_monotonic_ns() - begin) * 1e-9;
 }
 

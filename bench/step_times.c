@@ -52,7 +52,7 @@ static enum status run_step(struct session *session, int64_t step, struct timed 
     int64_t microbatches = session->settings.batch_tokens / tokens;
     for (int64_t i = 0; i < microbatches; i++) {
         fill_batch(session, step * microbatches + i);
-        program_run(&session->bound, SEGMENT_MICROBATCH);
+        program_execute_segment(&session->bound, SEGMENT_MICROBATCH);
     }
     struct step_result result = step_finish(session, &schedule, valid);
     *timed = (struct timed){(double)(clock_monotonic_ns() - begin) * 1e-6, result.loss};

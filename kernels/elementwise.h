@@ -52,9 +52,9 @@ void cast_run(const struct compute *compute, int64_t count, enum dtype from, con
               enum dtype to, void *out);
 
 struct column_sum_args {
-    int64_t rows, columns; /* of the input */
+    int64_t rows, columns; /* rows and columns of x */
     int64_t stride;        /* elements from one row to the next, >= columns */
-    enum dtype dtype;      /* of x: f32 or bf16 */
+    enum dtype dtype;      /* type of x: f32 or bf16 */
 };
 
 /* column_sum_workspace_bytes: the size of one f32 row of sums for every 64 rows of x. */

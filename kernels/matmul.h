@@ -13,7 +13,7 @@ struct matmul_args {
     int64_t m, n, k;               /* C is [m, n]; k: number of products in each sum */
     int64_t lda, ldb, ldc;         /* elements from one stored row to the next */
     enum dtype dtype_in;           /* type of A, B and bias: f32 or bf16 */
-    enum dtype dtype_out;          /* f32 or bf16 */
+    enum dtype dtype_out;          /* type of C: f32 or bf16 */
     bool transpose_a, transpose_b; /* true: the operand is stored transposed */
     bool accumulate;               /* true: add to C; requires an f32 C and no bias */
     bool bias;                     /* true: add a bias to each row of C */

@@ -17,11 +17,11 @@ struct norm_accumulator {
 
 struct step_scalars {
     /* The CPU writes these fields before it executes the segment that reads them. */
-    float learning_rate;     /* for this step */
+    float learning_rate;     /* learning rate of this step */
     float beta1, beta2;      /* decay rates of the moments in this step */
-    float weight_decay;      /* of the elements with weight decay */
+    float weight_decay;      /* weight decay of this step, for the elements that have it */
     float bias_correction_1; /* 1 - the product of beta1 over all updates, this one included */
-    float bias_correction_2; /* 1 - the product of beta2, likewise */
+    float bias_correction_2; /* 1 - the product of beta2 over all updates, this one included */
     float mean_share;        /* share of the squared mean in AdamW's divisor; 0: plain AdamW */
     float loss_scale;        /* 1 / valid tokens of the step, over all ranks */
     int32_t cache_length;    /* number of tokens already in the key-value cache */

@@ -21,7 +21,7 @@
 #include "kernels/codec.h"
 
 enum {
-    SKETCH_BUCKETS = 64,
+    SKETCH_BUCKETS = 64,                   /* values of a sketch */
     SKETCH_GROUP = 256,                    /* elements of a group: a block of int8 */
     SKETCH_BYTES = 4 + 2 * SKETCH_BUCKETS, /* encoded: a scale in fp32, and codes of 16 bits */
 };

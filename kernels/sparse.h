@@ -87,8 +87,8 @@ void sparse_decode(const struct compute *compute, struct sparse_shape shape, int
 struct sparse_add_args {
     struct sparse_shape shape;
     int64_t count;  /* number of elements */
-    float factor;   /* of the decoded values */
-    float weight;   /* added for each element that was sent */
+    float factor;   /* factor of the decoded values */
+    float weight;   /* added to `weights` for each element that was sent */
     float *sums;    /* [count] += factor x decoded: the product is rounded, then the sum */
     float *weights; /* [count] += weight where an element was sent; or NULL */
 };

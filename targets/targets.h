@@ -51,7 +51,7 @@ struct target_space {
 
 /* A target is immutable after it was opened, and valid as long as the region that holds it. */
 struct target {
-    const char *name;        /* of the profile, such as "rtx3060-12g"; or "this machine" */
+    const char *name;        /* name of the profile, such as "rtx3060-12g"; or "this machine" */
     const char *description; /* one line of text, for reports */
     const char *origin;      /* the file it was read from, "built in", "detected" or "measured" */
     enum target_kind kind;
@@ -78,9 +78,9 @@ struct target {
     struct target_figure link_efficiency;
 
     const char *isa; /* CPU: instruction set that the figures apply to (cpu_level_name); else "" */
-    int compute_major;        /* CUDA: 8.6 is major 8, minor 6; else 0 */
-    int compute_minor;        /* CUDA; else 0 */
-    int multiprocessor_count; /* CUDA; else 0 */
+    int compute_major;        /* CUDA: 8 for compute capability 8.6; else 0 */
+    int compute_minor;        /* CUDA: 6 for compute capability 8.6; else 0 */
+    int multiprocessor_count; /* CUDA: number of multiprocessors; else 0 */
 };
 
 /* target_with_declared: a copy of the target with one more declared use in a space (SPACE_DEVICE if

@@ -5,15 +5,15 @@
 
 /* Layout of the page, in CSS pixels. */
 enum {
-    PAGE_WIDTH = 1360,   /* whole drawing, in px */
-    PAGE_HEIGHT = 860,   /* whole drawing, in px */
-    PANEL_LEFT = 92,     /* arena and usage curve, in px */
-    PANEL_WIDTH = 1060,  /* arena and usage curve, in px */
-    ARENA_TOP = 104,     /* drawing of the arena, in px */
-    ARENA_HEIGHT = 500,  /* drawing of the arena, in px */
-    CURVE_TOP = 660,     /* usage curve, in px */
-    CURVE_HEIGHT = 130,  /* usage curve, in px */
-    LEGEND_LEFT = 1180,  /* legend of roles, in px */
+    PAGE_WIDTH = 1360,   /* width of the whole drawing, in px */
+    PAGE_HEIGHT = 860,   /* height of the whole drawing, in px */
+    PANEL_LEFT = 92,     /* left edge of arena and usage curve, in px */
+    PANEL_WIDTH = 1060,  /* width of arena and usage curve, in px */
+    ARENA_TOP = 104,     /* upper edge of the drawing of the arena, in px */
+    ARENA_HEIGHT = 500,  /* height of the drawing of the arena, in px */
+    CURVE_TOP = 660,     /* upper edge of the usage curve, in px */
+    CURVE_HEIGHT = 130,  /* height of the usage curve, in px */
+    LEGEND_LEFT = 1180,  /* left edge of the legend of roles, in px */
     NAME_HEIGHT = 11,    /* minimum height of a rectangle that shows its name */
     NAME_BYTES_MAX = 60, /* longest name that is shown */
 };
@@ -183,7 +183,7 @@ enum status drawing_write(const struct drawing *drawing, int fd, const char *pat
     struct writer writer = writer_for_fd(fd);
     struct role_total totals[ROLE_COUNT];
     int extent_count = 0;
-    report_role_totals(drawing->plan, drawing->space, region, totals);
+    compute_role_totals(drawing->plan, drawing->space, region, totals);
     for (int role = 0; role < ROLE_COUNT; role++) {
         extent_count += totals[role].extent_count;
     }

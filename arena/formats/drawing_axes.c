@@ -17,9 +17,9 @@ static const char *const COLOURS[ROLE_COUNT] = {
 };
 
 enum {
-    STEP_TICKS_MAX = 10,    /* labels of the step axis */
+    STEP_TICKS_MAX = 10,    /* maximum number of labels of the step axis */
     LEGEND_ROW_HEIGHT = 34, /* in px */
-    MARK_NAME_MAX = 40,     /* characters of a mark's name */
+    MARK_NAME_MAX = 40,     /* maximum number of characters of a mark's name */
 };
 
 static const double MARK_LETTER_WIDTH = 6.2; /* average character width of the 11 px font */

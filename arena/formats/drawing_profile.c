@@ -4,7 +4,7 @@ enum { LIVE_COLUMNS = 480 }; /* columns of the usage curve */
 
 /* Live bytes of each role in each column of the drawing. */
 struct live_columns {
-    uint64_t bytes[ROLE_COUNT][LIVE_COLUMNS]; /* by role and column */
+    uint64_t bytes[ROLE_COUNT][LIVE_COLUMNS]; /* live bytes by role and column */
 };
 
 /* Return the live bytes of one role at each step, as a running sum: a birth adds bytes, a death

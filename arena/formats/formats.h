@@ -24,7 +24,7 @@
 enum {
     PROBLEM_BYTES_MAX = 1 << 24,  /* limit of a file; published problems are smaller than 20 KiB */
     PROBLEM_EXTENTS_MAX = 100000, /* the first layout of this many extents takes several seconds */
-    PROBLEM_ID_BYTES_MAX = 256,   /* id of a buffer */
+    PROBLEM_ID_BYTES_MAX = 256,   /* size of the longest id of a buffer, with its NUL */
 };
 
 enum column {
@@ -88,18 +88,17 @@ struct tenant_list {
     struct tenant *tenants; /* [count] largest first; ties are in extent order */
 };
 
-/* report_role_totals: compute the totals of each role. The peak_bytes of all roles add up to
+/* compute_role_totals: compute the totals of each role. The peak_bytes of all roles add up to
  * plan->bound_bytes[space].
  * memory  scratch in `region` */
-void report_role_totals(const struct plan *plan, enum space space, struct region *region,
-                        struct role_total totals[static ROLE_COUNT]);
+void compute_role_totals(const struct plan *plan, enum space space, struct region *region,
+                         struct role_total totals[static ROLE_COUNT]);
 
-/* report_tenant_list: list the extents that are alive at plan->peak_step[space]. If the layout's
+/* list_tenants: list the extents that are alive at plan->peak_step[space]. If the layout's
  * peak exceeds their sum, the difference is listed as a tenant named "(gap)", so the list always
  * adds up to plan->peak_bytes[space].
  * memory  the list in `region`; names point into the plan */
-struct tenant_list report_tenant_list(const struct plan *plan, enum space space,
-                                      struct region *region);
+struct tenant_list list_tenants(const struct plan *plan, enum space space, struct region *region);
 
 /* peak_gap_percent: return by how many percent the peak exceeds the bound; 0 for an empty space. */
 double peak_gap_percent(const struct plan *plan, enum space space);

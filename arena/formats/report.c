@@ -22,8 +22,8 @@ static bool is_alive_at(const struct extent *extent, enum space space, uint32_t 
     return extent->space == space && extent->first <= step && step < extent->last;
 }
 
-static void accumulate_role_totals(struct life_change *changes, size_t count,
-                                   struct role_total totals[static ROLE_COUNT]) {
+static void find_role_maxima(struct life_change *changes, size_t count,
+                             struct role_total totals[static ROLE_COUNT]) {
     uint64_t alive_bytes[ROLE_COUNT] = {0};
     qsort(changes, count, sizeof *changes, compare_life_changes);
     for (size_t i = 0; i < count; i++) {
@@ -38,8 +38,8 @@ static void accumulate_role_totals(struct life_change *changes, size_t count,
     }
 }
 
-void report_role_totals(const struct plan *plan, enum space space, struct region *region,
-                        struct role_total totals[static ROLE_COUNT]) {
+void compute_role_totals(const struct plan *plan, enum space space, struct region *region,
+                         struct role_total totals[static ROLE_COUNT]) {
     struct life_change *changes =
         region_alloc(region, 2 * (size_t)plan->problem.extent_count, sizeof *changes);
     size_t change_count = 0;
@@ -61,7 +61,7 @@ void report_role_totals(const struct plan *plan, enum space space, struct region
         changes[change_count++] =
             (struct life_change){extent->last, false, extent->role, extent->bytes};
     }
-    accumulate_role_totals(changes, change_count, totals);
+    find_role_maxima(changes, change_count, totals);
 }
 
 static int compare_tenants(const void *left, const void *right) {
@@ -72,8 +72,7 @@ static int compare_tenants(const void *left, const void *right) {
     return a->extent < b->extent ? -1 : a->extent > b->extent;
 }
 
-struct tenant_list report_tenant_list(const struct plan *plan, enum space space,
-                                      struct region *region) {
+struct tenant_list list_tenants(const struct plan *plan, enum space space, struct region *region) {
     int count = 0;
     for (int i = 0; i < plan->problem.extent_count; i++) {
         count += is_alive_at(&plan->problem.extents[i], space, plan->peak_step[space]);
@@ -138,7 +137,7 @@ static void report_roles_of_space(const struct plan *plan, enum space space, str
                                   struct text *text) {
     struct role_total totals[ROLE_COUNT];
     char bytes[24];
-    report_role_totals(plan, space, region, totals);
+    compute_role_totals(plan, space, region, totals);
     text_add(text, "%s space, step %u\n", space_name(space), plan->peak_step[space]);
     text_add(text, "  %-22s %12s %12s %10s %8s\n", "role", "at the peak", "most", "at step",
              "extents");
@@ -171,7 +170,7 @@ static void report_tenant_line(const char *name, const char *role, uint64_t byte
 
 void report_tenants(const struct plan *plan, enum space space, int line_max, struct region *region,
                     struct text *text) {
-    struct tenant_list list = report_tenant_list(plan, space, region);
+    struct tenant_list list = list_tenants(plan, space, region);
     int shown = list.count;
     if (line_max > 0 && list.count > line_max) {
         shown = line_max - 1; /* the last line is the sum of the others */

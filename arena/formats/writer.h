@@ -13,7 +13,7 @@ enum {
 };
 
 struct writer {
-    int fd;                   /* of the output */
+    int fd;                   /* descriptor of the output */
     int error;                /* errno of the first failed write; 0: none */
     size_t length;            /* bytes of the buffer that are not yet written */
     char bytes[WRITER_BYTES]; /* text that is not yet written */

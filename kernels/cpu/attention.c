@@ -37,6 +37,7 @@ struct query_tile {
     struct attention_key_range visible_keys[QUERY_TILE]; /* [row] keys that the query sees */
 };
 
+/* The tiles of one thread in the workspace. */
 struct forward_scratch {
     float *queries, *sums_of_values, *scores, *keys, *values;
     float *maxima, *sums; /* of each query so far: largest score; sum of exp(score - largest) */

@@ -76,7 +76,7 @@ static inline struct attention_key_range attention_key_range_of(const struct att
 }
 
 /* attention_strip_key_range_of: the keys of [key, key + count) that `rows` queries see, with count
- * at most ATTENTION_KEY_TILE. false when no query sees any; *strip is then undefined. */
+ * at most ATTENTION_KEY_TILE. Returns false when no query sees any; *strip is then undefined. */
 static inline bool attention_strip_key_range_of(const struct attention_key_range *visible_keys,
                                                 int64_t rows, int64_t key, int64_t count,
                                                 struct attention_strip_key_range *strip) {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 static const char REMEDY[] = "drop the message; its sender is faulty or malicious";
-enum { SUBJECT_BYTES = 64 };
+enum { SUBJECT_BYTES = 64 }; /* size of the subject of a fault */
 
 static enum status set_fault(enum codec codec, const char *unit, int64_t index, const char *reason,
                              struct fault *fault) {

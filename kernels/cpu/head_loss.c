@@ -9,8 +9,9 @@
 
 /* Maximum size of the logits of one chunk: small enough to stay in a last-level cache between the
  * products, large enough for the products to run at full speed. */
-enum { LOGITS_BYTES_MAX = 32 << 20, LABEL_IGNORED = -100 };
-enum { PART_ALIGNMENT = 64 }; /* alignment in bytes of each part of the workspace: a cache line */
+enum { LOGITS_BYTES_MAX = 32 << 20 };
+enum { LABEL_IGNORED = -100 }; /* label of a token without loss */
+enum { PART_ALIGNMENT = 64 };  /* alignment in bytes of each part of the workspace: a cache line */
 
 int64_t head_loss_chunk(int64_t tokens, int64_t vocab) {
     return head_loss_chunk_within(tokens, vocab, LOGITS_BYTES_MAX);

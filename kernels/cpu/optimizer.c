@@ -85,7 +85,7 @@ struct norm_call {
     const struct optimizer_kernels *kernels;
     int64_t granules;       /* number of granules */
     const float *gradients; /* gradients whose norm is computed */
-    /* one for each thread; the order of integer additions does not matter */
+    /* one accumulator for each thread; the order of integer additions does not matter */
     struct norm_accumulator *accumulators;
 };
 

@@ -22,7 +22,7 @@ struct add_call {
     struct sparse_layout layout;
     struct sparse_add_args args;
     const uint8_t *bytes; /* the encoded vector */
-    bool is_decode;       /* store in sums, which are cleared before, instead of adding */
+    bool is_decode;       /* true: store values in sums, cleared before; false: add */
 };
 
 static void decode_add_block(const struct add_call *call, int64_t first, int length) {

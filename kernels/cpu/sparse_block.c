@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 
-enum { LEVEL_BYTES = 2, WORD_BITS = 64 };
+enum { LEVEL_BYTES = 2, WORD_BITS = 64 }; /* size of a level, a bf16; bits of a word */
 
 static int bytes_for_bits(int bits) {
     return (bits + 7) / 8;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 static const char REMEDY[] = "drop the message; its sender is faulty or malicious";
-enum { SUBJECT_BYTES = 64 };
+enum { SUBJECT_BYTES = 64 }; /* size of the subject of a fault */
 /* bits of the smallest positive normal bf16; of infinity */
 enum { NORMAL_BF16 = 0x0080, INFINITY_BF16 = 0x7f80 };
 

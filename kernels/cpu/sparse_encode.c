@@ -36,8 +36,8 @@ struct magnitude_threshold {
 
 /* The bisection for the threshold, which lies between two magnitudes. */
 struct threshold_range {
-    uint32_t low;              /* at least `keep` elements, or all that are sent, reach it */
-    uint32_t high;             /* fewer than `keep` elements reach it */
+    uint32_t low;  /* magnitude that at least `keep` elements, or all that are sent, reach */
+    uint32_t high; /* magnitude that fewer than `keep` elements reach */
     int low_count, high_count; /* numbers of elements that reach `low` and `high` */
 };
 

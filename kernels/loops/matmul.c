@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-enum { TILE_ROWS = 4, TILE_COLUMNS = 8 };
+enum { TILE_ROWS = 4, TILE_COLUMNS = 8 }; /* size of the largest tile */
 
 static void pack_f32(const struct matmul_pack *pack) {
     const float *source = pack->source;

@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "kernels/loops/matmul.h"
 
-enum { TILE_COLUMNS = LANES * TILE_VECTORS };
+enum { TILE_COLUMNS = LANES * TILE_VECTORS }; /* columns of the largest tile */
 
 /* Prefetch the cache lines of C while the sums are computed. */
 ALWAYS_INLINE void tile_prefetch_output(const struct matmul_tile *tile, const int rows) {

@@ -7,7 +7,7 @@
 #include "kernels/loops/codec.h"
 #include "kernels/sketch.h"
 
-enum { SKETCH_PARTIAL_SUMS = 2 * SKETCH_BUCKETS };
+enum { SKETCH_PARTIAL_SUMS = 2 * SKETCH_BUCKETS }; /* sums of a loop: two for each bucket */
 
 /* A part of an encoded vector that begins at the start of a group. */
 struct sketch_part {

@@ -11,11 +11,11 @@
 #include <string.h>
 
 enum {
-    SPARSE_MAGNITUDE_MASK = 0x7fffffff,
-    SPARSE_INFINITY_BITS = 0x7f800000,
-    SPARSE_NORMAL_BITS = 0x00800000, /* bits of 2^-126, the smallest magnitude that is sent */
-    SPARSE_COLUMNS = 64,             /* columns that bound_magnitudes processes together */
-    SPARSE_MASK_COUNT = SPARSE_BLOCK / 64,
+    SPARSE_MAGNITUDE_MASK = 0x7fffffff,    /* all bits of a float but the sign */
+    SPARSE_INFINITY_BITS = 0x7f800000,     /* bits of infinity */
+    SPARSE_NORMAL_BITS = 0x00800000,       /* bits of 2^-126, the smallest magnitude that is sent */
+    SPARSE_COLUMNS = 64,                   /* columns that bound_magnitudes processes together */
+    SPARSE_MASK_COUNT = SPARSE_BLOCK / 64, /* words with one bit for each value of a block */
 };
 
 /* Bounds of the magnitudes in a block. */

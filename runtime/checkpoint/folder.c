@@ -20,7 +20,7 @@ struct directory_record {
     int64_t next;   /* position of the next record */
     uint16_t bytes; /* size of this record */
     uint8_t type;   /* DT_DIR, DT_REG and so on */
-    char name[];    /* of the file */
+    char name[];    /* name of the file */
 };
 
 static enum status walk_begin(const char *path, int flags, struct folder_walk *walk,

@@ -18,7 +18,7 @@ enum { FOLDER_BUFFER_BYTES = 4096 }; /* buffer for directory entries */
  *     while (folder_walk_next(&walk)) { walk.name }
  *     folder_walk_end(&walk); */
 struct folder_walk {
-    int fd;           /* of the folder that is read */
+    int fd;           /* descriptor of the folder that is read */
     long filled, at;  /* bytes that `buffer` contains; offset of the next record in it */
     const char *name; /* name of the current entry */
     bool is_folder;   /* the current entry is a folder */

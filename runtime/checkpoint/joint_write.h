@@ -12,7 +12,8 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/tensor_file.h"
 
-/* The arguments are the same on every rank, except for the rank number and the files' pieces. */
+/* The arguments of joint_write_run. They are the same on every rank, except for the rank number and
+ * the files' pieces. */
 struct joint_write {
     const struct checkpoint_ranks *ranks;
     const char *folder;              /* created, or emptied, before the files are written */

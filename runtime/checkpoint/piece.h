@@ -42,7 +42,7 @@ struct tensor_set {
 
 /* The bytes of a tensor in an open file. */
 struct piece_span {
-    int fd;           /* of the open file */
+    int fd;           /* descriptor of the open file */
     const char *path; /* path of the file, for faults */
     int64_t at;       /* file offset of the tensor's first byte */
     enum dtype dtype; /* element type in the file */

@@ -19,7 +19,7 @@
 enum {
     SAFETENSORS_RANK_MAX = 8,           /* PyTorch allows 64; no published model has more than 5 */
     SAFETENSORS_TENSORS_MAX = 1 << 18,  /* the largest published file has fewer than 20,000 */
-    SAFETENSORS_METADATA_MAX = 1 << 16, /* pairs of strings */
+    SAFETENSORS_METADATA_MAX = 1 << 16, /* maximum number of pairs of strings in the metadata */
     SAFETENSORS_ALIGN_BYTES = 8,        /* alignment of the data in the file */
 };
 

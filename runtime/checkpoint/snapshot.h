@@ -49,7 +49,7 @@ struct snapshot_value {
 struct snapshot_file {
     char name[SNAPSHOT_NAME_BYTES];
     int64_t bytes;    /* size of the file */
-    struct hash hash; /* of the file's content */
+    struct hash hash; /* hash of the file's content */
 };
 
 /* The contents of snapshot.json. Texts are in the reader's region. */

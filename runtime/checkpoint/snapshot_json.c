@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    FORMAT_VERSION = 1,  /* of snapshot.json */
+    FORMAT_VERSION = 1,  /* version of the format of snapshot.json */
     JSON_ESCAPE_MAX = 6, /* an escaped byte takes at most 6 bytes, such as \u0000 */
     FIXED_BYTES = 1024,  /* space for brackets, field names and numbers */
     /* maximum size of the line of one file or value */

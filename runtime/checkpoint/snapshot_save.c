@@ -133,8 +133,8 @@ static enum status list_written_files(const struct snapshot_writer *writer,
                              fault);
 }
 
-/* Readers accept at most SNAPSHOTS_MAX. The folder reaches that number when none could be removed.
- * */
+/* Checks that a new snapshot does not exceed SNAPSHOTS_MAX, the maximum that readers accept. The
+ * folder has so many snapshots only if earlier saves could not remove the oldest ones. */
 static enum status check_snapshot_count(const struct snapshot_writer *writer, int64_t step,
                                         struct fault *fault) {
     bool replaces = false;

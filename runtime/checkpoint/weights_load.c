@@ -220,7 +220,8 @@ static enum status compare_tied_values(struct weights_loading *loading,
     return OK;
 }
 
-/* A master and a copy of the same range are compared once. */
+/* Whether two pieces are the same range of one parameter. The range is then compared only once, for
+ * a master and its copy. */
 static bool is_same_range(const struct tensor_piece *a, const struct tensor_piece *b) {
     return a->first == b->first && piece_range_elements(a) == piece_range_elements(b);
 }

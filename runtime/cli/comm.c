@@ -64,8 +64,8 @@ static enum status measure_collectives(struct request *request, struct session *
         TRY(comm_test(&report->comm, report->verdicts, fault));
     }
     if (request->bandwidth) {
-        TRY(comm_bandwidth(&report->comm, request->sizes, request->size_count, report->rates,
-                           &report->rate_count, fault));
+        TRY(comm_measure_bandwidth(&report->comm, request->sizes, request->size_count,
+                                   report->rates, &report->rate_count, fault));
     }
     return OK;
 }

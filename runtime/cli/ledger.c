@@ -77,7 +77,7 @@ static enum status add_entry(const struct request *request, const struct ledger_
         print_row(source->entry, report->entry_count == 0);
     }
     count_entry(report, source->entry);
-    return ledger_export_add(&report->export, source->entry, fault);
+    return ledger_export_add_entry(&report->export, source->entry, fault);
 }
 
 /* If the ledger lacks its first entries, starts with its checkpoint. */

@@ -213,7 +213,7 @@ static void write_line(void *context, const char *line, size_t length) {
 
 static bool memory_is_short(const struct session *session) {
     struct fault unused;
-    return program_fits(&session->program, &unused) != OK;
+    return program_check_fit(&session->program, &unused) != OK;
 }
 
 /* Prints why the run does not fit, and the changes with which its memory would. */

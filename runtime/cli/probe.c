@@ -204,7 +204,7 @@ static enum status probe_cpu(const struct request *request, const struct target 
     TRY(probe_measure(target->threads, &result, fault));
     bool is_isa_lower = probe_isa_is_lower(target, &result);
     bool fits = probe_compare(target, &result, lines) == 0 && !is_isa_lower;
-    machine_largest_processes("", PROBE_MEMORY_USERS, &holders);
+    machine_list_largest_processes("", PROBE_MEMORY_USERS, &holders);
     snprintf(probed.machine, sizeof probed.machine, "%s, %d CPUs, %s", machine->cpu_name,
              machine->cpu_count, machine->isa);
     if (request->json) {

@@ -79,7 +79,7 @@ static enum status join_site(struct ranks *ranks, struct fault *fault) {
         log_set_prefix(ranks->log_prefix);
     }
     TRY(site_open(&ranks->launch, &session->region, &session->site, fault));
-    return site_watch(session->site, exit_after_rank_loss, ranks, fault);
+    return site_start_watch(session->site, exit_after_rank_loss, ranks, fault);
 }
 
 enum status ranks_determine_count(const struct ranks_request *request, struct session *session,
@@ -121,7 +121,7 @@ static bool leave_site(struct ranks *ranks, enum status status, const struct fau
     struct site *site = ranks->session->site;
     bool is_shared = fault_exit_code(status) == 0 || site_has_agreed(site, fault);
     if (!is_shared) {
-        site_fail(site, fault);
+        site_report_failure(site, fault);
     } else {
         is_shared = site_agree(site, OK, &ignored) == OK;
     }

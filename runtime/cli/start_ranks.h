@@ -28,7 +28,7 @@ struct ranks {
  * on, a lost rank ends this process with exit code 4 and one message. If the command saves
  * snapshots, starts to watch for signals (watch_stop_signals).
  * memory  the site is in the session's region; invocation->ranks must not move
- * errors  those of launch_detect, launch_children, site_open and site_watch */
+ * errors  those of launch_detect, launch_children, site_open and site_start_watch */
 MUST_CHECK enum status ranks_begin(const struct ranks_request *request, struct session *session,
                                    struct invocation *invocation);
 

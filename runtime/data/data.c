@@ -73,8 +73,8 @@ static enum status open_file(struct token_data *data, const char *path,
     TRY(token_file_open(path, options->format, &file->tokens, fault));
     /* counted before the checks below, so that data_close closes the file after an error */
     data->file_count++;
-    if (options->refuses_text) {
-        TRY(token_file_refuse_text(&file->tokens, options->format, fault));
+    if (options->rejects_text) {
+        TRY(token_file_reject_text(&file->tokens, options->format, fault));
     }
     TRY(packed_row_check(&file->tokens, data->sequence, fault));
     assign_window_indices(file, data->sequence);
@@ -301,7 +301,7 @@ enum status data_open_run(const struct settings *settings, const struct path_lis
                           int64_t vocab, struct region *region, struct token_data *data,
                           struct fault *fault) {
     struct data_options options = {.format = settings->data_format,
-                                   .refuses_text = settings->text_needs_tokenizer,
+                                   .rejects_text = settings->text_needs_tokenizer,
                                    .sequence = settings->sequence_tokens,
                                    .vocab = vocab,
                                    .separator = DATA_NO_SEPARATOR};

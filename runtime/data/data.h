@@ -34,7 +34,7 @@ enum {
 struct data_options {
     struct path_list paths; /* Paths of the files. */
     const char *format;     /* Format argument of token_file_open. */
-    bool refuses_text;      /* Whether text files are rejected: token_file_refuse_text. */
+    bool rejects_text;      /* Whether text files are rejected: token_file_reject_text. */
     int64_t sequence;       /* Number of tokens in a row. */
     int64_t vocab;          /* Number of token ids of the model. */
     int64_t separator;      /* Token id that ends a document; DATA_NO_SEPARATOR: none. */

@@ -21,7 +21,7 @@ struct local_files {
     struct manifest_file *files;     /* [count]; a root is set once the file has been hashed */
     const char **paths;              /* [count]: paths of the files */
     int count, train_count;          /* Number of files; number of training files among them. */
-    const struct manifest *manifest; /* of the swarm to which the files belong; NULL: a new swarm */
+    const struct manifest *manifest; /* manifest of the files' swarm; NULL: a new swarm */
     struct region *region;
     struct fault *fault;
     char *staging;        /* [STAGING_BYTES]: buffer for reading */
@@ -48,7 +48,7 @@ static enum status add_file(struct local_files *local, const struct settings *se
     struct token_file file;
     TRY(token_file_open(path, settings->data_format, &file, local->fault));
     enum status status = settings->text_needs_tokenizer
-                             ? token_file_refuse_text(&file, settings->data_format, local->fault)
+                             ? token_file_reject_text(&file, settings->data_format, local->fault)
                              : OK;
     if (status != OK) {
         token_file_close(&file);
@@ -194,8 +194,9 @@ static void init_local_files(struct local_files *local, struct region *region,
     *local = (struct local_files){.region = region, .fault = fault};
 }
 
-enum status data_match_hash(const struct settings *settings, struct region *region,
-                            const struct manifest_file **files, int *count, struct fault *fault) {
+enum status data_match_hash_files(const struct settings *settings, struct region *region,
+                                  const struct manifest_file **files, int *count,
+                                  struct fault *fault) {
     struct region scratch = {0};
     struct local_files local;
     init_local_files(&local, region, fault);
@@ -258,8 +259,8 @@ static void find_listed_files(const struct manifest *manifest, enum manifest_fil
     *list = found;
 }
 
-void data_match_find(const struct manifest *manifest, struct region *region,
-                     struct settings *settings) {
+void data_match_find_files(const struct manifest *manifest, struct region *region,
+                           struct settings *settings) {
     find_listed_files(manifest, MANIFEST_TRAINING_FILE, region, &settings->train_files);
     find_listed_files(manifest, MANIFEST_VALIDATION_FILE, region, &settings->validation_files);
 }

@@ -30,9 +30,9 @@ struct text_source {
     const struct path_list *paths; /* as the run lists them */
     const struct tokenizer *tokenizer;
     const struct chat_options *chat; /* NULL: not conversations */
-    int64_t row_tokens;              /* of rows of conversations */
+    int64_t row_tokens;              /* number of tokens in a row of conversations */
     int threads;
-    const char *folder; /* for the token files */
+    const char *folder; /* folder for the token files */
 };
 
 /* A hash of what the tokens depend on. A file that changes gets another time. */
@@ -136,7 +136,7 @@ static enum status list_token_files(const struct text_source *source, struct reg
     return path_list_expand(&patterns, region, list, fault);
 }
 
-/* The folder of the cache for these tokens. */
+/* Finds the cache folder for the tokens of a source. */
 static enum status find_cache(const struct text_source *source, const struct input_list *inputs,
                               char folder[static PATH_BYTES], struct fault *fault) {
     char hex[HASH_HEX_BYTES];
@@ -159,9 +159,9 @@ static int thread_count(const struct settings *settings) {
     return (int)min_i64(threads, THREADS_MAX);
 }
 
-static enum status tokenise(const struct settings *settings, const struct path_list *paths,
-                            struct region *scratch, struct region *region, struct path_list *list,
-                            struct fault *fault) {
+static enum status tokenise_files(const struct settings *settings, const struct path_list *paths,
+                                  struct region *scratch, struct region *region,
+                                  struct path_list *list, struct fault *fault) {
     struct text_source source = {
         .paths = paths, .row_tokens = settings->sequence_tokens, .threads = thread_count(settings)};
     struct chat_options chat;
@@ -218,7 +218,7 @@ enum status data_tokenise_list(const struct settings *settings, struct path_list
                                       "make tokens of the text with `skep data`, or list it alone",
                                       "is listed together with files of another kind; a list is "
                                       "of text or of tokens")
-                          : tokenise(settings, &paths, &scratch, region, list, fault);
+                          : tokenise_files(settings, &paths, &scratch, region, list, fault);
     }
     region_finish(&scratch);
     return status;

@@ -69,7 +69,7 @@ static enum status read_header(struct token_file *file, struct fault *fault) {
 
 /* A kind of file that contains text, which must be converted to tokens first. */
 struct text_file_kind {
-    const char *suffix, *name, *remedy; /* of the file name; of the kind; for a fault */
+    const char *suffix, *name, *remedy; /* suffix of file names; name of the kind; for faults */
 };
 
 static const char MAKE_TOKENS[] = "make tokens of it with `skep data`";
@@ -124,7 +124,7 @@ static enum status find_format(struct token_file *file, const char *format, stru
                      "cannot determine the token format: no llm.c header and no known suffix");
 }
 
-enum status token_file_refuse_text(const struct token_file *file, const char *format,
+enum status token_file_reject_text(const struct token_file *file, const char *format,
                                    struct fault *fault) {
     const char *dot = strrchr(file->path, '.');
     bool is_text = file->format == TOKENS_BYTES && dot != NULL && strcmp(dot, ".txt") == 0;

@@ -31,11 +31,11 @@ struct token_file {
 MUST_CHECK enum status token_file_open(const char *path, const char *format,
                                        struct token_file *file, struct fault *fault);
 
-/* token_file_refuse_text: reject a file whose bytes are tokens only because its suffix is .txt,
+/* token_file_reject_text: reject a file whose bytes are tokens only because its suffix is .txt,
  * while `format` is not "bytes". For a model whose tokens are not bytes, such a file is text that
  * was not tokenised.
  * errors  STATUS_INPUT */
-MUST_CHECK enum status token_file_refuse_text(const struct token_file *file, const char *format,
+MUST_CHECK enum status token_file_reject_text(const struct token_file *file, const char *format,
                                               struct fault *fault);
 
 /* token_file_width: return the size of one token: 1, 2 or 4 bytes. */

@@ -9,7 +9,8 @@
 /* Kinds of groups that the collectives are tested in. */
 enum comm_group {
     COMM_GROUP_ALL, /* All ranks, in ascending order. */
-    /* Adjacent ranks, like a shard group. Group size: the smallest divisor of the world size. */
+    /* Adjacent ranks, like a shard group. The group size is the smallest divisor of the
+     * world size above 1. */
     COMM_GROUP_ADJACENT,
     COMM_GROUP_STRIDED,  /* One rank of each adjacent group, like a replica group. */
     COMM_GROUP_REVERSED, /* All ranks, in descending order. */
@@ -78,17 +79,17 @@ struct comm_rate {
     double bus_rate;              /* Bytes that each rank receives per second. */
 };
 
-/* comm_bandwidth: time every collective between all ranks at every size. Every rank calls it; only
- * rank 0's times are valid.
+/* comm_measure_bandwidth: time every collective between all ranks at every size. Every rank calls
+ * it; only rank 0's times are valid.
  * sizes   buffer sizes in bytes, rounded up so that every rank has an equal slot
  * rates   [COMM_RATE_COUNT * size_count]; *rate_count of them are set
  * errors  those of site_exchange */
-MUST_CHECK enum status comm_bandwidth(struct comm *comm, const uint64_t *sizes, int size_count,
-                                      struct comm_rate *rates, int *rate_count,
-                                      struct fault *fault);
+MUST_CHECK enum status comm_measure_bandwidth(struct comm *comm, const uint64_t *sizes,
+                                              int size_count, struct comm_rate *rates,
+                                              int *rate_count, struct fault *fault);
 
-/* comm_bandwidth_arena_bytes: return the size of the arena that comm_bandwidth needs for buffers of
- * up to `largest` bytes. */
+/* comm_bandwidth_arena_bytes: return the size of the arena that comm_measure_bandwidth needs for
+ * buffers of up to `largest` bytes. */
 uint64_t comm_bandwidth_arena_bytes(uint64_t largest, int world);
 
 #endif

@@ -80,8 +80,8 @@ static enum status measure_rate(struct comm *comm, struct comm_rate *rate, struc
     return OK;
 }
 
-enum status comm_bandwidth(struct comm *comm, const uint64_t *sizes, int size_count,
-                           struct comm_rate *rates, int *rate_count, struct fault *fault) {
+enum status comm_measure_bandwidth(struct comm *comm, const uint64_t *sizes, int size_count,
+                                   struct comm_rate *rates, int *rate_count, struct fault *fault) {
     int count = 0;
     for (int row = 0; row < COMM_RATE_COUNT; row++) {
         bool moves = ROWS[row].kind != COLLECTIVE_BARRIER;

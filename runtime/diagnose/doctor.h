@@ -17,16 +17,16 @@ enum {
 struct doctor_folder {
     const char *use;              /* "state of members" */
     char path[DOCTOR_TEXT_BYTES]; /* "" if no variable gives it */
-    bool is_writable;             /* the folder, or the nearest parent that exists */
+    bool is_writable;             /* the folder, or its nearest existing parent, is writable */
     uint64_t free_bytes;          /* free bytes of its file system */
 };
 
 /* What the tracker of a swarm answers, for the operator of that swarm. */
 struct doctor_swarm {
     bool is_checked;                 /* false: the user specified no swarm */
-    bool never_expires, is_expiring; /* of the operator's delegation to the tracker */
-    char left[24];                   /* the time for which it is valid: "3 days" */
-    /* why no valid delegation was found, and the remedy; "": one was found */
+    bool never_expires, is_expiring; /* the operator's delegation never expires; expires soon */
+    char left[24];                   /* time until the delegation expires: "3 days" */
+    /* why no valid delegation was found, and the remedy; "": a valid one was found */
     char problem[DOCTOR_TEXT_BYTES], remedy[DOCTOR_TEXT_BYTES];
 };
 
@@ -37,7 +37,7 @@ struct doctor_facts {
     int gpu_count;                            /* GPUs that this process can use */
     char driver[32];                          /* "580.65.06"; "" unknown */
     char cpu[DOCTOR_TEXT_BYTES];              /* name, number of CPUs, instruction set */
-    uint64_t memory_bytes, memory_free_bytes; /* host memory, and what is free of it */
+    uint64_t memory_bytes, memory_free_bytes; /* host memory; free part of it */
     uint64_t shared_memory_bytes;             /* free bytes of /dev/shm */
     uint64_t memlock_bytes;                   /* soft limit on locked memory */
     uint64_t open_files_max;                  /* hard limit; skep raises the soft limit itself */
@@ -52,7 +52,7 @@ struct doctor_facts {
 enum doctor_verdict { DOCTOR_OK, DOCTOR_WARNING, DOCTOR_FAILED };
 
 struct doctor_check {
-    const char *name; /* of what is checked, such as "device" */
+    const char *name; /* name of what is checked, such as "device" */
     enum doctor_verdict verdict;
     char found[DOCTOR_TEXT_BYTES];  /* what was found, for the report */
     char remedy[DOCTOR_TEXT_BYTES]; /* "" if the verdict is DOCTOR_OK */

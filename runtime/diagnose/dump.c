@@ -129,13 +129,13 @@ static void run_batch(struct dump *dump) {
     if (dump->request->gradients) {
         const struct step_schedule first = step_schedule_at(session, 0);
         step_begin(session, &first, dump->valid_labels);
-        program_run(&session->bound, SEGMENT_MICROBATCH);
+        program_execute_segment(&session->bound, SEGMENT_MICROBATCH);
         add_params(dump, "gradients", VIEW_GRADIENT);
     }
     for (int64_t step = 0; step < dump->request->steps; step++) {
         const struct step_schedule schedule = step_schedule_at(session, step);
         step_begin(session, &schedule, dump->valid_labels);
-        program_run(&session->bound, SEGMENT_MICROBATCH);
+        program_execute_segment(&session->bound, SEGMENT_MICROBATCH);
         dump->losses[step] = (float)step_finish(session, &schedule, dump->batch->valid).loss;
     }
     if (dump->request->steps > 0) {
@@ -144,7 +144,8 @@ static void run_batch(struct dump *dump) {
     }
 }
 
-/* An incomplete file must not look complete. The path may also be a device such as /dev/null. */
+/* Removes an incomplete file, which could be mistaken for a complete one. Does nothing if the path
+ * is a device such as /dev/null. */
 static void remove_file(const char *path) {
     struct stat found;
     if (lstat(path, &found) == 0 && S_ISREG(found.st_mode)) {

@@ -43,8 +43,8 @@ enum status ledger_export_add_checkpoint(struct ledger_export *export,
     return write_line(export, fault);
 }
 
-enum status ledger_export_add(struct ledger_export *export, const struct entry *entry,
-                              struct fault *fault) {
+enum status ledger_export_add_entry(struct ledger_export *export, const struct entry *entry,
+                                    struct fault *fault) {
     if (export->path == NULL) {
         return OK;
     }

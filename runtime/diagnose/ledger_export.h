@@ -20,18 +20,17 @@ struct ledger_export {
     uint8_t *state_bytes; /* [LEDGER_CHAIN_BYTES_MAX]: buffer of a checkpoint */
 };
 
-/* ledger_export_begin, ledger_export_add, ledger_export_end: write the entries to a temporary file
- * and rename it to `path`; with path NULL nothing is written. `status` is the outcome of the
+/* ledger_export_begin, ledger_export_add_entry, ledger_export_end: write the entries to a temporary
+ * file and rename it to `path`; with path NULL nothing is written. `status` is the outcome of the
  * caller's work: if it is not OK, the temporary file is removed. ledger_export_end returns
- * `status`, or the status of finishing the file.
- * ledger_export_add_checkpoint: write the state that a ledger without the first entries begins
- * with, before its entries.
+ * `status`, or the status of finishing the file. ledger_export_add_checkpoint: write the state that
+ * a ledger without the first entries begins with, before its entries.
  * memory  about 8 MiB in `region`
  * errors  STATUS_INPUT for a path that is too long, those of base/file.h */
 MUST_CHECK enum status ledger_export_begin(const char *path, struct region *region,
                                            struct ledger_export *export, struct fault *fault);
-MUST_CHECK enum status ledger_export_add(struct ledger_export *export, const struct entry *entry,
-                                         struct fault *fault);
+MUST_CHECK enum status ledger_export_add_entry(struct ledger_export *export,
+                                               const struct entry *entry, struct fault *fault);
 MUST_CHECK enum status ledger_export_add_checkpoint(struct ledger_export *export,
                                                     const struct ledger_chain *checkpoint,
                                                     struct fault *fault);

@@ -8,10 +8,13 @@
 /* The memory and step time of the run with one value of strategy.zero. */
 struct stage_row {
     int zero;                       /* Value of strategy.zero. */
-    struct what_if_outcome outcome; /* of the plan with this stage */
+    struct what_if_outcome outcome; /* outcome of the plan with this stage */
 };
 
-enum { SITE_NOTES_MAX = 4, SITE_NOTE_BYTES = 320 }; /* warnings, and the text of one */
+enum {
+    SITE_NOTES_MAX = 4,
+    SITE_NOTE_BYTES = 320
+}; /* number of warnings; size of the text of one */
 
 struct site_report {
     const struct session *session;

@@ -42,11 +42,11 @@ static enum status load_kernels(const struct cuda_device *device, struct cuda_ke
 static enum status measure_device(const struct cuda_device *device, struct probe_gpu *result,
                                   struct fault *fault) {
     struct cuda_kernel_table table;
-    TRY(probe_gpu_begin(device, result, fault));
+    TRY(probe_gpu_read_device(device, result, fault));
     TRY(load_kernels(device, &table, result, fault));
-    TRY(probe_gpu_copies(device, result, fault));
+    TRY(probe_gpu_measure_copies(device, result, fault));
     TRY(probe_products(device, &table, result, fault));
-    probe_gpu_end(device, result);
+    probe_gpu_read_health(device, result);
     return OK;
 }
 
@@ -54,7 +54,7 @@ static void list_memory_users(const struct cuda_device *device, struct probed *p
     struct nvml nvml;
     struct text text = text_over(probed->memory_users, sizeof probed->memory_users);
     if (nvml_open(&nvml)) {
-        nvml_largest_processes(&nvml, device->bus, PROBE_MEMORY_USERS, &text);
+        nvml_list_largest_processes(&nvml, device->bus, PROBE_MEMORY_USERS, &text);
     }
 }
 

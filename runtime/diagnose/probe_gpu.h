@@ -29,8 +29,8 @@ int probe_gpu_count(void);
 /* probe_gpu_run: measure the GPU of this process and fill *probed except probed->target. `name` is
  * the name of the profile. When `site` is not NULL, all its ranks call it: rank 0 measures alone,
  * then all ranks measure the memory that NCCL uses; *probed is set on rank 0 only.
- * memory  in `region`; device memory as in probe_gpu_copies, probe_products and probe_nccl
- * errors  those of port_init, cuda_kernel_table_init, probe_gpu_copies, probe_products and
+ * memory  in `region`; device memory as in probe_gpu_measure_copies, probe_products and probe_nccl
+ * errors  those of port_init, cuda_kernel_table_init, probe_gpu_measure_copies, probe_products and
  *         probe_nccl; STATUS_INPUT when this build has no CUDA */
 MUST_CHECK enum status probe_gpu_run(const char *name, struct site *site, struct region *region,
                                      struct probed *probed, struct fault *fault);

@@ -66,7 +66,7 @@ static void read_used_version(const char *symbol, enum version_call call,
     snprintf(used, VERSION_BYTES, "%d.%d.%d", major, minor, patch);
 }
 
-/* 22703 is 2.27.3. */
+/* Writes the version of NCCL. NCCL reports version 2.27.3 as the number 22703. */
 static void read_nccl_version(char nccl[static VERSION_BYTES]) {
     void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
     void *symbol = library != NULL ? dlsym(library, "ncclGetVersion") : NULL;

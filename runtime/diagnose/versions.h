@@ -15,13 +15,13 @@ struct library_version {
 };
 
 struct version_report {
-    const char *version, *commit;     /* of the program; commit "unknown" outside a clone */
+    const char *version, *commit;     /* of the program; its commit, or "unknown" */
     const char *compiler;             /* "gcc 12.2.0" */
     const char *toolkit;              /* version of nvcc; "" in a build without CUDA */
     const char *architectures;        /* "sm_80, sm_90": machine code of the kernels */
     char driver[VERSION_BYTES];       /* NVIDIA's driver: "580.65.06"; "" if none was found */
     char nccl[VERSION_BYTES];         /* "2.27.3"; "" if the library was not found */
-    const char *used_instruction_set; /* the one that kernels use on this machine */
+    const char *used_instruction_set; /* instruction set that kernels use on this machine */
     /* [instruction_set_count]: those of this build that this CPU supports */
     const char *instruction_sets[VERSION_INSTRUCTION_SETS_MAX];
     int instruction_set_count;

@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { REVISION_BYTES = 256, COMMAND_BYTES = 300 /* space for the download command */ };
+enum {
+    REVISION_BYTES = 256, /* size of the text of a commit hash */
+    COMMAND_BYTES = 300,  /* size of the download command */
+};
 
 static bool is_hub_name(const char *text, size_t length) {
     if (length == 0 || length > 96 || text[0] == '.' || text[0] == '-') {

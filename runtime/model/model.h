@@ -142,8 +142,8 @@ struct param_counts {
     int64_t by_kind[PARAM_KIND_COUNT]; /* number of scalar parameters of each kind */
     int64_t one_layer;      /* number of scalar parameters in one layer; all layers are alike */
     int64_t outside_layers; /* number of scalar parameters in embeddings, final norm and head */
-    /* Number in the matrices that multiply every token: those of the blocks, and the head, even if
-     * tied. Embeddings that are only looked up are not counted. */
+    /* number of scalar parameters in the matrices that multiply every token: those of the blocks,
+     * and the head, even if tied; embeddings that are only looked up are not counted */
     int64_t matrix_params;
 };
 

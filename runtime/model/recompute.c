@@ -13,7 +13,7 @@ struct recompute_rewrite {
     int tensor_count;         /* number of tensors before the rewrite */
     bool *is_recomputed;      /* [tensor_count] true if not stored for the backward pass */
     int *clone_tensor; /* [tensor_count] id of the recomputed copy; TENSOR_NONE until created */
-    bool *is_needed;   /* [tensor_count] scratch space of recompute_operands */
+    bool *is_needed;   /* [tensor_count] scratch: true if recompute_operands must recompute it */
     int *layer_begin;  /* [layers] the forward ops of a layer are [layer_begin, layer_end) */
     int *layer_end;    /* [layers] */
 };

@@ -30,19 +30,22 @@ typedef void op_choose_algorithms_function(struct cuda_products *products,
                                            const struct op_call *call);
 
 struct operation {
-    enum op_work work;                      /* how the operation is executed */
-    int shape_operand;                      /* the operand whose tensor is op_source.shape */
-    op_args_function *args;                 /* NULL: the op never occurs in a graph */
-    op_args_of_rank_function *args_of_rank; /* NULL: the arguments are equal on every rank */
-    op_workspace_function *workspace_bytes; /* NULL: the op needs no workspace */
-    op_flops_function *flops;               /* NULL: the op has no matrix product */
+    enum op_work work; /* how the operation is executed */
+    int shape_operand; /* the operand whose tensor is op_source.shape */
+    /* computes the kernel's arguments; NULL: graphs never contain the op */
+    op_args_function *args;
+    /* changes the arguments to those of one rank; NULL: they are equal on every rank */
+    op_args_of_rank_function *args_of_rank;
+    op_workspace_function *workspace_bytes; /* size of the workspace; NULL: the op needs none */
+    op_flops_function *flops; /* operations of its matrix products; NULL: it has none */
     /* memory traffic in bytes; NULL: each operand counts once per access */
     op_bytes_function *bytes;
-    op_text_function *text; /* NULL: listings print only the operands */
-    op_run_function *run;   /* NULL: a collective, or an op without work */
+    op_text_function *text; /* appends the arguments to a listing; NULL: only operands are listed */
+    op_run_function *run;   /* calls the CPU kernel; NULL: a collective, or an op without work */
     /* calls the CUDA kernel; NULL: the op has none, or the build is without CUDA */
     op_enqueue_function *enqueue;
-    op_choose_algorithms_function *choose_algorithms; /* NULL: the op has no matrix product */
+    /* chooses algorithms of matrix products on a GPU; NULL: the op has no matrix product */
+    op_choose_algorithms_function *choose_algorithms;
 };
 
 #define OP(kind, name, operands) extern const struct operation name##_operation;

@@ -33,7 +33,7 @@ enum status program_compile(const struct blueprint *blueprint, const struct targ
     return OK;
 }
 
-enum status program_fits(const struct program *program, struct fault *fault) {
+enum status program_check_fit(const struct program *program, struct fault *fault) {
     enum space space;
     const struct target *target = program->schedule.target;
     uint64_t missing = target_shortage(target, program->plan.peak_bytes, &space);

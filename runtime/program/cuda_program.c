@@ -432,7 +432,7 @@ static enum status rehearse_segments(struct device *device, struct fault *fault)
     }
     zero_arenas(program);
     if (program->has_products) {
-        cuda_products_describe(&program->products);
+        cuda_products_log(&program->products);
     }
     return report_failure(device, fault);
 }

@@ -41,7 +41,7 @@ enum status cuda_ranks_failure(const struct cuda_program *program, struct fault 
 
 /* ---- opening ---- */
 
-/* Adds the slots with a kernel of this project, in the order of the group. */
+/* Sums the ranks' slots with a kernel of this project, in the order of the group. */
 static CUresult sum_slots(void *context, const struct nccl_sum *sum) {
     struct cuda_program *program = context;
     struct cuda_compute compute = program->compute;

@@ -9,17 +9,18 @@
 struct device;
 struct program_cast;
 
-/* These are called after bind, from any thread, but only one at a time. A failure is recorded, and
- * all later calls do nothing. */
+/* The functions of a device. They are called after bind, from any thread, but only one at a time. A
+ * failure is recorded, and all later calls do nothing. */
 struct device_methods {
-    /* returns when the segment is done */
+    /* executes a segment, and returns when it is done */
     void (*run_segment)(struct device *device, enum segment_kind kind);
     void (*run_instruction)(struct device *device,
                             uint32_t index); /* executes a single instruction */
     void (*cast)(struct device *device, const struct program_cast *cast);
     MUST_CHECK enum status (*failure)(const struct device *device, struct fault *fault);
-    /* These three are called only for a program with collectives: the first two by program_connect
-     * and program_rehearse before all executions, the last by program_disconnect after them. */
+    /* connect, rehearse and disconnect are called only for a program with collectives: connect by
+     * program_connect and rehearse by program_rehearse, before all executions; disconnect by
+     * program_disconnect, after all executions. */
     MUST_CHECK enum status (*connect)(struct device *device, struct fault *fault);
     MUST_CHECK enum status (*rehearse)(struct device *device, struct fault *fault);
     void (*disconnect)(struct device *device);

@@ -110,7 +110,7 @@ void execute_lane(void *context, enum lane lane) {
     }
 }
 
-void program_run(struct bound_program *bound, enum segment_kind kind) {
+void program_execute_segment(struct bound_program *bound, enum segment_kind kind) {
     const struct segment *segment = &bound->program->schedule.segments[kind];
     ASSERT(segment->first < segment->end);
     if (bound->device != NULL) {
@@ -127,7 +127,7 @@ void program_run(struct bound_program *bound, enum segment_kind kind) {
     merge_high_water(bound);
 }
 
-void program_run_instruction(struct bound_program *bound, uint32_t index) {
+void program_execute_instruction(struct bound_program *bound, uint32_t index) {
     if (bound->device != NULL) {
         bound->device->methods->run_instruction(bound->device, index);
         return;

@@ -75,6 +75,7 @@ enum status lanes_init(struct lanes *lanes, const struct lanes_args *args, struc
     return OK;
 }
 
+/* Lets the threads of the lanes in `mask` begin the current run. */
 static void post_run(struct lanes *lanes, unsigned mask) {
     for (int i = 0; i < LANE_COUNT; i++) {
         struct lane_thread *lane = &lanes->threads[i];

@@ -21,8 +21,8 @@ struct lane_thread {
     struct lanes *lanes; /* the lanes that this thread belongs to */
     enum lane lane;      /* lane that this thread executes */
     pthread_t thread;
-    uint32_t posted_runs;                  /* number of posted runs; only the caller uses it */
-    _Alignas(64) _Atomic uint32_t posted;  /* the same number, which the thread waits for */
+    uint32_t posted_runs; /* number of runs posted so far; only the caller reads it */
+    _Alignas(64) _Atomic uint32_t posted;  /* copy of posted_runs that the thread waits for */
     _Atomic uint32_t finished;             /* number of runs that this thread has finished */
     _Atomic(_Atomic uint32_t *) sleeps_on; /* address of the word whose change wakes this lane */
 };

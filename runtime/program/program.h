@@ -28,8 +28,8 @@ struct program {
 };
 
 /* program_compile: compute units, graphs, rewrites, instructions, extents and offsets, then prove
- * the plan (no overlap, correct order across lanes). program_fits checks whether the plan fits the
- * target.
+ * the plan (no overlap, correct order across lanes). program_check_fit checks whether the plan fits
+ * the target.
  * memory   everything in `region`, which must outlive the program, as must `blueprint` and `target`
  * errors   STATUS_FAILED when a proof fails, which is a bug in this program */
 MUST_CHECK enum status program_compile(const struct blueprint *blueprint,
@@ -38,10 +38,10 @@ MUST_CHECK enum status program_compile(const struct blueprint *blueprint,
                                        struct region *region, struct program *program,
                                        struct fault *fault);
 
-/* program_fits: check that the peak of every space is within the memory that the target has
+/* program_check_fit: check that the peak of every space is within the memory that the target has
  * available.
  * errors  STATUS_FIT with target, space, required and available bytes */
-MUST_CHECK enum status program_fits(const struct program *program, struct fault *fault);
+MUST_CHECK enum status program_check_fit(const struct program *program, struct fault *fault);
 
 /* operands of a call: the operands of the op, and the workspace */
 enum { CALL_OPERANDS = OPERANDS_MAX + 1 };
@@ -125,19 +125,19 @@ void program_disconnect(struct bound_program *bound);
 /* program_forbid_allocation: forbid further allocation of memory by this process. */
 void program_forbid_allocation(const struct bound_program *bound);
 
-/* program_run: execute one segment, each lane in order and lanes concurrently; return when all are
- * done. If the communicator was aborted, the lanes still finish, but their results are
+/* program_execute_segment: execute one segment, each lane in order and lanes concurrently; return
+ * when all are done. If the communicator was aborted, the lanes still finish, but their results are
  * undefined. */
-void program_run(struct bound_program *bound, enum segment_kind segment);
+void program_execute_segment(struct bound_program *bound, enum segment_kind segment);
 
 /* program_failure: the first failure of the device since the program was bound; OK if the CPU
  * executes the program. After a failure nothing is executed, and the contents of the arenas are
  * undefined. */
 MUST_CHECK enum status program_failure(const struct bound_program *bound, struct fault *fault);
 
-/* program_run_instruction: execute one instruction on the caller's thread, without its waits. For
- * tests and measurements. */
-void program_run_instruction(struct bound_program *bound, uint32_t index);
+/* program_execute_instruction: execute one instruction on the caller's thread, without its waits.
+ * For tests and measurements. */
+void program_execute_instruction(struct bound_program *bound, uint32_t index);
 
 /* program_cast_params: convert `count` elements in the device space, rounded once to nearest even,
  * between segments; return when it is done. */

@@ -15,8 +15,8 @@ static const char *const LANE_TITLES[LANE_COUNT] = {"compute", "collective", "co
 
 /* A buffered writer that appends text to the unfinished file. */
 struct trace_writer {
-    char path[UNFINISHED_PATH_BYTES]; /* of the unfinished file */
-    int fd;                           /* of the unfinished file */
+    char path[UNFINISHED_PATH_BYTES]; /* path of the unfinished file */
+    int fd;                           /* descriptor of the unfinished file */
     int64_t offset;                   /* position in the file of the next write */
     char buffer[BUFFER_BYTES];        /* text that is to be written */
     struct text text;                 /* writer into `buffer` */

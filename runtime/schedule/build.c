@@ -27,14 +27,14 @@ static void copy_batch_to_device(struct schedule *schedule, enum segment_kind se
 
 /* Lists an instruction that executes nothing, and marks an extent as in use because the CPU
  * accesses it. */
-static void add_cpu_use(struct schedule *schedule, enum segment_kind segment, int extent) {
+static void append_cpu_use(struct schedule *schedule, enum segment_kind segment, int extent) {
     struct instruction *work = append_instruction(schedule, OP_HOST, segment, LANE_COMPUTE);
     work->operands[HOST_EXTENT] = extent_table_whole_extent(schedule, extent, ACCESS_UPDATE);
 }
 
 static void build_load_segment(struct schedule *schedule, const struct device_inputs *inputs) {
     begin_segment(schedule, SEGMENT_LOAD, 1);
-    add_cpu_use(schedule, SEGMENT_LOAD, schedule->host.staging);
+    append_cpu_use(schedule, SEGMENT_LOAD, schedule->host.staging);
     append_extent_copy(schedule, SEGMENT_LOAD, schedule->host.rope_table, inputs->rope_table);
     end_segment(schedule, SEGMENT_LOAD);
 }
@@ -80,8 +80,8 @@ static void build_evaluate_segment(struct schedule *schedule, struct translate_c
     append_extent_copy(schedule, SEGMENT_EVALUATE, schedule->host.scalars, context.inputs.scalars);
     copy_batch_to_device(schedule, SEGMENT_EVALUATE, &context.inputs);
     translate_graph(schedule, &graph, SEGMENT_EVALUATE, &context);
-    ranks_tally_send(schedule, SEGMENT_EVALUATE);
-    ranks_tally_receive(schedule, SEGMENT_EVALUATE, TALLY_TOKENS | TALLY_LOSS);
+    append_tally_send(schedule, SEGMENT_EVALUATE);
+    append_tally_receive(schedule, SEGMENT_EVALUATE, TALLY_TOKENS | TALLY_LOSS);
     append_extent_copy(schedule, SEGMENT_EVALUATE, context.inputs.scalars, schedule->host.scalars);
     append_extent_copy(schedule, SEGMENT_EVALUATE, context.logits, schedule->host.logits);
     end_segment(schedule, SEGMENT_EVALUATE);
@@ -176,7 +176,7 @@ void schedule_build(const struct blueprint *blueprint, const struct unit_table *
         build_generation_segments(schedule, context);
     }
     begin_segment(schedule, SEGMENT_SNAPSHOT, 1);
-    add_cpu_use(schedule, SEGMENT_SNAPSHOT, schedule->host.staging);
+    append_cpu_use(schedule, SEGMENT_SNAPSHOT, schedule->host.staging);
     end_segment(schedule, SEGMENT_SNAPSHOT);
     ASSERT(schedule->segments[SEGMENT_SNAPSHOT].end == (uint32_t)schedule->instruction_count);
     struct order_clocks clocks;

@@ -26,7 +26,7 @@ static double memory_speed(const struct schedule *schedule, const struct target 
 }
 
 struct execution_cost {
-    double seconds, flops, bytes; /* of one instruction */
+    double seconds, flops, bytes; /* duration, arithmetic and memory traffic of one instruction */
     enum bound_by bound;          /* the resource that determines the duration of the instruction */
 };
 

@@ -148,7 +148,7 @@ void extents_add_sum_staging(struct schedule *schedule) {
         extent_table_add(schedule, "gradients.summed", ROLE_STAGING, SPACE_DEVICE, bytes);
 }
 
-int extents_add_gathered(struct schedule *schedule, enum segment_kind segment, int unit) {
+int extents_add_gathered_unit(struct schedule *schedule, enum segment_kind segment, int unit) {
     ASSERT(schedule_zero_stage_row(schedule, unit).params);
     char suffix[NAME_BYTES];
     snprintf(suffix, sizeof suffix, "params.gathered%s%s", segment == SEGMENT_MICROBATCH ? "" : ".",

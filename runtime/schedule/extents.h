@@ -26,8 +26,8 @@ void extents_add_sum_staging(struct schedule *schedule);
  * this rank's shard. */
 void extents_add_units(struct schedule *schedule);
 
-/* extents_add_gathered: add a buffer for all elements of a unit whose params are split. */
-int extents_add_gathered(struct schedule *schedule, enum segment_kind segment, int unit);
+/* extents_add_gathered_unit: add a buffer for all elements of a unit whose params are split. */
+int extents_add_gathered_unit(struct schedule *schedule, enum segment_kind segment, int unit);
 
 /* extents_add_inputs: add the inputs that the CPU writes, as schedule->host. Returns their extents
  * on the device. */

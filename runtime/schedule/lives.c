@@ -83,8 +83,9 @@ static void extend_for_cpu_access(struct schedule *schedule, int extent, enum se
     }
 }
 
-/* For buffers that the CPU uses at times that no instruction shows: the data loader reads tokens
- * between segments, and weights pass through the staging buffer. */
+/* Makes an extent live throughout the program, because the CPU uses it at times that no instruction
+ * shows: the data loader reads tokens between segments, and weights pass through the staging
+ * buffer. */
 static void make_life_permanent(struct schedule *schedule, int extent) {
     ASSERT(extent >= 0 && extent < schedule->extent_count);
     schedule->extents[extent].first = 0;

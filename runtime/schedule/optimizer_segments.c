@@ -7,13 +7,13 @@ void build_begin_segment(struct schedule *schedule, const struct device_inputs *
     ASSERT(schedule->options.train);
     begin_segment(schedule, SEGMENT_BEGIN, 1);
     append_extent_copy(schedule, SEGMENT_BEGIN, schedule->host.scalars, inputs->scalars);
-    ranks_tally_send(schedule, SEGMENT_BEGIN);
+    append_tally_send(schedule, SEGMENT_BEGIN);
     for (int unit = 0; unit < schedule->units->unit_count; unit++) {
         if (schedule_trains_unit(schedule, unit)) {
             append_zero_fill(schedule, SEGMENT_BEGIN, schedule->unit_extents[unit].gradients);
         }
     }
-    ranks_tally_receive(schedule, SEGMENT_BEGIN, TALLY_TOKENS);
+    append_tally_receive(schedule, SEGMENT_BEGIN, TALLY_TOKENS);
     /* sum the token counts over all ranks, because the CPU counts only the tokens of this rank */
     if (schedule->tallies != EXTENT_NONE) {
         append_extent_copy(schedule, SEGMENT_BEGIN, inputs->scalars, schedule->host.scalars);
@@ -28,24 +28,25 @@ static bool reduces_at_finish(const struct schedule *schedule, int unit) {
 }
 
 /* The reduction of one unit overlaps with the cast of the next unit. */
-static void add_reductions(struct schedule *schedule) {
+static void append_late_reductions(struct schedule *schedule) {
     int before = -1;
     for (int unit = 0; unit <= schedule->units->unit_count; unit++) {
         bool reduces = unit < schedule->units->unit_count && reduces_at_finish(schedule, unit);
         if (reduces) {
-            ranks_reduce(schedule, SEGMENT_FINISH, unit, schedule->unit_extents[unit].gradients);
+            append_gradient_reduction(schedule, SEGMENT_FINISH, unit,
+                                      schedule->unit_extents[unit].gradients);
         }
         ASSERT(before < unit);
         if (before >= 0 && (reduces || unit == schedule->units->unit_count)) {
-            ranks_finish_reduce(schedule, SEGMENT_FINISH, before,
-                                schedule->unit_extents[before].gradients);
+            append_reduction_end(schedule, SEGMENT_FINISH, before,
+                                 schedule->unit_extents[before].gradients);
         }
         before = reduces ? unit : before;
     }
 }
 
 /* The norm covers this rank's shard, so that the ranks of a replica count every gradient once. */
-static void add_gradient_norm(struct schedule *schedule, int unit) {
+static void append_gradient_norm(struct schedule *schedule, int unit) {
     ASSERT(schedule_trains_unit(schedule, unit));
     struct instruction *norm =
         append_instruction(schedule, OP_GRADIENT_NORM, SEGMENT_FINISH, LANE_COMPUTE);
@@ -57,7 +58,7 @@ static void add_gradient_norm(struct schedule *schedule, int unit) {
     add_workspace(schedule, norm);
 }
 
-static void add_clip(struct schedule *schedule) {
+static void append_clip(struct schedule *schedule) {
     struct instruction *clip = append_instruction(schedule, OP_CLIP, SEGMENT_FINISH, LANE_COMPUTE);
     clip->operands[CLIP_SCALARS] =
         extent_table_whole_extent(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
@@ -97,7 +98,7 @@ static struct operand optimized_part_of_extent(const struct schedule *schedule, 
                : extent_table_whole_extent(schedule, extent, access);
 }
 
-static void add_adamw(struct schedule *schedule, int unit, const struct adamw_inputs *from) {
+static void append_adamw(struct schedule *schedule, int unit, const struct adamw_inputs *from) {
     const struct unit_extents *of = &schedule->unit_extents[unit];
     const struct op_row *row = op_row(OP_ADAMW);
     enum dtype moments = schedule->options.moments;
@@ -127,22 +128,22 @@ static void add_adamw(struct schedule *schedule, int unit, const struct adamw_in
 }
 
 /* Gather params that are whole on every rank, after each rank has updated its shard. */
-static void add_params_gather(struct schedule *schedule, int unit) {
+static void append_params_gather(struct schedule *schedule, int unit) {
     struct zero_stage_row row = schedule_zero_stage_row(schedule, unit);
     if (row.optimizer && !row.params) {
-        ranks_gather_whole_params(schedule, SEGMENT_FINISH, unit);
+        append_whole_params_gather(schedule, SEGMENT_FINISH, unit);
     }
 }
 
-static void add_optimizer_on_device(struct schedule *schedule, int unit) {
+static void append_device_optimizer(struct schedule *schedule, int unit) {
     ASSERT(schedule_trains_unit(schedule, unit) &&
            !schedule_offloads_unit(schedule, unit, OFFLOAD_OPTIMIZER));
     const struct unit_extents *of = &schedule->unit_extents[unit];
     struct adamw_inputs extents = {.scalars = schedule->host.device_scalars,
                                    .gradients = of->gradients,
                                    .params = of->params == of->master ? EXTENT_NONE : of->params};
-    add_adamw(schedule, unit, &extents);
-    add_params_gather(schedule, unit);
+    append_adamw(schedule, unit, &extents);
+    append_params_gather(schedule, unit);
 }
 
 /* ---- an optimizer in host memory ---- */
@@ -156,7 +157,7 @@ static void append_gradient_copy_to_host(struct schedule *schedule, int unit) {
         extent_table_whole_extent(schedule, of->host_gradients, ACCESS_WRITE));
 }
 
-static void add_unit_params(struct schedule *schedule, int unit) {
+static void append_updated_params_copy(struct schedule *schedule, int unit) {
     const struct unit_extents *of = &schedule->unit_extents[unit];
     ASSERT(of->host_params != EXTENT_NONE && of->params != EXTENT_NONE);
     if (of->host_params != of->params) {
@@ -165,10 +166,10 @@ static void add_unit_params(struct schedule *schedule, int unit) {
                             optimized_part_of_extent(schedule, unit, of->params, ACCESS_WRITE,
                                                      schedule->options.compute));
     }
-    add_params_gather(schedule, unit);
+    append_params_gather(schedule, unit);
 }
 
-static void add_host_params_release(struct schedule *schedule, int unit) {
+static void append_host_params_release(struct schedule *schedule, int unit) {
     const struct unit_extents *of = &schedule->unit_extents[unit];
     ASSERT(schedule_offloads_unit(schedule, unit, OFFLOAD_OPTIMIZER) &&
            of->host_params != EXTENT_NONE);
@@ -195,7 +196,7 @@ static int next_offloaded_unit(const struct schedule *schedule, int unit) {
  *   compute   adamw 1           adamw 2   release 1   adamw 3   release 2
  *   copies    out 2   in 1      out 3     in 2        out 4     in 3
  */
-static void add_offloaded_optimizer(struct schedule *schedule) {
+static void append_offloaded_optimizer(struct schedule *schedule) {
     int unit_count = schedule->units->unit_count;
     int unit = next_offloaded_unit(schedule, -1);
     int before = -1;
@@ -212,11 +213,11 @@ static void add_offloaded_optimizer(struct schedule *schedule) {
         if (next < unit_count) {
             append_gradient_copy_to_host(schedule, next);
         }
-        add_adamw(schedule, unit, &extents);
+        append_adamw(schedule, unit, &extents);
         if (before >= 0) {
-            add_host_params_release(schedule, before);
+            append_host_params_release(schedule, before);
         }
-        add_unit_params(schedule, unit);
+        append_updated_params_copy(schedule, unit);
         before = unit;
         unit = next;
     }
@@ -226,23 +227,23 @@ void build_finish_segment(struct schedule *schedule) {
     int unit_count = schedule->units->unit_count;
     ASSERT(schedule->options.train);
     begin_segment(schedule, SEGMENT_FINISH, 1);
-    add_reductions(schedule);
+    append_late_reductions(schedule);
     for (int unit = 0; unit < unit_count; unit++) {
         if (schedule_trains_unit(schedule, unit)) {
-            add_gradient_norm(schedule, unit);
+            append_gradient_norm(schedule, unit);
         }
     }
-    ranks_tally_send(schedule, SEGMENT_FINISH);
-    ranks_tally_receive(schedule, SEGMENT_FINISH, TALLY_LOSS | TALLY_NORM);
-    add_clip(schedule);
+    append_tally_send(schedule, SEGMENT_FINISH);
+    append_tally_receive(schedule, SEGMENT_FINISH, TALLY_LOSS | TALLY_NORM);
+    append_clip(schedule);
     append_extent_copy(schedule, SEGMENT_FINISH, schedule->host.device_scalars,
                        schedule->host.scalars);
     for (int unit = 0; unit < unit_count; unit++) {
         if (schedule_trains_unit(schedule, unit) &&
             !schedule_offloads_unit(schedule, unit, OFFLOAD_OPTIMIZER)) {
-            add_optimizer_on_device(schedule, unit);
+            append_device_optimizer(schedule, unit);
         }
     }
-    add_offloaded_optimizer(schedule);
+    append_offloaded_optimizer(schedule);
     end_segment(schedule, SEGMENT_FINISH);
 }

@@ -23,8 +23,8 @@ struct operand ranks_shard_operand(const struct schedule *schedule, int unit, in
     return owned;
 }
 
-static void add_cast(struct schedule *schedule, enum segment_kind segment, struct operand from,
-                     enum dtype from_dtype, struct operand to, enum dtype to_dtype) {
+static void append_cast(struct schedule *schedule, enum segment_kind segment, struct operand from,
+                        enum dtype from_dtype, struct operand to, enum dtype to_dtype) {
     struct instruction *cast = append_instruction(schedule, OP_CAST, segment, LANE_COMPUTE);
     from.access = ACCESS_READ;
     to.access = ACCESS_WRITE;
@@ -38,8 +38,8 @@ static void add_cast(struct schedule *schedule, enum segment_kind segment, struc
 }
 
 /* Gather `all_shards`, an operand that covers the shards of the whole group. */
-static void add_gather(struct schedule *schedule, enum segment_kind segment, enum rank_axis axis,
-                       struct operand all_shards, enum dtype dtype) {
+static void append_gather(struct schedule *schedule, enum segment_kind segment, enum rank_axis axis,
+                          struct operand all_shards, enum dtype dtype) {
     struct instruction *gather =
         append_instruction(schedule, OP_ALL_GATHER, segment, LANE_COLLECTIVE);
     ASSERT(schedule_rank_count(schedule, axis) > 1);
@@ -52,38 +52,38 @@ static void add_gather(struct schedule *schedule, enum segment_kind segment, enu
         .slot_bytes = all_shards.bytes / (uint64_t)schedule_rank_count(schedule, axis)};
 }
 
-int ranks_gather_split_params(struct schedule *schedule, enum segment_kind segment, int unit) {
+int append_split_params_gather(struct schedule *schedule, enum segment_kind segment, int unit) {
     const struct unit_extents *of = &schedule->unit_extents[unit];
     enum dtype compute = schedule->options.compute;
     enum param_view view = of->params != EXTENT_NONE ? VIEW_PARAMS : VIEW_MASTER;
     struct unit_view own = schedule_unit_view(schedule, unit, view);
     ASSERT(own.split);
-    int gathered = extents_add_gathered(schedule, segment, unit);
+    int gathered = extents_add_gathered_unit(schedule, segment, unit);
     struct operand from = extent_table_whole_extent(schedule, own.extent, ACCESS_READ);
     struct operand to = ranks_shard_operand(schedule, unit, gathered, ACCESS_WRITE, compute);
     if (own.space == SPACE_DEVICE) {
-        add_cast(schedule, segment, from, own.dtype, to, compute);
+        append_cast(schedule, segment, from, own.dtype, to, compute);
     } else {
         append_operand_copy(schedule, segment, from, to);
     }
-    add_gather(schedule, segment, AXIS_SHARD,
-               extent_table_whole_extent(schedule, gathered, ACCESS_UPDATE), compute);
+    append_gather(schedule, segment, AXIS_SHARD,
+                  extent_table_whole_extent(schedule, gathered, ACCESS_UPDATE), compute);
     return gathered;
 }
 
-void ranks_gather_whole_params(struct schedule *schedule, enum segment_kind segment, int unit) {
+void append_whole_params_gather(struct schedule *schedule, enum segment_kind segment, int unit) {
     int params = schedule->unit_extents[unit].params;
     ASSERT(schedule_zero_stage_row(schedule, unit).optimizer &&
            !schedule_zero_stage_row(schedule, unit).params);
-    add_gather(schedule, segment, AXIS_SHARD,
-               extent_table_whole_extent(schedule, params, ACCESS_UPDATE),
-               schedule->options.compute);
+    append_gather(schedule, segment, AXIS_SHARD,
+                  extent_table_whole_extent(schedule, params, ACCESS_UPDATE),
+                  schedule->options.compute);
 }
 
 /* Reduce `sums`, which begins with the shards of the whole group, over `axis` into this rank's
  * shard. */
-static void add_reduce(struct schedule *schedule, enum segment_kind segment, enum rank_axis axis,
-                       struct operand sums, int wire) {
+static void append_reduce_scatter(struct schedule *schedule, enum segment_kind segment,
+                                  enum rank_axis axis, struct operand sums, int wire) {
     enum dtype reduce = schedule->options.sharding.reduce;
     ASSERT(schedule_rank_count(schedule, axis) > 1);
     ASSERT((wire == EXTENT_NONE) == (reduce == DTYPE_F32));
@@ -91,7 +91,7 @@ static void add_reduce(struct schedule *schedule, enum segment_kind segment, enu
     if (wire != EXTENT_NONE) {
         from = (struct operand){
             .extent = wire, .bytes = element_bytes((int64_t)(sums.bytes / sizeof(float)), reduce)};
-        add_cast(schedule, segment, sums, DTYPE_F32, from, reduce);
+        append_cast(schedule, segment, sums, DTYPE_F32, from, reduce);
     }
     struct instruction *scatter =
         append_instruction(schedule, OP_REDUCE_SCATTER, segment, LANE_COLLECTIVE);
@@ -114,18 +114,18 @@ static void add_reduce(struct schedule *schedule, enum segment_kind segment, enu
 
 /* Add the sums of the other shard groups. If the unit's gradients are whole on each rank, then
  * gather the result. */
-static void add_sum_across_replicas(struct schedule *schedule, enum segment_kind segment, int unit,
-                                    int sums) {
+static void append_sum_across_replicas(struct schedule *schedule, enum segment_kind segment,
+                                       int unit, int sums) {
     const struct sharding *sharding = &schedule->options.sharding;
     if (sharding->replicate > 1) {
         struct operand own = ranks_shard_operand(schedule, unit, sums, ACCESS_UPDATE, DTYPE_F32);
-        add_reduce(schedule, segment, AXIS_REPLICATE, own,
-                   schedule->unit_extents[unit].transfer_gradients);
-        add_gather(schedule, segment, AXIS_REPLICATE, own, DTYPE_F32);
+        append_reduce_scatter(schedule, segment, AXIS_REPLICATE, own,
+                              schedule->unit_extents[unit].transfer_gradients);
+        append_gather(schedule, segment, AXIS_REPLICATE, own, DTYPE_F32);
     }
     if (sharding->shard > 1 && !schedule_zero_stage_row(schedule, unit).optimizer) {
-        add_gather(schedule, segment, AXIS_SHARD,
-                   extent_table_whole_extent(schedule, sums, ACCESS_UPDATE), DTYPE_F32);
+        append_gather(schedule, segment, AXIS_SHARD,
+                      extent_table_whole_extent(schedule, sums, ACCESS_UPDATE), DTYPE_F32);
     }
 }
 
@@ -137,22 +137,24 @@ static bool needs_second_cast(const struct schedule *schedule, int unit) {
            sharding->replicate > 1;
 }
 
-void ranks_reduce(struct schedule *schedule, enum segment_kind segment, int unit, int sums) {
+void append_gradient_reduction(struct schedule *schedule, enum segment_kind segment, int unit,
+                               int sums) {
     ASSERT(schedule_trains_unit(schedule, unit));
     if (schedule->options.sharding.shard > 1) {
-        add_reduce(schedule, segment, AXIS_SHARD,
-                   extent_table_whole_extent(schedule, sums, ACCESS_UPDATE),
-                   schedule->unit_extents[unit].transfer_gradients);
+        append_reduce_scatter(schedule, segment, AXIS_SHARD,
+                              extent_table_whole_extent(schedule, sums, ACCESS_UPDATE),
+                              schedule->unit_extents[unit].transfer_gradients);
     }
     if (!needs_second_cast(schedule, unit)) {
-        add_sum_across_replicas(schedule, segment, unit, sums);
+        append_sum_across_replicas(schedule, segment, unit, sums);
     }
 }
 
-void ranks_finish_reduce(struct schedule *schedule, enum segment_kind segment, int unit, int sums) {
+void append_reduction_end(struct schedule *schedule, enum segment_kind segment, int unit,
+                          int sums) {
     int wire = schedule->unit_extents[unit].transfer_gradients;
     if (needs_second_cast(schedule, unit)) {
-        add_sum_across_replicas(schedule, segment, unit, sums);
+        append_sum_across_replicas(schedule, segment, unit, sums);
     }
     if (wire != EXTENT_NONE) {
         struct instruction *release =
@@ -162,7 +164,7 @@ void ranks_finish_reduce(struct schedule *schedule, enum segment_kind segment, i
     }
 }
 
-void ranks_add_to_step_gradients(struct schedule *schedule, enum segment_kind segment, int unit) {
+void append_step_gradient_sum(struct schedule *schedule, enum segment_kind segment, int unit) {
     const struct unit_extents *of = &schedule->unit_extents[unit];
     ASSERT(schedule_reduces_microbatches(schedule) && of->microbatch_gradients != EXTENT_NONE);
     struct operand total = extent_table_whole_extent(schedule, of->gradients, ACCESS_UPDATE);
@@ -181,7 +183,7 @@ void ranks_add_to_step_gradients(struct schedule *schedule, enum segment_kind se
         .count = (int64_t)(total.bytes / sizeof(float)), .dtype = DTYPE_F32};
 }
 
-void ranks_tally_send(struct schedule *schedule, enum segment_kind segment) {
+void append_tally_send(struct schedule *schedule, enum segment_kind segment) {
     if (schedule->tallies == EXTENT_NONE) {
         return;
     }
@@ -195,11 +197,11 @@ void ranks_tally_send(struct schedule *schedule, enum segment_kind segment) {
                                                       .axis = AXIS_WORLD,
                                                       .bytes = sizeof(struct rank_tally),
                                                       .stride = sizeof(struct rank_tally)};
-    add_gather(schedule, segment, AXIS_WORLD,
-               extent_table_whole_extent(schedule, schedule->tallies, ACCESS_UPDATE), DTYPE_F32);
+    append_gather(schedule, segment, AXIS_WORLD,
+                  extent_table_whole_extent(schedule, schedule->tallies, ACCESS_UPDATE), DTYPE_F32);
 }
 
-void ranks_tally_receive(struct schedule *schedule, enum segment_kind segment, unsigned parts) {
+void append_tally_receive(struct schedule *schedule, enum segment_kind segment, unsigned parts) {
     if (schedule->tallies == EXTENT_NONE) {
         return;
     }

@@ -105,12 +105,13 @@ struct cpu_extents {
 /* The extents of one unit; EXTENT_NONE where the program has none. The extent of a split view
  * contains this rank's shard; the extent of any other view contains the whole unit. */
 struct unit_extents {
-    /* Params in the compute dtype. EXTENT_NONE when split, because every gather has its own extent.
-     * With split params and an offloaded optimizer, the shard that gathers read. */
+    /* Params in the compute dtype. When they are split: with an offloaded optimizer, this rank's
+     * shard, from which all-gathers read; else EXTENT_NONE, because every all-gather has its own
+     * extent. */
     int params;
-    /* Masters, which the optimizer updates, and which gathers read when `params` is EXTENT_NONE.
-     * Equal to `params` where those are f32, whole and not offloaded. In a program that does not
-     * train, split params are stored here in the compute dtype. */
+    /* Masters, which the optimizer updates. All-gathers read from them when `params` is
+     * EXTENT_NONE. Equal to `params` where the params are f32, whole and not offloaded. In a
+     * program that does not train, split params are stored here in the compute dtype. */
     int master;
     int gradients;        /* f32 gradients, summed over microbatches */
     int moment1, moment2; /* the optimizer's first and second moments */

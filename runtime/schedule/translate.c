@@ -121,7 +121,7 @@ static struct operand tensor_operand(struct translation *translation, int tensor
     return operand;
 }
 
-static void add_op(struct translation *translation, const struct op *op) {
+static void append_op(struct translation *translation, const struct op *op) {
     struct schedule *schedule = translation->schedule;
     struct instruction *added =
         append_instruction(schedule, op->kind, translation->segment,
@@ -152,8 +152,9 @@ static void append_reductions(struct translation *translation, int index) {
         ASSERT(spans->reduces[translation->reduces_listed].first <= index);
         int unit = spans->reduces[translation->reduces_listed++].unit;
         if (reduces_by_microbatch(translation, unit)) {
-            ranks_reduce(translation->schedule, translation->segment, unit,
-                         translation->schedule->unit_extents[unit].microbatch_gradients);
+            append_gradient_reduction(
+                translation->schedule, translation->segment, unit,
+                translation->schedule->unit_extents[unit].microbatch_gradients);
         }
     }
 }
@@ -165,9 +166,9 @@ static void append_gradient_sums(struct translation *translation, int index) {
         int unit = spans->reduces[translation->sums_listed++].unit;
         ASSERT(translation->sums_listed <= translation->reduces_listed);
         if (reduces_by_microbatch(translation, unit)) {
-            ranks_finish_reduce(translation->schedule, translation->segment, unit,
-                                translation->schedule->unit_extents[unit].microbatch_gradients);
-            ranks_add_to_step_gradients(translation->schedule, translation->segment, unit);
+            append_reduction_end(translation->schedule, translation->segment, unit,
+                                 translation->schedule->unit_extents[unit].microbatch_gradients);
+            append_step_gradient_sum(translation->schedule, translation->segment, unit);
         }
     }
 }
@@ -178,7 +179,7 @@ static void append_gathers(struct translation *translation, int index) {
            spans->gathers[translation->gathers_listed].gather_at <= index) {
         int span = translation->gathers_listed++;
         ASSERT(spans->gathers[span].gather_at <= spans->gathers[span].first);
-        translation->gather_extents[span] = ranks_gather_split_params(
+        translation->gather_extents[span] = append_split_params_gather(
             translation->schedule, translation->segment, spans->gathers[span].unit);
     }
 }
@@ -252,7 +253,7 @@ void translate_graph(struct schedule *schedule, const struct graph *graph,
     find_spans(&translation);
     for (int i = 0; i < graph->op_count; i++) {
         append_rank_exchanges(&translation, i);
-        add_op(&translation, &graph->ops[i]);
+        append_op(&translation, &graph->ops[i]);
     }
     append_rank_exchanges(&translation, graph->op_count);
     ASSERT(translation.gathers_listed == translation.spans.gather_count);

@@ -19,8 +19,8 @@ bool session_is_rank0(const struct session *session) {
 }
 
 /* If the device of this rank has failed, that failure is the outcome. This rank then reports it
- * with site_fail and does not wait for the other ranks, because they may be in a collective that
- * waits for this rank. */
+ * with site_report_failure and does not wait for the other ranks, because they may be in a
+ * collective that waits for this rank. */
 enum status session_agree(const struct session *session, enum status mine, struct fault *fault) {
     struct fault failure;
     if (session->bound.program != NULL && program_failure(&session->bound, &failure) != OK) {
@@ -52,8 +52,8 @@ static void list_groups(const struct session *session, struct region *region,
         int *members = region_alloc(region, (size_t)ranks->size[axis], sizeof *members);
         struct collective_group *group = &groups[axis];
         group->ranks = members;
-        group->size = mesh_group(&session->mesh, DIMS[axis], ranks->index[AXIS_WORLD], members,
-                                 &group->index);
+        group->size = mesh_list_group(&session->mesh, DIMS[axis], ranks->index[AXIS_WORLD], members,
+                                      &group->index);
         ASSERT(group->size == ranks->size[axis] && group->index == ranks->index[axis]);
     }
 }

@@ -208,7 +208,7 @@ static enum status check_memory_fit(const struct session *session, struct fault 
         *fault = session->misfit;
         return fault->status;
     }
-    return program_fits(&session->program, fault);
+    return program_check_fit(&session->program, fault);
 }
 
 enum status session_check_fit(const struct session *session, struct fault *fault) {

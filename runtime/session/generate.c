@@ -42,7 +42,7 @@ static void process_tokens(struct session *session, const int32_t *tokens, int64
     struct step_scalars *scalars = program_scalars(&session->bound);
     scalars->cache_length = (int32_t)past;
     scalars->token_count = (int32_t)count;
-    program_run(&session->bound, segment);
+    program_execute_segment(&session->bound, segment);
 }
 
 static int32_t most_likely_token(const float *logits, int64_t vocab) {

@@ -283,7 +283,7 @@ enum status session_bind(struct session *session, struct fault *fault) {
         *fault = session->misfit;
         return status;
     }
-    TRY(program_fits(&session->program, fault));
+    TRY(program_check_fit(&session->program, fault));
     TRY(make_mesh(session, fault));
     const struct rank_indices ranks = indices_in_mesh(session);
     TRY(bind_program(session, &ranks, fault));
@@ -295,7 +295,7 @@ enum status session_bind(struct session *session, struct fault *fault) {
 
 void session_load_constants(struct session *session) {
     batch_fill_rope_table(session);
-    program_run(&session->bound, SEGMENT_LOAD);
+    program_execute_segment(&session->bound, SEGMENT_LOAD);
 }
 
 void session_finish(struct session *session) {

@@ -101,8 +101,8 @@ MUST_CHECK enum status session_read_config(struct session *session, const char *
 struct schedule_options session_schedule_options(const struct session *session,
                                                  enum purpose purpose);
 
-/* session_compile: compiles the program for `purpose` and proves it. program_fits tests whether it
- * fits. */
+/* session_compile: compiles the program for `purpose` and proves it. program_check_fit tests
+ * whether it fits. */
 MUST_CHECK enum status session_compile(struct session *session, enum purpose purpose,
                                        struct fault *fault);
 

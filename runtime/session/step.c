@@ -42,13 +42,13 @@ int64_t step_begin(struct session *session, const struct step_schedule *schedule
     scalars->noise = rounding_seed(&session->settings, schedule->updates);
     scalars->valid_tokens = own_valid;
     scalars->loss_scale = own_valid > 0 ? (float)(1.0 / (double)own_valid) : 0;
-    program_run(&session->bound, SEGMENT_BEGIN);
+    program_execute_segment(&session->bound, SEGMENT_BEGIN);
     return scalars->valid_tokens; /* sum over all ranks, computed by the begin segment */
 }
 
 struct step_result step_finish(struct session *session, const struct step_schedule *schedule,
                                int64_t valid_tokens) {
-    program_run(&session->bound, SEGMENT_FINISH);
+    program_execute_segment(&session->bound, SEGMENT_FINISH);
     const struct step_scalars *scalars = program_scalars(&session->bound);
     return (struct step_result){.loss = scalars->loss_sum / (double)valid_tokens,
                                 .gradient_norm = scalars->gradient_norm,
@@ -204,7 +204,7 @@ static enum status execute_step(struct session *session, struct step_rows *rows,
                                  ? load_rows(session, rows, done, count, fault)
                                  : stopped_fault(fault);
         TRY(session_agree(session, status, fault));
-        program_run(&session->bound, SEGMENT_MICROBATCH);
+        program_execute_segment(&session->bound, SEGMENT_MICROBATCH);
     }
     struct step_result finished = step_finish(session, schedule, valid);
     TRY(program_failure(&session->bound, fault));
@@ -260,7 +260,7 @@ double evaluate_batch(struct session *session, int64_t own_valid, int64_t *valid
     struct step_scalars *scalars = program_scalars(&session->bound);
     memset(scalars, 0, sizeof *scalars);
     scalars->valid_tokens = own_valid;
-    program_run(&session->bound, SEGMENT_EVALUATE);
+    program_execute_segment(&session->bound, SEGMENT_EVALUATE);
     *valid += scalars->valid_tokens;
     return scalars->loss_sum;
 }

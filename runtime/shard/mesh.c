@@ -106,7 +106,7 @@ void mesh_get_coordinates(const struct mesh *mesh, int rank, int coordinate[MESH
     }
 }
 
-int mesh_rank(const struct mesh *mesh, const int *coordinate) {
+int mesh_rank_at(const struct mesh *mesh, const int *coordinate) {
     int cell = 0;
     for (int d = 0; d < mesh->dim_count; d++) {
         ASSERT(coordinate[d] >= 0 && coordinate[d] < mesh->dims[d].size);
@@ -115,7 +115,7 @@ int mesh_rank(const struct mesh *mesh, const int *coordinate) {
     return mesh->table[cell];
 }
 
-int mesh_group(const struct mesh *mesh, unsigned dims, int rank, int *ranks, int *index) {
+int mesh_list_group(const struct mesh *mesh, unsigned dims, int rank, int *ranks, int *index) {
     ASSERT(dims >> mesh->dim_count == 0);
     int coordinate[MESH_DIMS_MAX];
     mesh_get_coordinates(mesh, rank, coordinate);
@@ -131,7 +131,7 @@ int mesh_group(const struct mesh *mesh, unsigned dims, int rank, int *ranks, int
                 rest /= mesh->dims[d].size;
             }
         }
-        ranks[member] = mesh_rank(mesh, coordinate);
+        ranks[member] = mesh_rank_at(mesh, coordinate);
         if (ranks[member] == rank) {
             *index = member;
         }

@@ -10,7 +10,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { MESH_DIMS_MAX = 4, MESH_NAME_BYTES = 16 }; /* dimensions; name of one */
+enum {
+    MESH_DIMS_MAX = 4,    /* maximum number of dimensions */
+    MESH_NAME_BYTES = 16, /* size of the name of a dimension, with its NUL */
+};
 
 struct mesh_dim {
     char name[MESH_NAME_BYTES]; /* "replicate", "shard" */
@@ -45,18 +48,18 @@ MUST_CHECK enum status mesh_parse(const char *text, struct region *region, struc
 
 int mesh_dim_find(const struct mesh *mesh, const char *name); /* -1: none */
 
-/* mesh_get_coordinates: compute the coordinates of a rank. mesh_rank: return the rank at a
+/* mesh_get_coordinates: compute the coordinates of a rank. mesh_rank_at: return the rank at a
  * coordinate.
  * limits  0 <= rank < ranks; each coordinate within its dimension */
 void mesh_get_coordinates(const struct mesh *mesh, int rank, int coordinate[MESH_DIMS_MAX]);
-int mesh_rank(const struct mesh *mesh, const int *coordinate);
+int mesh_rank_at(const struct mesh *mesh, const int *coordinate);
 
-/* mesh_group: list the ranks whose coordinates equal those of `rank` except in the dimensions whose
- * bit is set in `dims`, in row-major order. Returns the number of ranks.
+/* mesh_list_group: list the ranks whose coordinates equal those of `rank` except in the dimensions
+ * whose bit is set in `dims`, in row-major order. Returns the number of ranks.
  * limits  no bit beyond dim_count
  * ranks   [product of the sizes of those dimensions]
  * index   set to the position of `rank` among them */
-int mesh_group(const struct mesh *mesh, unsigned dims, int rank, int *ranks, int *index);
+int mesh_list_group(const struct mesh *mesh, unsigned dims, int rank, int *ranks, int *index);
 
 /* mesh_place_ranks: choose a rank for each cell so that the ranks receive the fewest bytes from
  * other nodes. Ranks are numbered node by node with `per_node` ranks each (the last node may have

@@ -119,7 +119,7 @@ static void print_groups(const struct mesh *mesh, int dim, struct text *text) {
         }
         for (int member = 0; member < mesh->dims[dim].size; member++) {
             coordinate[dim] = member;
-            text_add(text, "%5d", mesh_rank(mesh, coordinate));
+            text_add(text, "%5d", mesh_rank_at(mesh, coordinate));
         }
         text_add(text, "\n");
     }

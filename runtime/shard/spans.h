@@ -40,10 +40,10 @@ struct spans {
  *   reduced                                        RH             R1             R0, RE
  *
  * A gather is listed at the first op of the span that is `prefetch` spans earlier, but not
- *   - while `live` other spans are gathered (live > 0),
+ *   - while gathered_units_max other spans are gathered (gathered_units_max > 0),
  *   - while the gathered bytes would exceed what splitting params saves: the sum over split units
- *   of
- *     elements * (1 - 1 / shard), so that prefetching never makes ZeRO 3 need more than ZeRO 2, or
+ *     of elements * (1 - 1 / shard), so that prefetching never makes ZeRO 3 need more than ZeRO 2,
+ *     or
  *   - while its unit is still gathered for an earlier span,
  * and at its own first op at the latest. Gathers are listed in the order of their spans.
  * A reduced sum is added when the next unit's reduction is listed (prefetch > 0) or at once

@@ -17,7 +17,7 @@ const struct zero_stage_row *zero_stage_row(int stage) {
 /* A substring of the run key's text, not NUL-terminated. */
 struct text_slice {
     const char *text; /* first character; not NUL-terminated */
-    size_t length;    /* bytes of the part */
+    size_t length;    /* length of the text in bytes */
 };
 
 struct override_parser {

@@ -6,7 +6,7 @@ static uint64_t bytes_from_others(int64_t elements, int ranks, enum dtype wire) 
     return (uint64_t)(elements / ranks * (ranks - 1) * dtype_bytes(wire));
 }
 
-static void add_gathers(const struct volume_args *args, struct step_volumes *volumes) {
+static void add_gather_volumes(const struct volume_args *args, struct step_volumes *volumes) {
     for (int i = 0; i < args->spans->gather_count; i++) {
         const struct gather_span *span = &args->spans->gathers[i];
         int64_t elements = args->units->units[span->unit].elements;
@@ -20,7 +20,7 @@ static void add_gathers(const struct volume_args *args, struct step_volumes *vol
     }
 }
 
-static void add_reduces(const struct volume_args *args, struct step_volumes *volumes) {
+static void add_reduce_volumes(const struct volume_args *args, struct step_volumes *volumes) {
     const struct sharding *sharding = args->sharding;
     bool each_microbatch = sharding->reduce_at == REDUCE_AT_MICROBATCH;
     uint64_t times = each_microbatch ? (uint64_t)args->accumulation : 1;
@@ -46,7 +46,7 @@ static void add_reduces(const struct volume_args *args, struct step_volumes *vol
 struct step_volumes volumes_of_step(const struct volume_args *args) {
     ASSERT(args->accumulation >= 1 && args->sharding->replicate >= 1);
     struct step_volumes volumes = {0};
-    add_gathers(args, &volumes);
-    add_reduces(args, &volumes);
+    add_gather_volumes(args, &volumes);
+    add_reduce_volumes(args, &volumes);
     return volumes;
 }

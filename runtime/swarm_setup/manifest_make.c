@@ -76,7 +76,7 @@ enum status manifest_draft_sign(const struct manifest_draft *draft, const char *
     memcpy(made.join.address, address, strlen(address) + 1);
     struct settings tokenised = *settings;
     TRY(data_tokenise_text(&tokenised, region, fault));
-    TRY(data_match_hash(&tokenised, region, &made.files, &made.file_count, fault));
+    TRY(data_match_hash_files(&tokenised, region, &made.files, &made.file_count, fault));
     TRY(genesis_root(settings, &draft->blueprint, draft->model_folder, &made.genesis_root, fault));
     TRY(manifest_write(&made, operator_keys, &file, &made.hash, fault));
     *manifest = made;

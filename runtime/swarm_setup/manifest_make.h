@@ -28,7 +28,8 @@ MUST_CHECK enum status manifest_draft_read(const char *path, const char *const *
  * address  the tracker's address; address_error accepts it
  * memory   fields point into `region` and the draft; the file's text, NUL-terminated, is in
  *          `region`
- * errors   those of data_match_hash, genesis_root and manifest_write; outputs are then untouched */
+ * errors   those of data_match_hash_files, genesis_root and manifest_write; outputs are then
+ *          untouched */
 MUST_CHECK enum status manifest_draft_sign(const struct manifest_draft *draft, const char *address,
                                            const struct key_pairs *operator_keys,
                                            struct region *region, struct manifest *manifest,

@@ -100,7 +100,7 @@ static enum status find_misfit(struct fit_report *report, struct fault *fault) {
     if (fits != OK) {
         report->misfit = session->misfit;
     } else {
-        fits = program_fits(&session->program, &report->misfit);
+        fits = program_check_fit(&session->program, &report->misfit);
     }
     if (fits != OK) {
         return remedies_find(session, PURPOSE_TRAIN, report->remedies, &report->remedy_count,

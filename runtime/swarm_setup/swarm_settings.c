@@ -262,7 +262,7 @@ enum status swarm_settings_read(const struct swarm_member_source *source, struct
     from.overrides = source->overrides;
     from.override_count = source->override_count;
     TRY(settings_open_source(&from, text, strlen(text), region, &read, fault));
-    data_match_find(manifest, region, &read);
+    data_match_find_files(manifest, region, &read);
     *settings = read;
     return OK;
 }

@@ -39,8 +39,8 @@ struct swarm_member_source {
 };
 
 /* swarm_settings_read: reads a member's settings. Output paths that are not set are in the state
- * folder (swarm_state_folder). data_match_find searches for the data unless an override sets its
- * path. `model` is unset unless an override sets it.
+ * folder (swarm_state_folder). data_match_find_files searches for the data unless an override sets
+ * its path. `model` is unset unless an override sets it.
  * memory  is in `region`
  * errors  STATUS_INPUT: those of settings_open and swarm_settings_check; a manifest that sets a
  *         local setting; an override of a shared setting; no state folder. *settings is then

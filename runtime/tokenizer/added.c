@@ -71,8 +71,8 @@ static const struct added_token *longest_token_at(const struct added_set *set, c
     return longest;
 }
 
-const struct added_token *added_find(const struct added_set *set, const char *text, size_t from,
-                                     size_t end, size_t *begin) {
+const struct added_token *added_set_find(const struct added_set *set, const char *text, size_t from,
+                                         size_t end, size_t *begin) {
     if (set->count == 0) {
         return NULL;
     }
@@ -131,19 +131,20 @@ struct added_walk added_walk_over(const struct tokenizer *tokenizer, const struc
         .tokenizer = tokenizer, .set = set, .text = text, .bytes = bytes, .is_literal = is_literal};
 }
 
-/* The rest of the text, without added tokens. */
+/* Ends the walk with the rest of the text, which has no added tokens. Returns false if there is
+ * none. */
 static bool take_rest(struct added_walk *walk, struct added_part *part) {
     walk->is_done = true;
-    *part = (struct added_part){.begin = walk->copied, .end = walk->bytes};
-    return walk->copied < walk->bytes;
+    *part = (struct added_part){.begin = walk->part_begin, .end = walk->bytes};
+    return walk->part_begin < walk->bytes;
 }
 
-/* A token that strips white space after it may overlap the next one, which is itself white space;
- * the reference then moves back, and so does this. */
+/* If a token strips the white space after it, and the next token is white space, the two overlap.
+ * As in the reference, the walk then moves back to the beginning of the next token. */
 bool added_walk_next(struct added_walk *walk, struct added_part *part) {
     if (walk->held != NULL) {
         *part = (struct added_part){.token = walk->held};
-        walk->copied = walk->held_stop;
+        walk->part_begin = walk->held_stop;
         walk->held = NULL;
         return true;
     }
@@ -153,28 +154,28 @@ bool added_walk_next(struct added_walk *walk, struct added_part *part) {
     for (;;) {
         size_t begin;
         const struct added_token *token =
-            added_find(walk->set, walk->text, walk->search, walk->bytes, &begin);
+            added_set_find(walk->set, walk->text, walk->search_at, walk->bytes, &begin);
         if (token == NULL) {
             return take_rest(walk, part);
         }
         size_t end = begin + token->match.count;
-        walk->search = end;
+        walk->search_at = end;
         if ((walk->is_literal && token->is_literal) ||
             (token->is_single_word && is_within_word(walk, begin, end))) {
             continue;
         }
         if (token->strips_left) {
             size_t stripped = spaces_begin(walk, begin);
-            begin = stripped > walk->copied ? stripped : walk->copied;
+            begin = stripped > walk->part_begin ? stripped : walk->part_begin;
         }
         walk->held = token;
         walk->held_stop = token->strips_right ? spaces_end(walk, end) : end;
-        if (walk->copied < begin) {
-            *part = (struct added_part){.begin = walk->copied, .end = begin};
+        if (walk->part_begin < begin) {
+            *part = (struct added_part){.begin = walk->part_begin, .end = begin};
             return true;
         }
         *part = (struct added_part){.token = token};
-        walk->copied = walk->held_stop;
+        walk->part_begin = walk->held_stop;
         walk->held = NULL;
         return true;
     }

@@ -1,4 +1,4 @@
-/* added: added tokens in a text. */
+/* added: finds the added tokens in a text. */
 #ifndef SKEP_TOKENIZER_ADDED_H
 #define SKEP_TOKENIZER_ADDED_H
 
@@ -9,10 +9,11 @@
 bool added_set_make(const struct added_token **tokens, size_t count, struct region *region,
                     struct added_set *set);
 
-/* added_find: find the first token in text[from, end), and the longest of those that begin there.
+/* added_set_find: find the first token in text[from, end), and the longest of those that begin
+ * there.
  * returns  NULL: none; *begin is then unchanged */
-const struct added_token *added_find(const struct added_set *set, const char *text, size_t from,
-                                     size_t end, size_t *begin);
+const struct added_token *added_set_find(const struct added_set *set, const char *text, size_t from,
+                                         size_t end, size_t *begin);
 
 /* A walk over a text: parts without added tokens, and added tokens. */
 struct added_walk {
@@ -20,9 +21,9 @@ struct added_walk {
     const struct added_set *set;    /* tokens that are searched for */
     const char *text;               /* [bytes] */
     size_t bytes;                   /* length of the text */
-    bool is_literal;                /* texts of special tokens are no tokens */
-    size_t search;                  /* position where the search continues */
-    size_t copied;                  /* position where the next part without added tokens begins */
+    bool is_literal;                /* texts of special tokens are ordinary text */
+    size_t search_at;               /* position where the search continues */
+    size_t part_begin;              /* position where the next part without added tokens begins */
     const struct added_token *held; /* token that the next call returns; NULL: none */
     size_t held_stop;               /* position where the part after `held` begins */
     bool is_done;                   /* the end of the text has been returned */
@@ -36,7 +37,7 @@ struct added_part {
 
 struct added_walk added_walk_over(const struct tokenizer *tokenizer, const struct added_set *set,
                                   const char *text, size_t bytes, bool is_literal);
-/* added_walk_next: returns false at the end of the text. */
+/* added_walk_next: set *part to the next part. Returns false at the end of the text. */
 bool added_walk_next(struct added_walk *walk, struct added_part *part);
 
 #endif

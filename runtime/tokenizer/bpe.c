@@ -28,7 +28,7 @@ enum status encoder_full_fault(struct tokenizer_encoder *encoder) {
                      "it needs more memory for tokenizing than was planned");
 }
 
-enum status bpe_append(struct tokenizer_encoder *encoder, int32_t id) {
+enum status bpe_append_id(struct tokenizer_encoder *encoder, int32_t id) {
     if (!scratch_reserve(&encoder->ids, encoder->region, encoder->id_count + 1, sizeof id,
                          encoder->id_count * sizeof id)) {
         return encoder_full_fault(encoder);
@@ -47,7 +47,7 @@ static enum status append_ids(struct tokenizer_encoder *encoder, const int32_t *
     return OK;
 }
 
-bool bpe_reserve(struct tokenizer_encoder *encoder, size_t bytes) {
+bool bpe_reserve_scratch(struct tokenizer_encoder *encoder, size_t bytes) {
     return scratch_reserve(&encoder->symbols, encoder->region, MERGE_WORDS * bytes, sizeof(int32_t),
                            0) &&
            (bytes <= MERGE_SHORT_MAX ||
@@ -71,8 +71,8 @@ static void add_known(struct symbols *symbols, int32_t id) {
     symbols->ids[symbols->count++] = id;
 }
 
-/* The reference adds the tokens of bytes without releasing an unknown character held back before
- * them, which therefore follows them. */
+/* Adds the tokens of the bytes of a character. Returns false if a byte has no token. As in the
+ * reference, an unknown character that is held back stays so, and is added after these tokens. */
 static bool add_bytes(struct symbols *symbols, const char *text, size_t count) {
     const struct bpe_model *model = symbols->model;
     if (!model->falls_back_to_bytes) {
@@ -100,7 +100,8 @@ static void add_unknown(struct symbols *symbols) {
     symbols->holds_unk = true;
 }
 
-/* Byte level: a byte stands for a character of one or two bytes. */
+/* Adds the symbols of a word in a byte-level model, in which each byte is written as one character
+ * of one or two bytes. */
 static void collect_bytes(struct symbols *symbols, const char *word, size_t bytes) {
     const struct bpe_model *model = symbols->model;
     for (size_t i = 0; i < bytes; i++) {
@@ -118,6 +119,7 @@ static void collect_bytes(struct symbols *symbols, const char *word, size_t byte
     }
 }
 
+/* Adds the symbols of a word in any other model: one for each character. */
 static void collect_characters(struct symbols *symbols, const char *word, size_t bytes) {
     const struct bpe_model *model = symbols->model;
     for (size_t at = 0; at < bytes;) {
@@ -143,7 +145,7 @@ static enum status encode_by_merges(struct tokenizer_encoder *encoder, const cha
     const struct bpe_model *model = &encoder->tokenizer->model;
     size_t most =
         model->is_byte_level && model->falls_back_to_bytes ? SYMBOLS_PER_BYTE * bytes : bytes;
-    if (!bpe_reserve(encoder, most)) {
+    if (!bpe_reserve_scratch(encoder, most)) {
         return encoder_full_fault(encoder);
     }
     struct symbols symbols = {.model = model, .ids = encoder->symbols.memory};
@@ -165,7 +167,7 @@ static enum status encode_uncached(struct tokenizer_encoder *encoder, const char
     if (model->ignores_merges) {
         int32_t id = vocabulary_find(model->words, word, bytes);
         if (id != VOCABULARY_ABSENT) {
-            return bpe_append(encoder, id);
+            return bpe_append_id(encoder, id);
         }
     }
     return encode_by_merges(encoder, word, bytes);

@@ -1,4 +1,4 @@
-/* bpe: a word to its tokens. */
+/* bpe: encodes a word as tokens, by byte pair encoding. */
 #ifndef SKEP_TOKENIZER_BPE_H
 #define SKEP_TOKENIZER_BPE_H
 
@@ -8,11 +8,11 @@
 MUST_CHECK enum status bpe_encode_word(struct tokenizer_encoder *encoder, const char *word,
                                        size_t bytes);
 
-/* bpe_append: append one id. */
-MUST_CHECK enum status bpe_append(struct tokenizer_encoder *encoder, int32_t id);
+/* bpe_append_id: append one id. */
+MUST_CHECK enum status bpe_append_id(struct tokenizer_encoder *encoder, int32_t id);
 
-/* bpe_reserve: the scratch memory for words of at most `bytes` bytes. */
-bool bpe_reserve(struct tokenizer_encoder *encoder, size_t bytes);
+/* bpe_reserve_scratch: make room in the scratch memory for words of at most `bytes` bytes. */
+bool bpe_reserve_scratch(struct tokenizer_encoder *encoder, size_t bytes);
 
 /* merge_all: make all merges of `count` symbols in place, and return how many are left.
  * symbols  ids; the array has room for MERGE_WORDS * count words

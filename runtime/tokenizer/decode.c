@@ -15,18 +15,18 @@ struct tokenizer_decoder {
     const struct tokenizer *tokenizer;
     bool skips_special;       /* special tokens are left out of the text */
     size_t id_count, ids_max; /* ids since tokenizer_decode_begin, and their maximum */
-    size_t token_count;       /* ids among them that had a token */
+    size_t token_count;       /* number of these ids that have a token */
     char *texts[2];           /* [texts_bytes]: text of a token before and after a step */
     size_t texts_bytes;       /* capacity of each of `texts` */
     char *pending;            /* bytes of a character that is not complete */
-    size_t pending_count;     /* number of these bytes */
+    size_t pending_count;     /* number of bytes in `pending` */
     /* by step: characters that a DECODE_STRIP of the whole text has removed, up to its `start` */
     size_t stripped[STEPS_MAX];
     char *out;        /* text that tokenizer_decode_next or _end returns */
-    size_t out_count; /* length of it in bytes */
+    size_t out_count; /* length of `out` in bytes */
 };
 
-/* The largest text of one token after each step. */
+/* The maximum size of the text of one token before and after any step. */
 static size_t token_bytes_max(const struct tokenizer *tokenizer) {
     size_t bytes = UTF8_BYTES_MAX;
     for (int32_t id = 0; id < tokenizer->info.id_count; id++) {

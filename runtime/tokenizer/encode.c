@@ -26,7 +26,7 @@ void tokenizer_encoder_reserve(struct tokenizer_encoder *encoder, size_t text_by
     const struct tokenizer *tokenizer = encoder->tokenizer;
     size_t normal = normalize_bytes_max(tokenizer, text_bytes);
     size_t whole = prefixed_bytes_max(tokenizer, normal);
-    bool is_reserved = bpe_reserve(encoder, 2 * whole);
+    bool is_reserved = bpe_reserve_scratch(encoder, 2 * whole);
     for (size_t i = 0; i < ARRAY_COUNT(encoder->normalized); i++) {
         is_reserved = is_reserved &&
                       (tokenizer->normalizer_step_count == 0 ||
@@ -57,7 +57,7 @@ static enum status encode_part(struct tokenizer_encoder *encoder, const char *te
     while (added_walk_next(&walk, &part)) {
         bool is_start = is_first && part.begin == 0;
         if (part.token != NULL) {
-            TRY(bpe_append(encoder, part.token->id));
+            TRY(bpe_append_id(encoder, part.token->id));
         } else {
             TRY(pretokenize(encoder, text + part.begin, part.end - part.begin, is_start,
                             is_start && options->is_continued));
@@ -71,7 +71,7 @@ static enum status encode(struct tokenizer_encoder *encoder, const char *text, s
     const struct tokenizer *tokenizer = encoder->tokenizer;
     if (options->adds_special_tokens && !options->is_continued) {
         for (size_t i = 0; i < tokenizer->before_count; i++) {
-            TRY(bpe_append(encoder, tokenizer->before[i]));
+            TRY(bpe_append_id(encoder, tokenizer->before[i]));
         }
     }
     struct added_walk walk =
@@ -79,7 +79,7 @@ static enum status encode(struct tokenizer_encoder *encoder, const char *text, s
     struct added_part part;
     while (added_walk_next(&walk, &part)) {
         if (part.token != NULL) {
-            TRY(bpe_append(encoder, part.token->id));
+            TRY(bpe_append_id(encoder, part.token->id));
         } else {
             TRY(encode_part(encoder, text + part.begin, part.end - part.begin, part.begin == 0,
                             options));
@@ -87,7 +87,7 @@ static enum status encode(struct tokenizer_encoder *encoder, const char *text, s
     }
     if (options->adds_special_tokens && !options->has_more) {
         for (size_t i = 0; i < tokenizer->after_count; i++) {
-            TRY(bpe_append(encoder, tokenizer->after[i]));
+            TRY(bpe_append_id(encoder, tokenizer->after[i]));
         }
     }
     return OK;

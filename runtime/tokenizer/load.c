@@ -80,20 +80,20 @@ enum status load_type(struct loader *loader, const struct json_node *object, con
     return json_as_text(&node, type, loader->fault);
 }
 
-enum status load_unsupported(struct loader *loader, const struct json_node *node,
-                             const char *what) {
+enum status load_unsupported_fault(struct loader *loader, const struct json_node *node,
+                                   const char *what) {
     return json_fault(node, loader->fault, "use a tokenizer of a supported family (docs/DATA.md)",
                       "has %s, which is not supported", what);
 }
 
-enum status load_unsupported_type(struct loader *loader, const struct json_node *node,
-                                  const char *type) {
+enum status load_unsupported_type_fault(struct loader *loader, const struct json_node *node,
+                                        const char *type) {
     return json_fault(node, loader->fault, "use a tokenizer of a supported family (docs/DATA.md)",
                       "is a %.40s, which is not supported", type);
 }
 
-enum status load_components(struct loader *loader, const struct json_node *node, const char *list,
-                            struct component_list *components) {
+enum status load_component_list(struct loader *loader, const struct json_node *node,
+                                const char *list, struct component_list *components) {
     const char *type;
     TRY(load_type(loader, node, &type));
     if (strcmp(type, "Sequence") != 0) {
@@ -105,7 +105,7 @@ enum status load_components(struct loader *loader, const struct json_node *node,
     TRY(json_as_array(&components->array, loader->fault));
     components->count = json_child_count(&components->array);
     if (components->count > STEPS_MAX) {
-        return load_unsupported(loader, node, "more than eight steps");
+        return load_unsupported_fault(loader, node, "more than eight steps");
     }
     for (size_t i = 0; i < components->count; i++) {
         components->items[i] = json_element(&components->array, i);
@@ -177,7 +177,7 @@ static enum status check_version(struct loader *loader) {
     const char *version = "";
     enum status status = json_as_text(&value, &version, loader->fault);
     if (status == OK && strcmp(version, "1.0") != 0) {
-        status = load_unsupported(loader, &value, "a version other than 1.0");
+        status = load_unsupported_fault(loader, &value, "a version other than 1.0");
     }
     json_finish(&document);
     return status;

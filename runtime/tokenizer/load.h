@@ -37,22 +37,22 @@ enum model_member {
 };
 
 struct loader {
-    const char *path;            /* of tokenizer.json */
-    char *text;                  /* its bytes, with a NUL; strings are decoded in place */
-    size_t length;               /* size of the file in bytes */
-    struct region *region;       /* memory of the tokenizer */
+    const char *path;      /* path of tokenizer.json */
+    char *text;            /* bytes of tokenizer.json, with a NUL; strings are decoded in place */
+    size_t length;         /* size of the file in bytes */
+    struct region *region; /* memory of the tokenizer */
     struct region *temporary;    /* memory that is freed at the end of tokenizer_load */
     struct tokenizer *tokenizer; /* the tokenizer that is loaded */
     struct fault *fault;
-    /* where the values of enum root_member and enum model_member are */
+    /* positions of the values of each enum root_member and enum model_member in the file */
     struct value_span root[ROOT_COUNT], model[MODEL_COUNT];
     bool has_byte_level; /* the pre-tokenizer ends with ByteLevel */
 };
 
 /* A tokenizer.json in memory. */
 struct tokenizer_source {
-    const char *path;   /* for faults */
-    const char *folder; /* of tokenizer_config.json and special_tokens_map.json; NULL: ignore */
+    const char *path;   /* path of the file, for faults */
+    const char *folder; /* of tokenizer_config.json and special_tokens_map.json; NULL: none */
     char *text;         /* [length + 1], with a NUL at the end; changed while it is read */
     size_t length;
     const struct unicode *unicode; /* lives as long as the tokenizer */
@@ -63,7 +63,7 @@ MUST_CHECK enum status tokenizer_parse(const struct tokenizer_source *source, st
                                        struct region *temporary, const struct tokenizer **tokenizer,
                                        struct fault *fault);
 
-/* load_fault: STATUS_INPUT for the file. */
+/* load_fault: set a STATUS_INPUT fault of the file. */
 enum status load_fault(struct loader *loader, const char *remedy, const char *format, ...)
     PRINTF_LIKE(3, 4);
 
@@ -80,11 +80,12 @@ MUST_CHECK enum status load_text(struct loader *loader, const struct json_node *
 /* load_type: read the member `type` of a component. */
 MUST_CHECK enum status load_type(struct loader *loader, const struct json_node *object,
                                  const char **type);
-/* load_unsupported: the fault for a component or option. */
-enum status load_unsupported(struct loader *loader, const struct json_node *node, const char *what);
+/* load_unsupported_fault: set the fault of a component or option that is not supported. */
+enum status load_unsupported_fault(struct loader *loader, const struct json_node *node,
+                                   const char *what);
 
-enum status load_unsupported_type(struct loader *loader, const struct json_node *node,
-                                  const char *type);
+enum status load_unsupported_type_fault(struct loader *loader, const struct json_node *node,
+                                        const char *type);
 
 /* load_replace: the pattern and content of a Replace, which must not be a Regex.
  * load_metaspace: the character of a Metaspace, and an enum prefix_kind. */
@@ -95,16 +96,16 @@ MUST_CHECK enum status load_metaspace(struct loader *loader, const struct json_n
 
 /* The steps of a component: the items refer to `array`, so the list must not be copied. */
 struct component_list {
-    struct json_node array;            /* of a Sequence */
+    struct json_node array;            /* list of the steps of a Sequence */
     struct json_node items[STEPS_MAX]; /* [count]: the steps */
     size_t count;
 };
 
-/* load_components: list the steps in `node`: the member `list` of a Sequence, or the one component
- * itself.
+/* load_component_list: list the steps in `node`: the member `list` of a Sequence, or the one
+ * component itself.
  * errors  more than STEPS_MAX steps */
-MUST_CHECK enum status load_components(struct loader *loader, const struct json_node *node,
-                                       const char *list, struct component_list *components);
+MUST_CHECK enum status load_component_list(struct loader *loader, const struct json_node *node,
+                                           const char *list, struct component_list *components);
 
 /* Each function reads its part of the file into the tokenizer. load_model needs `has_byte_level`,
  * and load_added needs the normalizer and the model. */

@@ -23,7 +23,7 @@ static enum status read_token(struct loader *loader, const struct json_node *nod
     TRY(json_get_bool(node, "normalized", &token->is_normalized, NULL, loader->fault));
     TRY(json_get_bool(node, "special", &token->is_special, NULL, loader->fault));
     if (id < 0 || id >= VOCAB_MAX || token->text.count > ADDED_TEXT_BYTES_MAX) {
-        return load_unsupported(loader, node, "an id or a text that is too large");
+        return load_unsupported_fault(loader, node, "an id or a text that is too large");
     }
     token->id = (int32_t)id;
     token->match = token->text;
@@ -138,7 +138,7 @@ static enum status read_tokens(struct loader *loader, const struct json_node *li
     const struct vocabulary *vocabulary = &tokenizer->model.vocabulary;
     size_t most = list == NULL ? 0 : json_child_count(list);
     if (most > ADDED_TOKENS_MAX) {
-        return load_unsupported(loader, list, "more added tokens than the limit");
+        return load_unsupported_fault(loader, list, "more added tokens than the limit");
     }
     struct added_token *tokens = region_alloc(loader->region, most, sizeof *tokens);
     int32_t next_id = vocabulary->token_count;
@@ -150,7 +150,7 @@ static enum status read_tokens(struct loader *loader, const struct json_node *li
         *token = (struct added_token){0};
         TRY(read_token(loader, &node, token));
         if (token->text.count == 0) {
-            continue; /* as the reference does */
+            continue; /* the reference ignores such a token, too */
         }
         TRY(check_id(loader, token, &next_id));
         id_count = token->id >= id_count ? token->id + 1 : id_count;

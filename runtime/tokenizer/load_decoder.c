@@ -24,7 +24,8 @@ static enum status add_special(struct loader *loader, const struct json_node *sp
         TRY(json_as_i64(&element, &id, loader->fault));
         if (*count == TEMPLATE_IDS_MAX || id < 0 || id >= loader->tokenizer->info.id_count ||
             tokenizer_token_text(loader->tokenizer, (int32_t)id).bytes == NULL) {
-            return load_unsupported(loader, &element, "an id without a token, or too many ids");
+            return load_unsupported_fault(loader, &element,
+                                          "an id without a token, or too many ids");
         }
         ids[(*count)++] = (int32_t)id;
     }
@@ -54,7 +55,7 @@ static enum status read_template_item(struct loader *loader, const struct json_n
     TRY(json_require(&value, "id", &id_node, loader->fault));
     TRY(json_as_text(&id_node, &id, loader->fault));
     if (template->has_text || strcmp(id, "A") != 0) {
-        return load_unsupported(loader, item, "a text other than one Sequence A");
+        return load_unsupported_fault(loader, item, "a text other than one Sequence A");
     }
     template->has_text = true;
     return OK;
@@ -66,7 +67,7 @@ static enum status enclose_templates(struct loader *loader, const struct json_no
     struct tokenizer *tokenizer = loader->tokenizer;
     if (tokenizer->before_count + template->before_count > TEMPLATE_IDS_MAX ||
         tokenizer->after_count + template->after_count > TEMPLATE_IDS_MAX) {
-        return load_unsupported(loader, node, "too many special tokens");
+        return load_unsupported_fault(loader, node, "too many special tokens");
     }
     memmove(tokenizer->before + template->before_count, tokenizer->before,
             tokenizer->before_count * sizeof *tokenizer->before);
@@ -82,10 +83,10 @@ static enum status read_template(struct loader *loader, const struct json_node *
     const char *type;
     TRY(load_type(loader, node, &type));
     if (strcmp(type, "ByteLevel") == 0) {
-        return OK; /* it changes offsets only */
+        return OK; /* a ByteLevel post-processor changes offsets only */
     }
     if (strcmp(type, "TemplateProcessing") != 0) {
-        return load_unsupported_type(loader, node, type);
+        return load_unsupported_type_fault(loader, node, type);
     }
     struct json_node items;
     struct json_node specials;
@@ -99,7 +100,7 @@ static enum status read_template(struct loader *loader, const struct json_node *
         TRY(read_template_item(loader, &specials, &item, &template));
     }
     if (!template.has_text) {
-        return load_unsupported(loader, &items, "a template without the text");
+        return load_unsupported_fault(loader, &items, "a template without the text");
     }
     return enclose_templates(loader, node, &template);
 }
@@ -114,7 +115,7 @@ enum status load_template(struct loader *loader) {
     if (!found) {
         return OK;
     }
-    enum status status = load_components(loader, &value, "processors", &list);
+    enum status status = load_component_list(loader, &value, "processors", &list);
     for (size_t i = 0; status == OK && i < list.count; i++) {
         status = read_template(loader, &list.items[i]);
     }
@@ -131,7 +132,7 @@ static enum status read_strip(struct loader *loader, const struct json_node *nod
     TRY(json_get_i64(node, "stop", &stop, NULL, loader->fault));
     if (step->content.count == 0 || step->content.count != utf8_length(step->content.bytes[0]) ||
         start < 0 || start > UINT16_MAX || stop != 0) {
-        return load_unsupported(loader, node, "a Strip at the end, or of several characters");
+        return load_unsupported_fault(loader, node, "a Strip at the end, or of several characters");
     }
     step->start = (uint32_t)start;
     return OK;
@@ -158,7 +159,7 @@ static enum status read_decode_step(struct loader *loader, const struct json_nod
         i++;
     }
     if (i == ARRAY_COUNT(KINDS)) {
-        return load_unsupported_type(loader, node, type);
+        return load_unsupported_type_fault(loader, node, type);
     }
     step->kind = KINDS[i].kind;
     switch (step->kind) {
@@ -184,7 +185,7 @@ static enum status check_order(struct loader *loader, const struct json_node *no
         enum decode_kind kind = tokenizer->decode[i].kind;
         bool is_free = kind == DECODE_STRIP || kind == DECODE_FUSE;
         if ((is_whole || has_bytes) && !is_free) {
-            return load_unsupported(loader, node, "these decoders in this order");
+            return load_unsupported_fault(loader, node, "these decoders in this order");
         }
         is_whole = is_whole || kind == DECODE_FUSE || kind == DECODE_BYTE_LEVEL;
         has_bytes = has_bytes || kind == DECODE_BYTE_FALLBACK;
@@ -202,7 +203,7 @@ enum status load_decoder(struct loader *loader) {
     if (!tokenizer->has_decoder) {
         return OK;
     }
-    enum status status = load_components(loader, &value, "decoders", &list);
+    enum status status = load_component_list(loader, &value, "decoders", &list);
     for (size_t i = 0; status == OK && i < list.count; i++) {
         status =
             read_decode_step(loader, &list.items[i], &tokenizer->decode[tokenizer->decode_count++]);

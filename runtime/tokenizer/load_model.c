@@ -14,7 +14,7 @@ enum {
     /* Every id is below HOLES_FACTOR * tokens + HOLES_MAX, because ids without tokens cost memory.
      * Published vocabularies have few of them. */
     HOLES_FACTOR = 2,
-    HOLES_MAX = 1 << 16,
+    HOLES_MAX = 1 << 16, /* ids without tokens that any vocabulary may have */
 };
 
 /* An array that grows. */
@@ -245,7 +245,7 @@ static enum status reject_unsupported_options(struct loader *loader) {
                                      "`model.dropout` is set, so the ids would be random");
 }
 
-/* The ids of single characters, for speed, and of bytes. */
+/* Fills the tables of the ids of single characters, which save searches, and of bytes. */
 static void fill_character_ids(struct loader *loader) {
     struct bpe_model *model = &loader->tokenizer->model;
     for (uint32_t byte = 0; byte < 256; byte++) {

@@ -14,7 +14,7 @@ static enum status read_pattern(struct loader *loader, const struct json_node *n
     TRY(json_as_object(&pattern, loader->fault));
     *is_regex = json_has(&pattern, "Regex");
     TRY(load_text(loader, &pattern, *is_regex ? "Regex" : "String", text));
-    return text->count > 0 ? OK : load_unsupported(loader, &pattern, "an empty pattern");
+    return text->count > 0 ? OK : load_unsupported_fault(loader, &pattern, "an empty pattern");
 }
 
 enum status load_replace(struct loader *loader, const struct json_node *node,
@@ -22,7 +22,7 @@ enum status load_replace(struct loader *loader, const struct json_node *node,
     bool is_regex;
     TRY(read_pattern(loader, node, pattern, &is_regex));
     if (is_regex) {
-        return load_unsupported(loader, node, "a Regex in Replace");
+        return load_unsupported_fault(loader, node, "a Regex in Replace");
     }
     return load_text(loader, node, "content", content);
 }
@@ -43,7 +43,7 @@ static enum status read_normalizer_step(struct loader *loader, const struct json
         step->kind = NORMALIZE_REPLACE;
         return load_replace(loader, node, &step->pattern, &step->content);
     }
-    return load_unsupported_type(loader, node, type);
+    return load_unsupported_type_fault(loader, node, type);
 }
 
 enum status load_normalizer(struct loader *loader) {
@@ -57,7 +57,7 @@ enum status load_normalizer(struct loader *loader) {
     if (!found) {
         return OK;
     }
-    enum status status = load_components(loader, &value, "normalizers", &list);
+    enum status status = load_component_list(loader, &value, "normalizers", &list);
     for (size_t i = 0; status == OK && i < list.count; i++) {
         status =
             read_normalizer_step(loader, &list.items[i],
@@ -93,7 +93,7 @@ enum status load_metaspace(struct loader *loader, const struct json_node *node,
     TRY(read_choice(loader, node, "prepend_scheme", SCHEMES, ARRAY_COUNT(SCHEMES), prefix));
     TRY(json_get_bool(node, "add_prefix_space", &adds_space, NULL, loader->fault));
     if (meta->count == 0 || meta->count != utf8_length(meta->bytes[0])) {
-        return load_unsupported(loader, node, "a replacement of several characters");
+        return load_unsupported_fault(loader, node, "a replacement of several characters");
     }
     if (!adds_space) {
         *prefix = PREFIX_NEVER; /* older files use this member instead */
@@ -112,7 +112,7 @@ static enum status read_metaspace_step(struct loader *loader, const struct json_
     bool splits = true;
     size_t prefix;
     if (!is_first) {
-        return load_unsupported(loader, node, "Metaspace after another step");
+        return load_unsupported_fault(loader, node, "Metaspace after another step");
     }
     TRY(load_metaspace(loader, node, &tokenizer->meta, &prefix));
     TRY(json_get_bool(node, "split", &splits, NULL, loader->fault));
@@ -133,9 +133,9 @@ static enum status read_byte_level_step(struct loader *loader, const struct json
     TRY(json_get_bool(node, "add_prefix_space", &adds_space, NULL, loader->fault));
     TRY(json_get_bool(node, "use_regex", &uses_regex, NULL, loader->fault));
     if (!is_last || (adds_space && !is_first)) {
-        return load_unsupported(loader, node,
-                                is_last ? "add_prefix_space after another step"
-                                        : "ByteLevel before another step");
+        return load_unsupported_fault(loader, node,
+                                      is_last ? "add_prefix_space after another step"
+                                              : "ByteLevel before another step");
     }
     if (adds_space) {
         tokenizer->prefix = PREFIX_ALWAYS;
@@ -195,7 +195,7 @@ static enum status read_pre_tokenizer_step(struct loader *loader, const struct j
     if (strcmp(type, "Digits") == 0) {
         return read_digits_step(loader, node);
     }
-    return load_unsupported_type(loader, node, type);
+    return load_unsupported_type_fault(loader, node, type);
 }
 
 enum status load_pre_tokenizer(struct loader *loader) {
@@ -208,7 +208,7 @@ enum status load_pre_tokenizer(struct loader *loader) {
     if (!found) {
         return OK;
     }
-    enum status status = load_components(loader, &value, "pretokenizers", &list);
+    enum status status = load_component_list(loader, &value, "pretokenizers", &list);
     for (size_t i = 0; status == OK && i < list.count; i++) {
         status = read_pre_tokenizer_step(loader, &list.items[i], i == 0, i + 1 == list.count);
     }

@@ -42,14 +42,15 @@ static size_t merge_short(const struct merge_table *table, int32_t *symbols, siz
     return count;
 }
 
-/* A long word: a list of symbols, and a heap of the pairs that merge. A pair in the heap is void
- * when the pair at its position has another rank by then; each pair of symbols has its own. */
+/* A long word: a list of symbols, and a heap of the pairs that merge. An entry of
+ * the heap is outdated if the pair at its position now has another rank, because different pairs of
+ * symbols have different ranks. */
 struct long_word {
     const struct merge_table *table;
     /* [count]: id of a symbol, and the positions of its neighbours; -1: none */
     int32_t *ids, *previous, *next;
     int32_t *merged; /* [count]: id that the pair beginning at the symbol becomes */
-    uint32_t *ranks; /* [count]: rank of that pair, or VOCABULARY_NO_MERGE */
+    uint32_t *ranks; /* [count]: rank of the pair beginning at the symbol, or VOCABULARY_NO_MERGE */
     uint64_t *heap;  /* rank << 32 | position; the smallest first */
     size_t heap_count;
 };
@@ -97,7 +98,7 @@ static void merge_pair_at(struct long_word *word, int32_t at) {
     int32_t right = word->next[at];
     word->ids[at] = word->merged[at];
     word->next[at] = word->next[right];
-    word->ranks[right] = VOCABULARY_NO_MERGE; /* its pairs in the heap are void */
+    word->ranks[right] = VOCABULARY_NO_MERGE; /* makes entries of its pairs in the heap outdated */
     if (word->next[right] >= 0) {
         word->previous[word->next[right]] = at;
     }

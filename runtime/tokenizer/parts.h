@@ -28,7 +28,8 @@ struct added_token {
     int32_t id;                /* token id */
     /* `single_word`, `lstrip`, `rstrip`, `normalized` and `special` of the entry */
     bool is_single_word, strips_left, strips_right, is_normalized, is_special;
-    bool is_literal; /* `text` is that of a special token: skipped when those are plain text */
+    /* `text` is the text of a special token: no token if tokenizer_options.is_literal is set */
+    bool is_literal;
 };
 
 /* Tokens that are searched for together, sorted by `match`. */
@@ -51,9 +52,9 @@ struct normalizer_step {
 
 enum split_kind {
     SPLIT_GPT2,    /* the pattern of GPT-2, which ByteLevel uses */
-    SPLIT_LLAMA3,  /* also qwen2: numbers of at most `digits_max` digits */
-    SPLIT_TEKKEN,  /* also o200k: with contractions at the end of words */
-    SPLIT_DIGITS,  /* single characters with UNICODE_NUMERIC */
+    SPLIT_LLAMA3,  /* patterns of llama3 and qwen2; they differ in `digits_max` */
+    SPLIT_TEKKEN,  /* patterns of tekken and o200k; they differ in has_contractions */
+    SPLIT_DIGITS,  /* each character with the flag UNICODE_NUMERIC */
     SPLIT_TEXT,    /* `text` itself */
     SPLIT_META,    /* before a run of META_SPACE; only where no merge can cross */
     SPLIT_PATTERN, /* any other pattern */
@@ -80,7 +81,7 @@ struct split_step {
 
 /* Which texts get the prefix before they are split. */
 enum prefix_kind {
-    PREFIX_NEVER,
+    PREFIX_NEVER,  /* no text */
     PREFIX_FIRST,  /* only the text at the beginning of the input */
     PREFIX_ALWAYS, /* also the text after each added token */
 };
@@ -106,22 +107,21 @@ struct bpe_model {
     struct vocabulary vocabulary; /* texts and ids of the tokens */
     struct merge_table merges;    /* which pairs of tokens become one */
     /* ids of texts; VOCABULARY_ABSENT: no token has the text */
-    int32_t byte_ids[256];    /* of the character that stands for the byte in GPT-2's alphabet */
-    int32_t byte_tokens[256]; /* of <0x00> and so on, used with falls_back_to_bytes */
-    int32_t ascii_ids[128];   /* of characters below U+0080 */
-    int32_t unk_id;           /* of the token for unknown characters, else these are left out */
+    int32_t byte_ids[256];    /* by byte: id of its character in GPT-2's alphabet */
+    int32_t byte_tokens[256]; /* by byte: id of <0x00> and so on, for falls_back_to_bytes */
+    int32_t ascii_ids[128];   /* by character below U+0080: its id */
+    int32_t unk_id; /* id of the token for unknown characters; absent: they are left out */
     /* `fuse_unk`, `byte_fallback` and `ignore_merges` of the file */
     bool fuses_unk, falls_back_to_bytes, ignores_merges;
     bool is_byte_level; /* texts of tokens are written in the alphabet of byte_level.h */
-    const struct vocabulary *words; /* ignores_merges: whole words, in the form that they are
-                                       searched for */
+    const struct vocabulary *words; /* ignores_merges: texts of tokens, to find whole words */
 };
 
 /* Where documents may be divided (tokenizer_split_position). */
 struct split_rule {
-    bool allows_space;      /* between a character that is no white space and a space */
-    bool allows_newline;    /* between a line feed and a letter */
-    bool needs_one_newline; /* allows_newline: if no white space precedes the line feed */
+    bool allows_space;      /* documents may be divided before a space, after no white space */
+    bool allows_newline;    /* documents may be divided between a line feed and a letter */
+    bool needs_one_newline; /* allows_newline: only if no white space precedes the line feed */
     bool ends[256];         /* [b]: an added token ends with byte b */
     bool begins[256];       /* [b]: an added token begins with byte b */
 };
@@ -165,31 +165,31 @@ bool scratch_reserve(struct scratch *scratch, struct region *region, size_t coun
 
 enum {
     CACHE_KEY_BYTES = 24,  /* longest word in the cache, in bytes */
-    CACHE_IDS = 8,         /* most tokens of such a word */
+    CACHE_IDS = 8,         /* maximum number of tokens of a word in the cache */
     CACHE_SLOTS = 1 << 15, /* entries of the cache of an encoder */
 };
 /* A word and its ids: one cache line. */
 struct cached_word {
     uint64_t key[CACHE_KEY_BYTES / 8]; /* the word, padded with zeros */
-    int32_t ids[CACHE_IDS];            /* its token ids */
+    int32_t ids[CACHE_IDS];            /* [id_count]: token ids of the word */
     uint8_t byte_count;                /* length of the word; 0: no word */
-    uint8_t id_count;                  /* number of its ids */
+    uint8_t id_count;                  /* number of token ids */
 };
 
 struct matcher;
 struct tokenizer_encoder {
     const struct tokenizer *tokenizer;
-    struct region *region;     /* from which the scratch memory is allocated */
+    struct region *region;     /* region of the scratch memory */
     struct cached_word *cache; /* [CACHE_SLOTS] */
     struct scratch ids;        /* int32_t: the ids so far */
     size_t id_count;
     struct scratch normalized[2]; /* char: the text after a step of the normalizer */
     struct scratch prefixed;      /* char: the text with its prefix */
     struct scratch points;        /* uint32_t: code points, for unicode_nfc */
-    struct scratch symbols;       /* int32_t: of a long word, for merge_all */
-    struct scratch heap;          /* uint64_t: for merge_all */
+    struct scratch symbols;       /* int32_t: symbols of a word, for merge_all */
+    struct scratch heap;          /* uint64_t: heap of merge_all */
     struct matcher *matchers;     /* [split_count]: one for each split step */
-    struct fault *fault;          /* set by the call that runs when it fails */
+    struct fault *fault;          /* the caller's fault, set if the current call fails */
 };
 
 /* encoder_full_fault: set the fault of a text that needs more memory than is reserved. */

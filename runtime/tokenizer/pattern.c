@@ -23,7 +23,7 @@ struct pattern {
     bool is_compiled;             /* to machine code; else PCRE2 interprets the code */
 };
 
-/* The symbols of a pattern: characters in the same sets have the same one. */
+/* The symbols of a pattern: characters in the same sets have the same symbol. */
 struct symbol_table {
     uint64_t masks[SYMBOLS_MAX + 1]; /* by symbol; bit s: its characters are in set s */
     int count;                       /* symbols 1 to count are in use */
@@ -40,7 +40,7 @@ static void release_nothing(void *memory, void *region) {
     (void)region;
 }
 
-/* The symbol of a mask, which is a new one if need be; 0: too many. */
+/* Returns the symbol of a mask, and adds one if the mask has none; 0: too many symbols. */
 static int symbol_of(struct symbol_table *table, uint64_t mask) {
     for (int symbol = 1; symbol <= table->count; symbol++) {
         if (table->masks[symbol] == mask) {
@@ -55,7 +55,7 @@ static int symbol_of(struct symbol_table *table, uint64_t mask) {
 }
 
 /* What determines the symbol of a character. */
-struct assignment {
+struct symbol_assignment {
     const struct pattern_draft *draft;     /* the sets of the pattern */
     const struct unicode *unicode;         /* classes of characters */
     uint64_t class_masks[UNICODE_CLASSES]; /* by class: mask of the sets that contain it */
@@ -65,7 +65,7 @@ struct assignment {
     struct symbol_table *table; /* symbols assigned so far */
 };
 
-static void fill_class_masks(struct assignment *assignment) {
+static void fill_class_masks(struct symbol_assignment *assignment) {
     const struct pattern_draft *draft = assignment->draft;
     for (int s = 0; s < draft->set_count; s++) {
         uint64_t bit = (uint64_t)1 << s;
@@ -91,7 +91,7 @@ static uint64_t sets_with_range_of(const struct pattern_draft *draft, uint32_t p
 
 /* Writes the symbols of a block of characters that are in no range; false: too many symbols.
  * classes  their classes */
-static bool assign_classes(struct assignment *assignment, const uint8_t *classes,
+static bool assign_classes(struct symbol_assignment *assignment, const uint8_t *classes,
                            uint8_t *symbols) {
     for (uint32_t i = 0; i < BLOCK_POINTS; i++) {
         uint8_t *symbol = &assignment->class_symbols[classes[i]];
@@ -107,10 +107,11 @@ static bool assign_classes(struct assignment *assignment, const uint8_t *classes
     return true;
 }
 
-/* The same for a block with characters that are in ranges.
- * first  its first code point */
-static bool assign_ranges(struct assignment *assignment, const uint8_t *classes, uint32_t first,
-                          uint8_t *symbols) {
+/* Writes the symbols of a block with characters that are in ranges; false: too many symbols.
+ * classes  their classes
+ * first    first code point of the block */
+static bool assign_ranges(struct symbol_assignment *assignment, const uint8_t *classes,
+                          uint32_t first, uint8_t *symbols) {
     uint64_t previous = 0;
     int symbol = 0;
     for (uint32_t i = 0; i < BLOCK_POINTS; i++) {
@@ -131,7 +132,7 @@ static bool assign_ranges(struct assignment *assignment, const uint8_t *classes,
 
 /* Numbers the blocks: those without a range have the number of their block of classes, the others
  * follow. Returns the number of blocks of symbols. */
-static size_t number_blocks(const struct assignment *assignment, struct pattern *pattern) {
+static size_t number_blocks(const struct symbol_assignment *assignment, struct pattern *pattern) {
     const struct pattern_draft *draft = assignment->draft;
     const size_t shared_count = assignment->unicode->class_block_count;
     size_t count = shared_count;
@@ -148,7 +149,7 @@ static size_t number_blocks(const struct assignment *assignment, struct pattern 
     return count;
 }
 
-static bool assign_symbols(struct assignment *assignment, struct region *region,
+static bool assign_symbols(struct symbol_assignment *assignment, struct region *region,
                            struct pattern *pattern) {
     const struct unicode *unicode = assignment->unicode;
     const size_t shared_count = unicode->class_block_count;
@@ -232,7 +233,7 @@ enum status pattern_make(const char *regex, const struct unicode *unicode, const
     struct symbol_table table = {0};
     enum status status = pattern_parse(regex, unicode, subject, draft, fault);
     if (status == OK) {
-        struct assignment assignment = {.draft = draft, .unicode = unicode, .table = &table};
+        struct symbol_assignment assignment = {.draft = draft, .unicode = unicode, .table = &table};
         status =
             assign_symbols(&assignment, region, pattern)
                 ? OK

@@ -15,9 +15,9 @@ enum {
 
 struct parser {
     const char *text; /* the pattern */
-    size_t at;        /* position in it */
+    size_t at;        /* position in the pattern */
     const struct unicode *unicode;
-    const char *subject;         /* of faults */
+    const char *subject;         /* subject of faults */
     struct pattern_draft *draft; /* what has been parsed */
     struct fault *fault;
     bool ignores_case[PATTERN_DEPTH_MAX]; /* by depth: the group is inside (?i: */
@@ -44,7 +44,7 @@ static enum status add_item(struct parser *parser, int set, const char *syntax) 
     return OK;
 }
 
-/* A set that is being read: the newest of the draft, not counted yet. */
+/* Begins a set: the newest of the draft, which close_set counts. NULL: there are too many. */
 static struct pattern_set *open_set(struct parser *parser) {
     struct pattern_draft *draft = parser->draft;
     if (draft->set_count == PATTERN_SETS_MAX) {
@@ -107,7 +107,7 @@ static void add_classes(struct parser *parser, struct pattern_set *set, const ch
     }
 }
 
-/* \p{Name}, \p{^Name}, \P{Name}; the position is after the letter. */
+/* Reads the rest of \p{Name}, \p{^Name} or \P{Name}. On entry, the position is after the letter. */
 static enum status read_property(struct parser *parser, struct pattern_set *set, bool is_negated) {
     char name[NAME_MAX_BYTES];
     const char *begin = parser->text + parser->at;
@@ -134,7 +134,7 @@ static enum status read_property(struct parser *parser, struct pattern_set *set,
     return OK;
 }
 
-/* The digits of \x41, \x{1F600} and \u0041; the position is after the letter. */
+/* Reads the digits of \x41, \x{1F600} or \u0041. On entry, the position is after the letter. */
 static enum status read_hex(struct parser *parser, char letter, uint32_t *point) {
     const char *text = parser->text + parser->at;
     bool has_braces = letter == 'x' && text[0] == '{';
@@ -197,7 +197,7 @@ static enum status read_unit(struct parser *parser, struct pattern_set *set, uin
     return reject(parser, "an escape");
 }
 
-/* A class in brackets; the position is after the opening one. */
+/* Reads a class in brackets. On entry, the position is after the opening bracket. */
 static enum status read_class(struct parser *parser, struct pattern_set *set) {
     if (parser->text[parser->at] == '^') {
         set->is_negated = true;
@@ -260,7 +260,7 @@ static enum status add_folded(struct parser *parser, struct pattern_set *set, ui
                           : OK;
 }
 
-/* One character of the text that matches a set. */
+/* Reads an item that matches one character: a class, a dot, an escape or a literal. */
 static enum status read_set(struct parser *parser) {
     struct pattern_set *set = open_set(parser);
     bool ignores_case = parser->ignores_case[parser->depth];
@@ -290,7 +290,7 @@ static enum status read_set(struct parser *parser) {
     return add_item(parser, close_set(parser, set), "");
 }
 
-/* \b: the position between a character of \w and one that is not. */
+/* Reads \b, which matches between a character of \w and one that is not in \w. */
 static enum status read_boundary(struct parser *parser) {
     struct pattern_set *set = open_set(parser);
     if (set == NULL) {
@@ -331,7 +331,7 @@ static enum status open_group(struct parser *parser) {
     return add_item(parser, -1, ignores_case ? "(?:" : opening);
 }
 
-/* {n}, {n,}, {,m} or {n,m}; the position is after the brace. */
+/* Reads the rest of {n}, {n,}, {,m} or {n,m}. On entry, the position is after the brace. */
 static enum status read_interval(struct parser *parser, char syntax[PATTERN_SYNTAX_BYTES]) {
     const char *text = parser->text + parser->at;
     int numbers[2] = {-1, -1};

@@ -22,7 +22,7 @@ struct level {
     struct matcher *matcher;       /* SPLIT_PATTERN */
     const char *text;              /* the span, as a text of its own */
     size_t bytes;                  /* length of `text` */
-    size_t at;                     /* the pieces before it have been taken */
+    size_t at;                     /* position: all pieces before it have been taken */
     size_t match_begin, match_end; /* the next match, if knows_match */
     bool knows_match;              /* `match_begin` and `match_end` are set */
 };

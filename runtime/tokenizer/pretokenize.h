@@ -1,4 +1,4 @@
-/* pretokenize: a text to words. */
+/* pretokenize: divides a text into words, and encodes them. */
 #ifndef SKEP_TOKENIZER_PRETOKENIZE_H
 #define SKEP_TOKENIZER_PRETOKENIZE_H
 

@@ -44,7 +44,8 @@ static bool is_newline(char byte) {
     return byte == '\n' || byte == '\r';
 }
 
-/* \s+(?!\S)|\s+: all white space, but its last character if another character follows. */
+/* Returns the end of \s+(?!\S)|\s+: all white space, but not its last character if another
+ * character follows. */
 static size_t spaces_before_text(const struct scanned_text *view, size_t at, size_t spaces_end) {
     if (spaces_end == view->end) {
         return spaces_end;
@@ -53,7 +54,8 @@ static size_t spaces_before_text(const struct scanned_text *view, size_t at, siz
     return last > at ? last : spaces_end;
 }
 
-/* \s*[\r\n]+|\s+(?!\S)|\s+: white space to its last line end, if it has one. */
+/* Returns the end of \s*[\r\n]+|\s+(?!\S)|\s+: white space up to its last line end, if there is
+ * one. */
 static size_t spaces_or_lines(const struct scanned_text *view, size_t at) {
     size_t spaces_end = run_end(view, at, KIND_SPACE);
     for (size_t i = spaces_end; i > at; i--) {
@@ -64,7 +66,7 @@ static size_t spaces_or_lines(const struct scanned_text *view, size_t at) {
     return spaces_before_text(view, at, spaces_end);
 }
 
-/* 's|'t|'re|'ve|'m|'ll|'d; the end of it, or `at`. */
+/* Returns the end of 's|'t|'re|'ve|'m|'ll|'d, or `at` if there is no match. */
 static size_t contraction_end(const struct scanned_text *view, size_t at) {
     const char *text = view->text + at;
     size_t left = view->end - at;
@@ -181,8 +183,9 @@ enum {
         KIND_LOWER | KIND_OTHER_LETTER | KIND_MARK, /* characters of [tail]+ in head_tail_end */
 };
 
-/* [head]*[tail]+: the end of it, or `at`. The first part gives characters back until the second has
- * one, so without a tail after it the match ends at its last character that is in both classes. */
+/* Returns the end of [head]*[tail]+, or `at` if there is no match. If no character of [tail]
+ * follows the run of [head], the match ends after the last character of the run that is also in
+ * [tail]. */
 static size_t head_tail_end(const struct scanned_text *view, size_t at) {
     size_t head = run_end(view, at, KINDS_HEAD);
     size_t tail = run_end(view, head, KINDS_TAIL);
@@ -200,7 +203,7 @@ static size_t head_tail_end(const struct scanned_text *view, size_t at) {
     return at;
 }
 
-/* [^\r\n\p{L}\p{N}]?[head]*[tail]+|[^\r\n\p{L}\p{N}]?[head]+[tail]*: the end of it, or `at`. */
+/* [^\r\n\p{L}\p{N}]?[head]*[tail]+|[^\r\n\p{L}\p{N}]?[head]+[tail]*: returns the end, or `at`. */
 static size_t cased_word_end(const struct scanned_text *view, size_t at) {
     size_t length;
     unsigned kind = kind_at(view, at, &length);

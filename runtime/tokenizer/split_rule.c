@@ -14,7 +14,8 @@ static bool is_published_pattern(const struct split_step *step) {
     return step->kind == SPLIT_GPT2 || step->kind == SPLIT_LLAMA3 || step->kind == SPLIT_TEKKEN;
 }
 
-/* Whether a token has white space after another character, and may lie across the position. */
+/* Whether a token has white space after another character, so that it may lie across the position
+ * of a division. */
 static bool has_inner_space(const struct tokenizer *tokenizer, const struct counted_text *text) {
     bool follows_other = false;
     for (size_t at = 0; at < text->count;) {
@@ -42,8 +43,9 @@ static bool added_tokens_allow_division(const struct tokenizer *tokenizer) {
     return true;
 }
 
-/* No result of a merge has META_SPACE after another character, so no merge crosses the beginning of
- * a run of them; and META_SPACE itself is known, so that it ends a run of unknown characters. */
+/* Whether no merge crosses the beginning of a run of META_SPACE, because no merged token has
+ * META_SPACE after another character. META_SPACE must also be a token, so that it ends a run of
+ * unknown characters. */
 static bool merges_keep_words(const struct bpe_model *model) {
     const struct vocabulary *vocabulary = &model->vocabulary;
     if (vocabulary_find(vocabulary, META_SPACE, META_BYTES) == VOCABULARY_ABSENT ||
@@ -79,7 +81,7 @@ static bool replaces_spaces(const struct tokenizer *tokenizer) {
     return text_equals(&tokenizer->meta, META_SPACE);
 }
 
-/* Steps that search for a space find none when all have been replaced. */
+/* Removes the steps that search for a space, if META_SPACE has replaced all spaces before them. */
 static void drop_idle_splits(struct tokenizer *tokenizer) {
     size_t kept = 0;
     for (size_t i = 0; i < tokenizer->split_count; i++) {

@@ -57,9 +57,9 @@ int32_t tokenizer_find_special(const struct tokenizer *tokenizer, const char *te
     *at = bytes;
     for (size_t i = 0; i < ARRAY_COUNT(sets); i++) {
         size_t begin = 0;
-        const struct added_token *token = added_find(sets[i], text, 0, bytes, &begin);
+        const struct added_token *token = added_set_find(sets[i], text, 0, bytes, &begin);
         while (token != NULL && !token->is_special) {
-            token = added_find(sets[i], text, begin + token->match.count, bytes, &begin);
+            token = added_set_find(sets[i], text, begin + token->match.count, bytes, &begin);
         }
         if (token != NULL && begin < *at) {
             *at = begin;

@@ -26,7 +26,7 @@ static uint64_t slot_count(size_t entries) {
     return slots;
 }
 
-/* The slot of a text: that of its token, or an empty one. */
+/* Returns the hash slot of a text: the slot of its token, or an empty one. */
 static uint32_t find_slot(const struct vocabulary *vocabulary, const char *text, size_t count) {
     uint32_t slot = (uint32_t)text_hash(text, count) & vocabulary->slot_mask;
     for (;;) {

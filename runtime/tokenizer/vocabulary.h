@@ -34,7 +34,7 @@ struct vocabulary {
     const int32_t *slots;                /* hash table of ids; VOCABULARY_ABSENT: empty */
     uint32_t slot_mask;                  /* number of hash slots - 1 */
     int32_t id_count, token_count;       /* one more than the largest id; number of tokens */
-    uint32_t text_bytes_max;             /* of the longest token */
+    uint32_t text_bytes_max;             /* size in bytes of the longest text */
 };
 
 /* vocabulary_make: copy the entries to `region`.

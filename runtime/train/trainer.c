@@ -172,7 +172,7 @@ enum status trainer_write_snapshot(struct trainer *trainer, int64_t step,
                                          .values = values,
                                          .value_count = value_count};
     struct staging staging = session_staging(session);
-    program_run(&session->bound, SEGMENT_SNAPSHOT);
+    program_execute_segment(&session->bound, SEGMENT_SNAPSHOT);
     return snapshot_save(&trainer->outputs.writer, &state, &staging, fault);
 }
 

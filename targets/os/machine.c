@@ -318,7 +318,7 @@ static int insert_by_usage(struct process_usage *largest, int count, int capacit
     return kept + 1;
 }
 
-void machine_largest_processes(const char *root, int count, struct text *text) {
+void machine_list_largest_processes(const char *root, int count, struct text *text) {
     ASSERT(count >= 1 && count <= LARGEST_PROCESSES_MAX);
     struct process_usage largest[LARGEST_PROCESSES_MAX];
     int held = 0;

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { MACHINE_NAME_BYTES = 64 };
+enum { MACHINE_NAME_BYTES = 64 }; /* size of the name of a CPU or process, with its NUL */
 
 struct machine {
     uint64_t memory_total_bytes;     /* memory of the machine, or its lowest cgroup limit */
@@ -27,10 +27,10 @@ struct machine {
  * cannot be read counts as no limit. Never allocates. */
 void machine_read(const char *root, struct machine *machine);
 
-/* machine_largest_processes: add "firefox (pid 1234) 3.1 GiB, ..." for the `count` processes with
- * the most resident anonymous and shared memory, except this one.
+/* machine_list_largest_processes: add "firefox (pid 1234) 3.1 GiB, ..." for the `count` processes
+ * with the most resident anonymous and shared memory, except this one.
  * memory  opens a folder: call it before the seal */
-void machine_largest_processes(const char *root, int count, struct text *text);
+void machine_list_largest_processes(const char *root, int count, struct text *text);
 
 /* machine_process_name: the name of a process, or "a process" when it is not visible to this one.
  * memory  opens a file: call it before the seal */

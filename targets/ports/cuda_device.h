@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-enum { CUDA_DEVICE_NAME_BYTES = 96, CUDA_BUS_BYTES = 24 };
+enum { CUDA_DEVICE_NAME_BYTES = 96, CUDA_BUS_BYTES = 24 }; /* sizes of `name` and `bus` */
 
 struct cuda_device {
     struct cuda_driver driver;

@@ -145,8 +145,8 @@ static int find_largest_process(struct nvml_process *found, int found_count) {
     return largest;
 }
 
-void nvml_largest_processes(const struct nvml *nvml, const char *bus, int count,
-                            struct text *text) {
+void nvml_list_largest_processes(const struct nvml *nvml, const char *bus, int count,
+                                 struct text *text) {
     struct nvml_process found[2 * PROCESSES_MAX];
     void *device;
     if (nvml->device_by_bus(bus, &device) != 0) {

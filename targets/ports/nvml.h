@@ -58,9 +58,10 @@ void nvml_driver_version(const struct nvml *nvml, char version[static 32]);
  * it. */
 int64_t nvml_process_bytes(const struct nvml *nvml, const char *bus);
 
-/* nvml_largest_processes: add "python3 (pid 1234) 3.1 GiB, ..." for the `count` processes with the
- * most device memory, except this one. Adds nothing when the library sees none.
+/* nvml_list_largest_processes: add "python3 (pid 1234) 3.1 GiB, ..." for the `count` processes with
+ * the most device memory, except this one. Adds nothing when the library sees none.
  * memory  opens files: call it before the seal */
-void nvml_largest_processes(const struct nvml *nvml, const char *bus, int count, struct text *text);
+void nvml_list_largest_processes(const struct nvml *nvml, const char *bus, int count,
+                                 struct text *text);
 
 #endif

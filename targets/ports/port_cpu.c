@@ -32,7 +32,7 @@ enum status port_host_fault(const struct port *port, enum space space, uint64_t 
     char need[24];
     char have[24];
     struct text list = text_over(holders, sizeof holders);
-    machine_largest_processes("", PROCESSES_LISTED, &list);
+    machine_list_largest_processes("", PROCESSES_LISTED, &list);
     snprintf(subject, sizeof subject, "target %.200s", port->target->name);
     return fault_set(
         fault, STATUS_FIT, subject, "free memory, lower limits.device or use a smaller batch",

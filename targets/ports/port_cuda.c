@@ -7,7 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PROCESSES_LISTED = 3, SUBJECT_BYTES = 256 };
+enum {
+    PROCESSES_LISTED = 3, /* processes that a fault names when device memory is short */
+    SUBJECT_BYTES = 256,  /* size of the subject of a fault */
+};
 
 static const char *device_subject(const struct port *port, char subject[static SUBJECT_BYTES]) {
     snprintf(subject, SUBJECT_BYTES, "target %.100s: device %d, %.80s", port->target->name,
@@ -57,7 +60,7 @@ static enum status set_device_memory_fault(const struct port *port, uint64_t nee
     char holders[256];
     struct text list = text_over(holders, sizeof holders);
     if (nvml_open(&nvml)) {
-        nvml_largest_processes(&nvml, port->cuda->bus, PROCESSES_LISTED, &list);
+        nvml_list_largest_processes(&nvml, port->cuda->bus, PROCESSES_LISTED, &list);
     }
     return fault_set(fault, STATUS_FIT, device_subject(port, subject),
                      "free device memory, lower limits.device or use a smaller batch",

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-enum { MIB = 1 << 20, DECLARED_USES_MAX = 4 };
+enum { MIB = 1 << 20, DECLARED_USES_MAX = 4 }; /* bytes of a MiB; declared uses of a space */
 
 static const char ESTIMATE[] = "estimate until skep probe measures it";
 static const char ASSUMED[] = "estimated from clock and multiprocessors; skep probe measures it";

@@ -37,7 +37,7 @@ enum probe_verdict {
 };
 
 struct probe_comparison {
-    const char *name;                     /* of the compared figure, such as "f32 peak" */
+    const char *name;                     /* name of the compared figure, such as "f32 peak" */
     enum probe_unit unit;                 /* unit of both values */
     double profile_value, measured_value; /* both in `unit` */
     enum probe_verdict verdict;

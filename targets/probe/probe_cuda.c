@@ -26,8 +26,8 @@ static void describe_driver(const struct cuda_device *device, const struct nvml 
              device->driver_version % 1000 / 10);
 }
 
-enum status probe_gpu_begin(const struct cuda_device *device, struct probe_gpu *result,
-                            struct fault *fault) {
+enum status probe_gpu_read_device(const struct cuda_device *device, struct probe_gpu *result,
+                                  struct fault *fault) {
     struct nvml nvml;
     uint64_t free_bytes;
     TRY(cuda_device_free_bytes(device, &free_bytes, fault));
@@ -48,7 +48,7 @@ enum status probe_gpu_begin(const struct cuda_device *device, struct probe_gpu *
     return OK;
 }
 
-void probe_gpu_end(const struct cuda_device *device, struct probe_gpu *result) {
+void probe_gpu_read_health(const struct cuda_device *device, struct probe_gpu *result) {
     struct nvml nvml;
     result->has_health = nvml_open(&nvml) && nvml_read(&nvml, device->bus, &result->health);
 }
@@ -127,8 +127,8 @@ static enum status reserve_and_time_copies(const struct cuda_device *device, str
     return time_copies(device, (char *[]){blocks[0], blocks[1]}, bytes, result, fault);
 }
 
-enum status probe_gpu_copies(const struct cuda_device *device, struct probe_gpu *result,
-                             struct fault *fault) {
+enum status probe_gpu_measure_copies(const struct cuda_device *device, struct probe_gpu *result,
+                                     struct fault *fault) {
     const struct target here = {.name = "this machine", .kind = TARGET_CUDA};
     struct port port;
     size_t bytes = ARRAY_BYTES_MAX;

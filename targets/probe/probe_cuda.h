@@ -5,7 +5,10 @@
 #include "targets/ports/nvml.h"
 #include "targets/probe/probe.h"
 
-enum { PROBE_LIBRARY_BYTES = 192, PROBE_NAME_BYTES = 96 };
+enum {
+    PROBE_LIBRARY_BYTES = 192, /* size of the text about a library */
+    PROBE_NAME_BYTES = 96,     /* size of the name of a device */
+};
 
 struct cuda_device; /* targets/ports/cuda_device.h, in a build with CUDA */
 
@@ -21,7 +24,7 @@ struct probe_nccl_result {
 /* A rate or a number of bytes that was not measured is 0. */
 struct probe_gpu {
     char name[PROBE_NAME_BYTES]; /* name of the device */
-    char driver[48];             /* its version, such as "580.65.06 (CUDA 13.0)" */
+    char driver[48];             /* version of the driver, such as "580.65.06 (CUDA 13.0)" */
     int compute_major, compute_minor, multiprocessor_count;
     uint64_t memory_total_bytes; /* total device memory */
     /* free memory when only the context of this process is on the device */
@@ -40,21 +43,21 @@ struct probe_gpu {
     struct nvml_health health;             /* read after all measurements */
 };
 
-/* probe_gpu_begin: fill in the device's properties and the memory that its context uses. `device`
- * must be acquired.
+/* probe_gpu_read_device: fill in the device's properties and the memory that its context uses.
+ * `device` must be acquired.
  * errors  STATUS_FAILED */
-MUST_CHECK enum status probe_gpu_begin(const struct cuda_device *device, struct probe_gpu *result,
-                                       struct fault *fault);
+MUST_CHECK enum status probe_gpu_read_device(const struct cuda_device *device,
+                                             struct probe_gpu *result, struct fault *fault);
 
-/* probe_gpu_copies: measure the bandwidth of device memory and of copies to and from pinned memory,
- * each the best of several tries.
+/* probe_gpu_measure_copies: measure the bandwidth of device memory and of copies to and from pinned
+ * memory, each the best of several tries.
  * memory  up to 512 MiB of device memory and 256 MiB of pinned memory, released before it returns
  * errors  STATUS_FIT when even small arrays do not fit; STATUS_FAILED */
-MUST_CHECK enum status probe_gpu_copies(const struct cuda_device *device, struct probe_gpu *result,
-                                        struct fault *fault);
+MUST_CHECK enum status probe_gpu_measure_copies(const struct cuda_device *device,
+                                                struct probe_gpu *result, struct fault *fault);
 
-/* probe_gpu_end: read the device's health after the measurements. */
-void probe_gpu_end(const struct cuda_device *device, struct probe_gpu *result);
+/* probe_gpu_read_health: read the device's health after the measurements. */
+void probe_gpu_read_health(const struct cuda_device *device, struct probe_gpu *result);
 
 /* probe_gpu_compare: compare the profile's figures with the measured ones, one line for each that
  * was measured.

@@ -70,14 +70,14 @@ static void bulk_goes_out_as_slowly_as_it_is_paced(void **state) {
     end_names(&b, &a, NULL);
     end_names(&a, &b, end_address(&b));
     assert_true(ends_meet(&a, &b));
-    messenger_set_rate(a.messenger, end_curve(&b), PACED);
+    messenger_set_rate_limit(a.messenger, end_curve(&b), PACED);
     assert_true(ends_until(both, 2, is_taken, NULL));
-    messenger_set_rate(a.messenger, end_curve(&b), PACED);
+    messenger_set_rate_limit(a.messenger, end_curve(&b), PACED);
     const int64_t start_ns = clock_monotonic_ns();
     assert_true(hears(both, 2, &b, MESSENGER_FRAME, 1));
     const int64_t took_ns = clock_monotonic_ns() - start_ns;
     assert_true(took_ns > FRAME_PAYLOAD_MAX / 2 * INT64_C(1000000000) / PACED);
-    messenger_set_rate(a.messenger, end_curve(&b), MESSENGER_UNPACED);
+    messenger_set_rate_limit(a.messenger, end_curve(&b), MESSENGER_UNPACED);
     assert_true(ends_until(both, 2, is_taken, NULL));
     assert_true(hears(both, 2, &b, MESSENGER_FRAME, 2));
     end_close(&a);

@@ -127,7 +127,7 @@ static void who_is_a_stranger_no_more_makes_place_for_another(void **state) {
     end_names(&c, &b, end_address(&b));
     assert_true(hears(all, 3, &c, MESSENGER_FULL, 1));
     classes[0] = 2;
-    messenger_reclassify(b.messenger);
+    messenger_reclassify_guests(b.messenger);
     assert_true(hears(all, 3, &c, MESSENGER_OPENED, 1));
     assert_int_equal(heard_count(&b, MESSENGER_CLOSED, &a), 0);
 }

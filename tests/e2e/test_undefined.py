@@ -51,7 +51,7 @@ ALLOWED = {
     "sample_order.c": {"region_alloc": BEFORE + "sample_order_init"},
     "shm.c": {"region_alloc": BEFORE + "shm_open_communicator and shm_register"},
     "site.c": {"region_alloc": BEFORE + "site_open"},
-    "site_watch.c": {"thread_start": BEFORE + "site_watch"},
+    "site_watch.c": {"thread_start": BEFORE + "site_start_watch"},
     "snapshot_files.c": {"region_alloc": BEFORE + "planning the files",
                          "region_copy_text": BEFORE + "planning the files"},
     "snapshot_json.c": {name: BEFORE + "snapshot_json_parse" for name in

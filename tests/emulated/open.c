@@ -1,5 +1,5 @@
 /* open: what a program finds for a driver that is linked with -Wl,--wrap=cuda_driver_open: the
- * emulated one; with --wrap=nccl_library_find the emulated NCCL; and, with --wrap=cublas_lt_find,
+ * emulated one; with --wrap=nccl_library_find the emulated NCCL; and, with --wrap=cublas_lt_load,
  * no cuBLASLt, which knows real ones only. A test that opened the driver says what the device is
  * like; else the environment does: SKEP_EMULATED_SEED, SKEP_EMULATED_MIB (of device memory),
  * SKEP_EMULATED_DEVICES, and SKEP_EMULATED_LOSE_AT, the piece of work at which the device is lost
@@ -44,9 +44,9 @@ enum status __wrap_cuda_driver_open(struct cuda_driver *driver, struct fault *fa
 }
 
 struct cublas_lt;
-MUST_CHECK enum status __wrap_cublas_lt_find(struct cublas_lt *library, struct fault *fault);
+MUST_CHECK enum status __wrap_cublas_lt_load(struct cublas_lt *library, struct fault *fault);
 
-enum status __wrap_cublas_lt_find(struct cublas_lt *library, struct fault *fault) {
+enum status __wrap_cublas_lt_load(struct cublas_lt *library, struct fault *fault) {
     (void)library;
     return fault_set(fault, STATUS_INPUT, "cuBLASLt", NULL, "is not for an emulated device");
 }

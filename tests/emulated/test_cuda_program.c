@@ -172,12 +172,12 @@ static void a_device_that_fails_is_told_and_does_nothing_more(void **state) {
     small_program_init_on(&small, SEED, 1, &target);
     assert_int_equal(program_failure(&small.bound, &fault), OK);
     emulated_driver_fail_work(5, CUDA_ERROR_ILLEGAL_ADDRESS);
-    program_run(&small.bound, SEGMENT_BEGIN);
-    program_run(&small.bound, SEGMENT_MICROBATCH);
+    program_execute_segment(&small.bound, SEGMENT_BEGIN);
+    program_execute_segment(&small.bound, SEGMENT_MICROBATCH);
     assert_int_equal(program_failure(&small.bound, &fault), STATUS_FAILED);
     assert_non_null(strstr(fault.reason, "CUDA_ERROR_ILLEGAL_ADDRESS"));
     uint64_t launches = emulated_driver_calls("cuGraphLaunch");
-    program_run(&small.bound, SEGMENT_FINISH);
+    program_execute_segment(&small.bound, SEGMENT_FINISH);
     assert_int_equal(emulated_driver_calls("cuGraphLaunch"), launches);
     assert_int_equal(device_read(program_device_memory(&small.bound, SPACE_DEVICE),
                                  small.bound.base[SPACE_DEVICE], &byte, 1, &fault),

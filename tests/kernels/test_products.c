@@ -342,7 +342,7 @@ static void library_is_found_or_its_absence_told(void **state) {
     (void)state;
     struct cublas_lt library = {.cublasLtCreate = NULL};
     struct fault fault;
-    if (cublas_lt_find(&library, &fault) == OK) {
+    if (cublas_lt_load(&library, &fault) == OK) {
         assert_true(library.cublasLtGetVersion() >= 120000);
         assert_non_null(library.cublasLtMatmul);
         return;

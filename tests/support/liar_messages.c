@@ -9,7 +9,7 @@
 WRAPPED(member_init);
 WRAPPED(member_step);
 WRAPPED(messenger_send);
-WRAPPED(messenger_set_rate);
+WRAPPED(messenger_set_rate_limit);
 
 enum {
     DELAY_MS = 600,          /* six tenths of the shortest exchange deadline */
@@ -329,17 +329,17 @@ enum fate lie_false_refusal(struct message *message) {
 
 /* ---- slow sending ---- */
 
-void __wrap_messenger_set_rate(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
-                               uint64_t rate) {
-    __real_messenger_set_rate(messenger, curve,
-                              lie_chosen()->sends_slowly ? SLOW_BYTES_PER_S : rate);
+void __wrap_messenger_set_rate_limit(struct messenger *messenger,
+                                     const uint8_t curve[static KEY_BYTES], uint64_t rate) {
+    __real_messenger_set_rate_limit(messenger, curve,
+                                    lie_chosen()->sends_slowly ? SLOW_BYTES_PER_S : rate);
 }
 
 enum send_result __wrap_messenger_send(struct messenger *messenger,
                                        const uint8_t curve[static KEY_BYTES], enum channel channel,
                                        const struct frame *frame, const void *payload) {
     if (lie_chosen()->sends_slowly && channel == CHANNEL_BULK) {
-        __real_messenger_set_rate(messenger, curve, SLOW_BYTES_PER_S);
+        __real_messenger_set_rate_limit(messenger, curve, SLOW_BYTES_PER_S);
         lie_log_use();
     }
     return __real_messenger_send(messenger, curve, channel, frame, payload);

@@ -17,8 +17,8 @@ struct stray_write {
     const char *extent; /* whose life covers the byte now; NULL: nobody's */
 };
 
-/* Executes an instruction: program_run_instruction, or a function that also commits a deliberate
- * error. */
+/* Executes an instruction: program_execute_instruction, or a function that also commits a
+ * deliberate error. */
 typedef void scanned_run(struct bound_program *bound, uint32_t index);
 
 struct pattern_scan {

@@ -244,14 +244,14 @@ static void run_segment(const struct runner *runner, enum segment_kind kind) {
     const struct segment *segment = &runner->small->program.schedule.segments[kind];
     assert_true(segment->first < segment->end);
     if (runner->step == NULL && runner->small->bound.device != NULL) {
-        program_run(&runner->small->bound, kind);
+        program_execute_segment(&runner->small->bound, kind);
         return;
     }
     for (uint32_t i = segment->first; i < segment->end; i++) {
         if (runner->step != NULL) {
             runner->step(runner->context, &runner->small->bound, i);
         } else {
-            program_run_instruction(&runner->small->bound, i);
+            program_execute_instruction(&runner->small->bound, i);
         }
     }
 }

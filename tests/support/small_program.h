@@ -38,8 +38,8 @@ void small_program_init_on(struct small_program *small, uint64_t seed, uint64_t 
 
 /* small_program_run: every segment as a training run meets them: load; twice begin, accumulation
  * times microbatch, finish; evaluate; prefill; decode; snapshot.
- * step  called for every instruction in order; NULL: program_run_instruction, or
- *       program_run on a device */
+ * step  called for every instruction in order; NULL: program_execute_instruction, or
+ *       program_execute_segment on a device */
 void small_program_run(struct small_program *small, small_step *step, void *context);
 
 /* small_program_result: a hash of the parameters, masters and moments as they are now. */

@@ -31,7 +31,7 @@ enum collective_kind {
     COLLECTIVE_KIND_COUNT
 };
 
-enum { COLLECTIVE_GROUPS_MAX = 8 };
+enum { COLLECTIVE_GROUPS_MAX = 8 }; /* maximum number of groups of a communicator */
 
 /* One call of a collective. A buffer has one slot of `slot_bytes` for each rank of the group, in
  * group order. If slot_bytes is 0, no data is moved, but all ranks still have to make the call. */
@@ -67,7 +67,7 @@ struct collective_group {
 
 /* The functions of an implementation; `self` is its state. */
 struct communicator_methods {
-    const char *name; /* of the implementation: "shm", "in-process" or "nccl" */
+    const char *name; /* name of the implementation: "shm", "in-process" or "nccl" */
     void (*run)(void *self, const struct collective_call *call);
     void (*abort)(void *self);
     void (*close)(void *self);

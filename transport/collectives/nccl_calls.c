@@ -37,8 +37,9 @@ static float *own_sum(const struct transfer *transfer) {
                                        call->to + (uint64_t)transfer->group->index * elements * 4);
 }
 
-/* Describes the exchange of one slot with every peer. The slot at from + peer * from_stride is sent
- * to the peer; the slot from the peer is received at to + slot * to_stride. */
+/* Describes the exchange of one slot with every peer. The slot for peer i is sent from the address
+ * from + i * from_stride. The slot of peer i is received at to + k * to_stride. k is i, or one less
+ * if skips_own is set and i is above the index of this rank. */
 struct slot_exchange {
     const char *from;          /* address of the first slot to send */
     uint64_t from_stride;      /* distance in bytes between the slots that are sent */
@@ -67,7 +68,8 @@ static bool send_and_receive(const struct transfer *transfer,
         result = result == NCCL_IN_PROGRESS ? NCCL_SUCCESS : result;
     }
     unsigned ended = library->ncclGroupEnd();
-    return check_nccl(transfer, result == NCCL_SUCCESS ? ended : result, "send and receive slots");
+    return check_nccl(transfer, result == NCCL_SUCCESS ? ended : result,
+                      "exchange data with the other ranks");
 }
 
 static CUresult add_slots(const struct transfer *transfer, const void *others,

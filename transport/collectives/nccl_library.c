@@ -21,7 +21,7 @@ static enum status set_library_fault(const char *reason, const char *detail, str
         detail[0] != '\0' ? ": " : "", detail);
 }
 
-/* 21805 is 2.18.5. */
+/* Rejects a version of NCCL that is too old. NCCL reports version 2.18.5 as the number 21805. */
 static enum status check_version(const struct nccl_library *library, struct fault *fault) {
     int version = 0;
     unsigned result = library->ncclGetVersion(&version);

@@ -7,7 +7,7 @@
 #include <poll.h>
 #include <time.h>
 
-enum { POLLS_BEFORE_SLEEP = 200 };
+enum { POLLS_BEFORE_SLEEP = 200 }; /* polls of a wait before nccl_pause begins to sleep */
 
 /* A silent rank is detected at the first heartbeat after SITE_SILENCE_MS. Rank 0 then waits until
  * the other ranks have read the message, and each rank aborts its calls. Half a second is reserved

@@ -15,7 +15,7 @@ static bool is_expected_host(const struct accept_policy *policy, const struct so
     return false;
 }
 
-void accept_policy_expect(struct accept_policy *policy, const struct source *host) {
+void accept_policy_add_expected_host(struct accept_policy *policy, const struct source *host) {
     if (!is_expected_host(policy, host)) {
         policy->expected_hosts[policy->expected_count++ % ACCEPT_HOSTS_MAX] = *host;
     }
@@ -49,7 +49,7 @@ _Static_assert(ACCEPT_BLOCKED_MAX < ACCEPT_COUNTED_MAX,
 
 bool accept_policy_count_connection(struct accept_policy *policy, const struct source *host,
                                     int64_t now_ms) {
-    accept_policy_unblock(policy, now_ms);
+    accept_policy_unblock_hosts(policy, now_ms);
     struct counted_host *counted = find_counted_host(policy, host);
     if (counted->blocked_until_ms > 0) {
         return false;
@@ -65,7 +65,7 @@ bool accept_policy_count_connection(struct accept_policy *policy, const struct s
     return false;
 }
 
-void accept_policy_unblock(struct accept_policy *policy, int64_t now_ms) {
+void accept_policy_unblock_hosts(struct accept_policy *policy, int64_t now_ms) {
     for (uint32_t i = 0; policy->blocked_count > 0 && i < policy->counted_count; i++) {
         struct counted_host *counted = &policy->counted[i];
         if (counted->blocked_until_ms > 0 && counted->blocked_until_ms <= now_ms) {
@@ -135,7 +135,8 @@ static bool is_evicted_before(const struct pending_entry *a, const struct pendin
     if (a->network_count != b->network_count) {
         return a->network_count > b->network_count;
     }
-    return a->host_count != b->host_count ? a->host_count > b->host_count : a->order < b->order;
+    return a->host_count != b->host_count ? a->host_count > b->host_count
+                                          : a->sequence < b->sequence;
 }
 
 /* Chooses which connection of the new connection's group to evict, from its network only or from
@@ -165,8 +166,8 @@ static struct pending_entry *find_free_pending_entry(struct accept_policy *polic
     return &policy->pending[i];
 }
 
-uint32_t accept_policy_add(struct accept_policy *policy, const struct source *host,
-                           uint32_t connection) {
+uint32_t accept_policy_add_pending(struct accept_policy *policy, const struct source *host,
+                                   uint32_t connection) {
     const bool is_expected = is_expected_host(policy, host);
     struct pending_entry *newcomer = find_free_pending_entry(policy);
     fill_pending_entry(policy, newcomer,
@@ -174,7 +175,7 @@ uint32_t accept_policy_add(struct accept_policy *policy, const struct source *ho
                                               .is_expected = is_expected,
                                               .host = *host,
                                               .connection = connection,
-                                              .order = policy->next_sequence++});
+                                              .sequence = policy->next_sequence++});
     /* Members that share one address are limited only by the limit of their group. */
     const bool is_network_full = !is_expected && newcomer->network_count > ACCEPT_NETWORK_MAX;
     const uint32_t group_max = is_expected ? ACCEPT_EXPECTED_MAX : ACCEPT_OUTSIDERS_MAX;
@@ -186,7 +187,7 @@ uint32_t accept_policy_add(struct accept_policy *policy, const struct source *ho
     return evicted->connection;
 }
 
-void accept_policy_remove(struct accept_policy *policy, uint32_t connection) {
+void accept_policy_remove_pending(struct accept_policy *policy, uint32_t connection) {
     for (uint32_t i = 0; i < ACCEPT_ENTRIES; i++) {
         struct pending_entry *pending = &policy->pending[i];
         if (pending->is_used && pending->connection == connection) {

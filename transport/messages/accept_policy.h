@@ -26,6 +26,7 @@
 enum {
     ACCEPT_OUTSIDERS_MAX = 128, /* pending connections of all hosts that are not expected */
     ACCEPT_EXPECTED_MAX = 128,  /* pending connections of all expected hosts */
+    /* pending connections of all hosts */
     ACCEPT_PENDING_MAX = ACCEPT_OUTSIDERS_MAX + ACCEPT_EXPECTED_MAX,
     ACCEPT_ENTRIES = ACCEPT_PENDING_MAX + 1, /* all pending connections, and a new one */
     ACCEPT_NETWORK_MAX = 8, /* pending connections of one network's hosts that are not expected */
@@ -43,11 +44,11 @@ static const struct token_limit ACCEPT_HOST_LIMIT = {.rate = 32, .burst = 256};
 static const uint32_t ACCEPT_NONE = UINT32_MAX;
 
 struct pending_entry {
-    bool is_used;
+    bool is_used;           /* false: the entry is free */
     bool is_expected;       /* a process on the host has proven an expected key */
     struct source host;     /* where the connection comes from */
     uint32_t connection;    /* the caller's number of the connection */
-    uint64_t order;         /* number that increases with each connection, to find the oldest */
+    uint64_t sequence;      /* number that increases with each connection, to find the oldest */
     uint32_t network_count; /* pending connections of this network in the same group */
     uint32_t host_count;    /* pending connections of this host */
 };
@@ -55,15 +56,15 @@ struct pending_entry {
 struct counted_host {
     struct source host;
     struct token_bucket bucket; /* limits the connections that the host may open per second */
-    int64_t blocked_until_ms;   /* 0: not blocked */
+    int64_t blocked_until_ms;   /* when the host may connect again; 0: not blocked */
 };
 
 /* The state of the policy. Zero-initialise it before the first call. */
 struct accept_policy {
     struct pending_entry pending[ACCEPT_ENTRIES];
-    uint64_t next_sequence;                          /* `order` of the next pending connection */
-    struct source expected_hosts[ACCEPT_HOSTS_MAX];  /* ring buffer */
-    uint64_t expected_count;                         /* number of hosts ever added */
+    uint64_t next_sequence;                         /* `sequence` of the next pending connection */
+    struct source expected_hosts[ACCEPT_HOSTS_MAX]; /* ring buffer */
+    uint64_t expected_count; /* number of hosts added so far to expected_hosts */
     struct counted_host counted[ACCEPT_COUNTED_MAX]; /* hosts whose connections are counted */
     uint32_t counted_count;                          /* number of entries in `counted` */
     uint32_t blocked_count;                          /* number of hosts with blocked_until_ms > 0 */
@@ -77,24 +78,24 @@ struct accept_policy {
 MUST_CHECK bool accept_policy_count_connection(struct accept_policy *policy,
                                                const struct source *host, int64_t now_ms);
 
-/* accept_policy_unblock: unblock the hosts whose blocking time has ended.
+/* accept_policy_unblock_hosts: unblock the hosts whose blocking time has ended.
  * accept_policy_list_blocked: write the hosts that are blocked, and return their number. */
-void accept_policy_unblock(struct accept_policy *policy, int64_t now_ms);
+void accept_policy_unblock_hosts(struct accept_policy *policy, int64_t now_ms);
 uint32_t accept_policy_list_blocked(const struct accept_policy *policy,
                                     struct source hosts[static ACCEPT_BLOCKED_MAX]);
 
-/* accept_policy_add: add a pending connection. Returns the connection that the caller must close
- * to stay within the limits, which is no longer pending; ACCEPT_NONE: none.
+/* accept_policy_add_pending: add a pending connection. Returns the connection that the caller must
+ * close to stay within the limits, which is no longer pending; ACCEPT_NONE: none.
  * limits  `connection` is not pending */
-MUST_CHECK uint32_t accept_policy_add(struct accept_policy *policy, const struct source *host,
-                                      uint32_t connection);
+MUST_CHECK uint32_t accept_policy_add_pending(struct accept_policy *policy,
+                                              const struct source *host, uint32_t connection);
 
-/* accept_policy_remove: to be called when a connection is no longer pending. Does nothing if it
- * was not pending. */
-void accept_policy_remove(struct accept_policy *policy, uint32_t connection);
+/* accept_policy_remove_pending: remove a connection that is no longer pending. Does nothing if the
+ * policy has no such connection. */
+void accept_policy_remove_pending(struct accept_policy *policy, uint32_t connection);
 
-/* accept_policy_expect: to be called when a process on this host has proven an expected key.
- * Later connections of the host count in the group of expected hosts. */
-void accept_policy_expect(struct accept_policy *policy, const struct source *host);
+/* accept_policy_add_expected_host: add a host on which a process has proven an expected key. Later
+ * connections of the host count in the group of expected hosts. */
+void accept_policy_add_expected_host(struct accept_policy *policy, const struct source *host);
 
 #endif

@@ -11,13 +11,13 @@
 #include <string.h>
 
 enum {
-    TCP_FLAGS = 13, /* offset of the flags in a TCP header, where the filter's data begin */
-    TCP_SYN = 0x02,
-    TCP_ACK = 0x10,
+    TCP_FLAGS = 13,    /* offset of the flags in a TCP header, where the filter's data begin */
+    TCP_SYN = 0x02,    /* flag of a TCP header */
+    TCP_ACK = 0x10,    /* flag of a TCP header */
     IP_SOURCE_V4 = 12, /* offset of the source in an IPv4 header */
     IP_SOURCE_V6 = 8,  /* offset of the source in an IPv6 header */
-    INSTRUCTIONS_PER_HOST = 5,
-    INSTRUCTIONS_FIXED = 12,
+    INSTRUCTIONS_PER_HOST = 5, /* maximum number of instructions for one host */
+    INSTRUCTIONS_FIXED = 12,   /* maximum number of instructions for no host in particular */
     INSTRUCTIONS_MAX = INSTRUCTIONS_FIXED + LISTENER_FILTER_HOSTS_MAX * INSTRUCTIONS_PER_HOST,
 };
 

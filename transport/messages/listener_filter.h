@@ -1,4 +1,4 @@
-/* listener_filter: lets the kernel drop connection attempts of some hosts before they use a place
+/* listener_filter: lets the kernel drop connection attempts of some hosts before they use space
  * in the listener's queue or any time of this process. */
 #ifndef SKEP_TRANSPORT_MESSAGES_LISTENER_FILTER_H
 #define SKEP_TRANSPORT_MESSAGES_LISTENER_FILTER_H

@@ -11,7 +11,7 @@ enum {
     EXTRA_READ_FRAMES = 1,         /* frames besides the queue: one being received */
     FRAME_OVERHEAD_BYTES = 256,    /* headers of ZeroMQ, malloc and CURVE for each frame */
     CONNECTION_BYTES = 128 * 1024, /* memory of a connection in ZeroMQ, with its monitor */
-    CONTEXT_BYTES = 1 << 20,       /* context, reaper, poller */
+    CONTEXT_BYTES = 1 << 20,       /* memory of ZeroMQ's context, reaper and poller */
     PENDING_BYTES = 96 * 1024,     /* memory of a connection before its hello */
     UNDETECTED_BYTES = 128 << 20   /* bytes that arrive in one tick at 10 Gbit/s, before a check */
 };
@@ -113,7 +113,7 @@ void messenger_close(struct messenger *messenger, int linger_ms) {
     }
 }
 
-void messenger_wake_by(struct messenger *messenger, int64_t due_ns) {
+void messenger_schedule_tick(struct messenger *messenger, int64_t due_ns) {
     if (due_ns < messenger->next_tick_ns) {
         messenger->next_tick_ns = due_ns;
     }

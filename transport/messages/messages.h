@@ -110,8 +110,8 @@ void messenger_ban(struct messenger *messenger, const uint8_t curve[static KEY_B
  * MESSENGER_CLOSED follows. The peer may connect again. */
 void messenger_disconnect(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
 
-/* messenger_reclassify: call class_of again for every connected guest. */
-void messenger_reclassify(struct messenger *messenger);
+/* messenger_reclassify_guests: call class_of again for every connected guest. */
+void messenger_reclassify_guests(struct messenger *messenger);
 
 enum send_result {
     SEND_OK, /* queued; it arrives unless the connection breaks */
@@ -133,13 +133,13 @@ enum send_result messenger_send(struct messenger *messenger, const uint8_t curve
 uint64_t messenger_backlog_bytes(struct messenger *messenger,
                                  const uint8_t curve[static KEY_BYTES]);
 
-/* messenger_set_rate: limit all bulk connections of a peer together to `rate` bytes of TCP payload
- * a second, until the next call. Connections with unsent bytes get equal shares. Changes of less
- * than about 3 % are ignored. MESSENGER_UNPACED removes the limit.
+/* messenger_set_rate_limit: limit all bulk connections of a peer together to `rate` bytes of TCP
+ * payload a second, until the next call. Connections with unsent bytes get equal shares. Changes of
+ * less than about 3 % are ignored. MESSENGER_UNPACED removes the limit.
  * limits  rate > 0 */
 static const uint64_t MESSENGER_UNPACED = INT64_MAX;
-void messenger_set_rate(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
-                        uint64_t rate);
+void messenger_set_rate_limit(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
+                              uint64_t rate);
 
 /* messenger_last_received_ns: the time on the monotonic clock when the kernel last received bytes
  * on a bulk connection of the peer, updated ten times a second; 0: never. A long frame advances it

@@ -108,7 +108,7 @@ static uint32_t index_of_accepted(const struct accept_table *table,
 }
 
 static void forget_pending(struct accept_table *table, struct accepted *accepted) {
-    accept_policy_remove(table->policy, index_of_accepted(table, accepted));
+    accept_policy_remove_pending(table->policy, index_of_accepted(table, accepted));
     *accepted = (struct accepted){.fd = -1};
 }
 
@@ -153,7 +153,7 @@ static void add_connection(struct messenger *messenger, int fd) {
     *accepted =
         (struct accepted){.fd = fd, .host = host, .due_ns = now_ns + timeout_ms * NS_PER_MS};
     const uint32_t evicted =
-        accept_policy_add(table->policy, &host, index_of_accepted(table, accepted));
+        accept_policy_add_pending(table->policy, &host, index_of_accepted(table, accepted));
     if (evicted != ACCEPT_NONE) {
         close_pending(messenger, &table->entries[evicted]);
     }
@@ -217,7 +217,7 @@ static void handle_control_hello(struct messenger *messenger, struct accepted *a
          * process dialed and close its own. If it does not, that connection is broken unnoticed,
          * and after a time the peer's connection replaces it. */
         accepted->due_ns = clock_monotonic_ns() + MESSENGER_STANDBY_MS * NS_PER_MS;
-        messenger_wake_by(messenger, accepted->due_ns);
+        messenger_schedule_tick(messenger, accepted->due_ns);
         return;
     }
     adopt_as_control_link(messenger, accepted, peer);
@@ -247,7 +247,8 @@ static struct accepted *find_connection_of_hello(struct messenger *messenger, in
         end_accepted_link(messenger, accepted);
         accepted->is_draining = false;
     }
-    accept_policy_remove(messenger->accept.policy, index_of_accepted(&messenger->accept, accepted));
+    accept_policy_remove_pending(messenger->accept.policy,
+                                 index_of_accepted(&messenger->accept, accepted));
     accepted->has_hello = true;
     accepted->routing = routing;
     accepted->peer = NULL;
@@ -270,7 +271,7 @@ void accept_hello(struct messenger *messenger, zmq_msg_t *message, uint32_t rout
     peer_set_seen_ip(peer, message);
     peer_set_host(peer, &accepted->host);
     if (peer->is_registered || peer->guest_class > 0) {
-        accept_policy_expect(messenger->accept.policy, &accepted->host);
+        accept_policy_add_expected_host(messenger->accept.policy, &accepted->host);
     }
     const uint32_t link_index = hello->round;
     if (link_index == 0) {
@@ -293,7 +294,7 @@ void accept_extend_deadlines(struct messenger *messenger, int64_t late_ns) {
 }
 
 void accept_handle_deadlines(struct messenger *messenger, int64_t now_ns) {
-    accept_policy_unblock(messenger->accept.policy, now_ns / NS_PER_MS);
+    accept_policy_unblock_hosts(messenger->accept.policy, now_ns / NS_PER_MS);
     update_kernel_filter(messenger);
     for (uint32_t i = 0; i < messenger->accept.count; i++) {
         struct accepted *accepted = &messenger->accept.entries[i];

@@ -98,8 +98,8 @@ static bool are_rates_similar(uint64_t a, uint64_t b) {
     return (a > b ? a - b : b - a) <= b / RATE_CHANGE_FRACTION;
 }
 
-void messenger_set_rate(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
-                        uint64_t rate) {
+void messenger_set_rate_limit(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
+                              uint64_t rate) {
     ASSERT(rate > 0);
     const struct peer *peer = peer_find(messenger, curve);
     const uint32_t count = peer != NULL && peer_is_open(peer) ? peer->bulk_count : 0;

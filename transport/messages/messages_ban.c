@@ -44,7 +44,7 @@ void peer_disconnect_and_ban(struct messenger *messenger, struct peer *peer) {
     peer_on_close(messenger, peer);
 }
 
-void peer_strike(struct messenger *messenger, struct peer *peer) {
+void peer_add_strike(struct messenger *messenger, struct peer *peer) {
     ASSERT(peer->strikes < MESSAGE_STRIKES_MAX);
     if (++peer->strikes >= MESSAGE_STRIKES_MAX) {
         peer_disconnect_and_ban(messenger, peer);

@@ -49,7 +49,7 @@ static void dial_due_links(struct messenger *messenger, struct peer *peer, int64
             handle_failed_link(messenger, peer, link);
         }
         if (link->state != LINK_ACCEPTED && link->due_ns > now_ns) {
-            messenger_wake_by(messenger, link->due_ns);
+            messenger_schedule_tick(messenger, link->due_ns);
         }
     }
 }

@@ -75,7 +75,7 @@ void link_reset_redial(struct link *link) {
 
 void link_schedule_dial(struct messenger *messenger, struct link *link, int64_t due_ns) {
     link->due_ns = due_ns;
-    messenger_wake_by(messenger, due_ns);
+    messenger_schedule_tick(messenger, due_ns);
 }
 
 void link_schedule_redial(struct messenger *messenger, const struct peer *peer, struct link *link) {

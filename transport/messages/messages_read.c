@@ -78,7 +78,7 @@ struct origin {
 static void count_invalid_frame(struct messenger *messenger, struct peer *peer,
                                 enum frame_verdict verdict) {
     messenger->counts.verdicts[verdict]++;
-    peer_strike(messenger, peer);
+    peer_add_strike(messenger, peer);
 }
 
 /* Handles a frame of the messenger itself. Only a welcome is valid here, because accept_hello

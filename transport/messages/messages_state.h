@@ -244,7 +244,7 @@ struct messenger {
 
 /* messages */
 /* Run the next tick no later than `due_ns`. */
-void messenger_wake_by(struct messenger *messenger, int64_t due_ns);
+void messenger_schedule_tick(struct messenger *messenger, int64_t due_ns);
 uint32_t messenger_links_max(const struct messenger_options *options);
 
 /* messages_poll */
@@ -323,7 +323,7 @@ bool is_banned(const struct messenger *messenger, const uint8_t curve[static KEY
 void ban_add(struct messenger *messenger, const uint8_t curve[static KEY_BYTES], int64_t until_ns);
 /* Lift a ban by messenger_ban. A ban for invalid frames ends only when its time is over. */
 void ban_lift(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
-void peer_strike(struct messenger *messenger, struct peer *peer);
+void peer_add_strike(struct messenger *messenger, struct peer *peer);
 void peer_disconnect_and_ban(struct messenger *messenger, struct peer *peer);
 
 /* messages_link */

@@ -104,7 +104,7 @@ struct peer *peer_add_guest(struct messenger *messenger, const uint8_t curve[sta
     return peer;
 }
 
-void messenger_reclassify(struct messenger *messenger) {
+void messenger_reclassify_guests(struct messenger *messenger) {
     for (uint32_t i = 0; i < messenger->options.peers_max; i++) {
         struct peer *peer = &messenger->peers[i];
         if (!peer->is_registered && !is_slot_free(messenger, peer)) {

@@ -14,7 +14,7 @@ enum {
     LAUNCH_GRACE_MS = 4000, /* time for ranks to end after a failure, above the 3 s to detect it */
     /* first port derived from a job id, below the range that the kernel assigns */
     LAUNCH_PORT_FIRST = 20000,
-    LAUNCH_PORT_COUNT = 12000,
+    LAUNCH_PORT_COUNT = 12000, /* number of ports that a job id selects from */
 };
 
 /* Returns a variable of the environment, or NULL if it is not set. The text stays valid. */

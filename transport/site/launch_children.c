@@ -16,7 +16,7 @@
 
 enum {
     CHILD_VARIABLES = 9,    /* environment variables that the parent sets for a rank */
-    VARIABLE_BYTES = 48,    /* room for any of them; the longest is "SKEP_JOB=" and 19 digits */
+    VARIABLE_BYTES = 48,    /* size of such a variable; the longest is "SKEP_JOB=" and 19 digits */
     FORWARD_MARK = 0x534b,  /* sigqueue value that marks a signal as forwarded */
     EXIT_LOST = 4,          /* exit code of a rank that ended because another rank was lost */
     RANKS_LISTED_MAX = 16,  /* ranks that a message lists */

@@ -296,7 +296,7 @@ static void close_site(struct site *site, const char *why) {
     (void)fault_set(&site->failure, STATUS_FAILED, "site", NULL, "%s", why);
 }
 
-void site_fail(struct site *site, const struct fault *fault) {
+void site_report_failure(struct site *site, const struct fault *fault) {
     site->watch.failure_sent = *fault;
     site_stop_watch(site, DEPARTURE_FAIL);
     close_site(site, "this rank has failed");

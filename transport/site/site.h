@@ -58,14 +58,15 @@ MUST_CHECK enum status site_open(const struct launch_info *launch, struct region
  * callback may end the process, but must not call site_* functions. */
 typedef void site_lost(void *context, const struct fault *fault);
 
-/* site_watch: start to send and expect heartbeats; call it soon after site_open. From then on, a
- * rank that ends without site_leave, or sends no heartbeat for SITE_SILENCE_MS, is lost: every
- * other rank is notified and calls `lost`. A rank that was stopped and declared lost is notified
- * when it resumes. Time during which this process itself did not run does not count as silence of
- * others. Call it before the arena is sealed: it starts a thread, which blocks all signals.
+/* site_start_watch: start to send and expect heartbeats; call it soon after site_open. From then
+ * on, a rank that ends without site_leave, or sends no heartbeat for SITE_SILENCE_MS, is lost:
+ * every other rank is notified and calls `lost`. A rank that was stopped and declared lost is
+ * notified when it resumes. Time during which this process itself did not run does not count as
+ * silence of others. Call it before the arena is sealed: it starts a thread, which blocks all
+ * signals.
  * errors  STATUS_FAILED: the thread cannot be started */
-MUST_CHECK enum status site_watch(struct site *site, site_lost *lost, void *context,
-                                  struct fault *fault);
+MUST_CHECK enum status site_start_watch(struct site *site, site_lost *lost, void *context,
+                                        struct fault *fault);
 
 /* site_exchange: send `bytes` bytes to all ranks and receive theirs, in rank order; `all` has room
  * for world * bytes. All ranks make the same exchanges in the same order, from one thread.
@@ -87,10 +88,10 @@ MUST_CHECK enum status site_agree(struct site *site, enum status mine, struct fa
  * that the other ranks need not be notified of it. */
 bool site_has_agreed(const struct site *site, const struct fault *fault);
 
-/* site_fail: notify the other ranks that this rank ends because of *fault. Their `lost` is called
- * with "rank 1: failed: subject: reason". Returns when they have received it, or after
+/* site_report_failure: notify the other ranks that this rank ends because of *fault. Their `lost`
+ * is called with "rank 1: failed: subject: reason". Returns when they have received it, or after
  * SITE_LAST_MESSAGE_MS. Afterwards this rank receives no notifications; site_leave may follow. */
-void site_fail(struct site *site, const struct fault *fault);
+void site_report_failure(struct site *site, const struct fault *fault);
 
 /* site_leave: leave in order, so that the other ranks do not count this one as lost. The others may
  * continue, but later exchanges fail, because they need all ranks. When rank 0 leaves, loss

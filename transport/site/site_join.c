@@ -10,9 +10,9 @@
 
 enum {
     CONNECT_TIMEOUT_MS = 2000, /* timeout of one attempt, if the network drops packets */
-    RETRY_DELAY_MS = 50,
-    /* Rank 0 answers by the end of its own join timeout, which may be later than that of this
-     * rank. */
+    RETRY_DELAY_MS = 50,       /* delay between two attempts */
+    /* Time to wait for an answer after the join timeout of this rank. Rank 0 answers by the end of
+     * its own join timeout, which may be later. */
     ANSWER_MARGIN_MS = 5000,
 };
 

@@ -130,7 +130,7 @@ enum status socket_listen(const struct launch_info *launch, int *listener, struc
     return OK;
 }
 
-/* 0 or an errno. */
+/* Waits until the socket is connected. Returns 0 or an errno. */
 static int await_connected(int fd, int timeout_ms) {
     struct pollfd connected = {.fd = fd, .events = POLLOUT};
     int failure = 0;

@@ -307,7 +307,8 @@ static void *watch_main(void *argument) {
     return NULL;
 }
 
-enum status site_watch(struct site *site, site_lost *lost, void *context, struct fault *fault) {
+enum status site_start_watch(struct site *site, site_lost *lost, void *context,
+                             struct fault *fault) {
     struct site_watch *watch = &site->watch;
     ASSERT(!watch->is_running && watch->departure == DEPARTURE_NONE);
     if (site->launch.world == 1) {

@@ -14,12 +14,16 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "messages are little-endian");
 
-enum { SITE_VERSION = 1, SITE_HOST_BYTES = 64 };
+enum {
+    SITE_VERSION = 1,     /* version of the protocol between ranks */
+    SITE_HOST_BYTES = 64, /* size of a host name, with its NUL */
+};
 
 /* First bytes of each message of a site, in memory rather than in instructions: with the byte of a
  * jump after it, lintian takes it for a misspelled word. */
 extern const uint32_t SITE_MAGIC;
 
+/* The use of a connection: exchanges, or heartbeats. */
 enum site_link { SITE_LINK_EXCHANGE, SITE_LINK_HEALTH, SITE_LINK_COUNT };
 
 /* Identifies the process of a rank, for messages. */

@@ -12,7 +12,7 @@ enum {
 };
 
 struct cuda_embedding_params {
-    const int32_t *ids, *positions;     /* of each token */
+    const int32_t *ids, *positions;     /* token id and position of each token */
     const void *table, *position_table; /* position_table is NULL if the model has none */
     void *out;                          /* [tokens, dim] output */
     int64_t dim;                        /* elements of a row */

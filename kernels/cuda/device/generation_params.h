@@ -7,7 +7,7 @@
 enum { CUDA_GENERATION_THREADS = 256 }; /* threads of a block; each copies one element */
 
 struct cuda_generation_params {
-    const struct step_scalars *scalars; /* state the number of valid rows */
+    const struct step_scalars *scalars; /* scalars with the number of valid rows */
     const void *rows;                   /* new rows of keys or values, or the rows to select from */
     void *to;                           /* output: the cache, or one row */
     /* number of rows; elements of a row; elements from one row to the next */

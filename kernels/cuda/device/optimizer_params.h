@@ -6,8 +6,8 @@
 #include "kernels/scalars.h"
 
 enum {
-    NORM_THREADS = 256, /* threads of a block */
-    NORM_BLOCKS_MAX = 1024,
+    NORM_THREADS = 256,           /* threads of a block */
+    NORM_BLOCKS_MAX = 1024,       /* maximum number of blocks of the norm_sums kernel */
     NORM_GRANULES_PER_PASS = 32,  /* granules that a block sums at a time: 4 for each warp */
     NORM_MERGE_THREADS = 1024,    /* threads of the only block of the norm_merge kernel */
     ADAMW_THREADS = 256,          /* threads of a block */

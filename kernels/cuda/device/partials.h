@@ -6,8 +6,9 @@
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/device/partials_params.h"
 
-/* add_partial_sums: add to sums in fp64, rounded once. A block sums WARP columns: each warp sums
- * every eighth chunk, then the sums of the warps are added in order. */
+/* add_partial_sums: add the sums of the chunks to p.sums, in fp64 and rounded once. A block sums
+ * WARP columns: each warp sums every eighth chunk. The sums of the warps are added in order
+ * afterwards. */
 DEVICE void add_partial_sums(const cuda_partials_params &p) {
     SHARED(double, totals, CUDA_PARTIALS_THREADS);
     int warp = (int)threadIdx.x / WARP;

@@ -6,12 +6,12 @@
 
 enum {
     CUDA_PARTIALS_THREADS = 256, /* threads of a block */
-    CUDA_PARTIALS_COLUMNS = 32,  /* of a block */
+    CUDA_PARTIALS_COLUMNS = 32,  /* columns that a block sums */
 };
 
 struct cuda_partials_params {
     const float *partials;   /* [chunks, columns] */
-    float *sums;             /* [columns], added to */
+    float *sums;             /* [columns] to which the sums of the chunks are added */
     int64_t chunks, columns; /* size of `partials` */
 };
 

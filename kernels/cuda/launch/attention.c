@@ -5,12 +5,13 @@
 #include "kernels/cuda/launch/table.h"
 
 enum {
-    VECTOR_BYTES = 16, /* bytes that one vector access moves */
-    F32_THREADS = ATTENTION_F32_SIDE * ATTENTION_F32_SIDE,
-    PREPARE_ROWS = ATTENTION_PREPARE_THREADS / ATTENTION_PREPARE_LANES, /* of a block */
-    COMBINE_ROWS = ATTENTION_COMBINE_THREADS / 32, /* rows that one block combines */
-    ENTRIES_MAX = 48,                              /* maximum number of kernels in an entry list */
-    GRID_Y_MAX = 65535,                            /* CUDA's limit of blocks in dimension y */
+    VECTOR_BYTES = 16,                                     /* bytes that one vector access moves */
+    F32_THREADS = ATTENTION_F32_SIDE * ATTENTION_F32_SIDE, /* threads of an f32 block */
+    PREPARE_ROWS =
+        ATTENTION_PREPARE_THREADS / ATTENTION_PREPARE_LANES, /* rows that one block prepares */
+    COMBINE_ROWS = ATTENTION_COMBINE_THREADS / 32,           /* rows that one block combines */
+    ENTRIES_MAX = 48,             /* maximum number of kernels in an entry list */
+    GRID_Y_MAX = 65535,           /* CUDA's limit of blocks in dimension y */
     SHARED_BYTES_MAX = 99 * 1024, /* shared memory of a block that every architecture supports */
 };
 

@@ -22,7 +22,7 @@ static enum status set_fault(const char *reason, const char *detail, struct faul
                      "%s: %s", reason, detail);
 }
 
-enum status cublas_lt_find(struct cublas_lt *library, struct fault *fault) {
+enum status cublas_lt_load(struct cublas_lt *library, struct fault *fault) {
     void *opened = NULL;
     for (int i = 0; i < LIBRARY_COUNT && opened == NULL; i++) {
         opened = dlopen(LIBRARIES[i], RTLD_NOW | RTLD_LOCAL);

@@ -38,7 +38,7 @@ enum status cuda_products_init(const struct cublas_lt *library, const struct tar
 enum status cuda_products_open(const struct target *target, struct region *region,
                                struct cuda_products *products, struct fault *fault) {
     struct cublas_lt library;
-    TRY(cublas_lt_find(&library, fault));
+    TRY(cublas_lt_load(&library, fault));
     return cuda_products_init(&library, target, region, products, fault);
 }
 
@@ -390,7 +390,7 @@ void cuda_product_text(const struct cuda_product *product, char text[CUDA_PRODUC
              args->bias ? ", bias" : "", executor);
 }
 
-void cuda_products_describe(const struct cuda_products *products) {
+void cuda_products_log(const struct cuda_products *products) {
     size_t version = products->lt.cublasLtGetVersion();
     int chosen = 0;
     int own = 0;

@@ -80,10 +80,10 @@ struct cuda_products {
     struct cuda_product *newest; /* head of the list of products */
 };
 
-/* cublas_lt_find: load the library's functions.
+/* cublas_lt_load: load the library's functions.
  * errors  STATUS_INPUT: no libcublasLt.so.13 or .12, or one without a needed function; *library is
  *         then unchanged */
-MUST_CHECK enum status cublas_lt_find(struct cublas_lt *library, struct fault *fault);
+MUST_CHECK enum status cublas_lt_load(struct cublas_lt *library, struct fault *fault);
 
 /* cuda_products_init: create a handle on the current context. No product is chosen yet.
  * memory  choices are stored in `region`; the library allocates host memory, but no device memory
@@ -94,7 +94,7 @@ MUST_CHECK enum status cuda_products_init(const struct cublas_lt *library,
 void cuda_products_finish(struct cuda_products *products);
 
 /* cuda_products_open: load the library and call cuda_products_init.
- * errors  those of cublas_lt_find and cuda_products_init; *products is then unchanged */
+ * errors  those of cublas_lt_load and cuda_products_init; *products is then unchanged */
 MUST_CHECK enum status cuda_products_open(const struct target *target, struct region *region,
                                           struct cuda_products *products, struct fault *fault);
 
@@ -115,9 +115,9 @@ struct cuda_product *cuda_products_find(const struct cuda_products *products,
 bool cuda_product_run(const struct cuda_compute *compute, struct cuda_product *product,
                       const struct cuda_product_operands *operands, void *workspace);
 
-/* cuda_products_describe: log one line with a checksum of all choices, so that two starts can be
+/* cuda_products_log: log one line with a checksum of all choices, so that two starts can be
  * compared; with -v, also log the choice for each product. */
-void cuda_products_describe(const struct cuda_products *products);
+void cuda_products_log(const struct cuda_products *products);
 
 /* cuda_product_text: "m 2048 n 768 k 3072 bf16 to f32, b transposed: cuBLASLt algorithm 67, tile
  * 20, stages 35, split-k 1, workspace 0 B", for the log; truncated if it does not fit. */

@@ -1,7 +1,7 @@
 /* Attention for AVX2: products keep 8 or 12 sums of 8 floats in registers. */
 #include "kernels/loops/x86/lanes_avx2.h"
 
-enum { ATTENTION_PANEL_VECTORS = 3 };
+enum { ATTENTION_PANEL_VECTORS = 3 }; /* maximum width of a panel in vectors */
 
 typedef __m256 lanes_visible;
 

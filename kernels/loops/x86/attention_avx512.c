@@ -1,7 +1,7 @@
 /* Attention for AVX-512: products keep 16 to 24 sums of 16 floats in registers. */
 #include "kernels/loops/x86/lanes_avx512.h"
 
-enum { ATTENTION_PANEL_VECTORS = 4 };
+enum { ATTENTION_PANEL_VECTORS = 4 }; /* maximum width of a panel in vectors */
 
 typedef __mmask16 lanes_visible;
 

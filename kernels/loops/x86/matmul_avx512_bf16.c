@@ -4,7 +4,7 @@
                      (__m512bh)(__m512i)_mm512_castps_si512(b))
 #include "kernels/loops/x86/matmul_avx512.h"
 
-enum { PAIR_ELEMENTS = 2 };
+enum { PAIR_ELEMENTS = 2 }; /* bf16 that one word holds */
 
 /* Permutations that interleave lanes 0 to 15, and 16 to 31, of two rows; indices from 32 select the
  * second row. */

@@ -13,7 +13,7 @@ static double remote_bytes(const struct mesh_report *report, const struct mesh *
             int members[RANKS_MAX];
             int index;
             int remote_count = 0;
-            int count = mesh_group(mesh, 1u << d, rank, members, &index);
+            int count = mesh_list_group(mesh, 1u << d, rank, members, &index);
             for (int i = 0; i < count; i++) {
                 remote_count +=
                     members[i] / report->ranks_per_node != rank / report->ranks_per_node;
@@ -39,7 +39,7 @@ static void print_dims(const struct mesh *mesh, unsigned mask) {
 static bool is_first_in_group(const struct mesh *mesh, unsigned mask, int rank, int *members,
                               int *count) {
     int index;
-    *count = mesh_group(mesh, mask, rank, members, &index);
+    *count = mesh_list_group(mesh, mask, rank, members, &index);
     return index == 0;
 }
 

@@ -196,7 +196,7 @@ static void add_site(struct json_writer *json, const struct site_report *report)
 /* Adds the extents that are alive at the peak. Called when the plan does not fit. */
 static void add_peak_extents(struct json_writer *json, struct session *session) {
     const struct plan *plan = &session->program.plan;
-    struct tenant_list list = report_tenant_list(plan, SPACE_DEVICE, &session->region);
+    struct tenant_list list = list_tenants(plan, SPACE_DEVICE, &session->region);
     json_begin_object(json_newline(json, 0), "blame");
     json_add_u64(json, "step", plan->peak_step[SPACE_DEVICE]);
     json_begin_array(json, "tenants");
@@ -226,7 +226,7 @@ static enum status add_remedies(struct json_writer *json, const struct session *
                                 struct fault *fault) {
     struct remedy remedies[REMEDIES_MAX];
     struct fault unused;
-    if (program_fits(&session->program, &unused) != OK) {
+    if (program_check_fit(&session->program, &unused) != OK) {
         TRY(remedies_find(session, PURPOSE_TRAIN, remedies, count, fault));
     }
     remedies_add_json(remedies, *count, json_newline(json, 0));

@@ -124,7 +124,7 @@ static void add_disk(const struct disk_budget *disk, struct text *text) {
 static bool memory_fits(const struct fit_report *report) {
     const struct session *session = report->session;
     struct fault ignored;
-    return session->misfit.status == OK && program_fits(&session->program, &ignored) == OK;
+    return session->misfit.status == OK && program_check_fit(&session->program, &ignored) == OK;
 }
 
 void fit_report_append(const struct fit_report *report, struct text *text) {

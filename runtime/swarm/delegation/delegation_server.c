@@ -136,7 +136,7 @@ static void update_kernel_filter(struct delegation_server *server) {
 
 void delegation_server_serve(struct delegation_server *server, int64_t now_ms) {
     int fd = 0;
-    accept_policy_unblock(&server->policy, now_ms);
+    accept_policy_unblock_hosts(&server->policy, now_ms);
     for (int i = 0; i < ACCEPTS_MAX && fd >= 0; i++) {
         fd = accept4(server->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {

@@ -56,8 +56,8 @@ static void set_peer_rates(struct uplink_pacing *pacing, const struct uplink_tra
     for (uint32_t peer = 0; peer < SWARM_MEMBERS_MAX; peer++) {
         backlog.peer_bytes = backlogs[peer];
         if (backlog.peer_bytes > 0) {
-            messenger_set_rate(traffic->messenger, peers_curve_key(traffic->peers, peer),
-                               uplink_share_rate(&pacing->share, uplink->rate, backlog));
+            messenger_set_rate_limit(traffic->messenger, peers_curve_key(traffic->peers, peer),
+                                     uplink_share_rate(&pacing->share, uplink->rate, backlog));
         }
     }
 }
@@ -67,8 +67,8 @@ static void set_peer_rates(struct uplink_pacing *pacing, const struct uplink_tra
 static void remove_rate_limits(const struct uplink_traffic *traffic) {
     for (uint32_t peer = 0; peer < SWARM_MEMBERS_MAX; peer++) {
         if (peers_is_open(traffic->peers, peer)) {
-            messenger_set_rate(traffic->messenger, peers_curve_key(traffic->peers, peer),
-                               MESSENGER_UNPACED);
+            messenger_set_rate_limit(traffic->messenger, peers_curve_key(traffic->peers, peer),
+                                     MESSENGER_UNPACED);
         }
     }
 }

@@ -69,7 +69,7 @@ static void remove_member(struct tracker_loop *loop, int row) {
     const struct identity id = member_identity(&loop->members->rows[row]);
     member_table_remove(loop->members, row);
     member_table_mark_changed(loop->members);
-    messenger_reclassify(loop->messenger);
+    messenger_reclassify_guests(loop->messenger);
     report_disconnect(loop, id);
 }
 
@@ -281,7 +281,7 @@ static void admit_guest(struct tracker_loop *loop, const struct tracker_guest *g
     if (is_new || has_moved) {
         log_admitted(guest, member);
         member_table_mark_changed(loop->members);
-        messenger_reclassify(loop->messenger);
+        messenger_reclassify_guests(loop->messenger);
     }
 }
 

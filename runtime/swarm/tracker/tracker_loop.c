@@ -315,7 +315,7 @@ static void read_rollback_order(struct tracker_loop *loop) {
 static void run_due_work(struct tracker_loop *loop) {
     const int64_t now_ms = tracker_now_ms();
     if (allow_list_watch_poll(loop->watch, now_ms)) {
-        messenger_reclassify(loop->messenger);
+        messenger_reclassify_guests(loop->messenger);
         admission_review_all(loop);
         pass_roster(loop);
     }

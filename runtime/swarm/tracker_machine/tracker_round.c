@@ -177,7 +177,7 @@ static bool keep_waiting_for_members(struct tracker *tracker, const struct readi
         count->applying > 0 && now_ms - stage->stage_began_ms < tracker_apply_wait_ms(tracker);
     int64_t capacity_ms = WAIT_EXCHANGES * (int64_t)timing->exchange_ms;
     bool is_waiting = !is_usual && count->ready > 0 && may_wait(tracker, count, capacity_ms);
-    stage_fill_budget(stage, is_waiting, capacity_ms, now_ms);
+    stage_update_wait_budget(stage, is_waiting, capacity_ms, now_ms);
     return is_usual || may_wait(tracker, count, capacity_ms);
 }
 

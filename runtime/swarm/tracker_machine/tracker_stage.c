@@ -85,8 +85,8 @@ void stage_mark_concluded(struct tracker_stage *stage) {
     stage->is_concluded = true;
 }
 
-void stage_fill_budget(struct tracker_stage *stage, bool is_waiting, int64_t capacity_ms,
-                       int64_t now_ms) {
+void stage_update_wait_budget(struct tracker_stage *stage, bool is_waiting, int64_t capacity_ms,
+                              int64_t now_ms) {
     int64_t passed_ms = now_ms - stage->budget_counted_ms;
     int64_t budget = stage->budget_percent_ms;
     ASSERT(stage->kind == STAGE_READY && passed_ms >= 0 && capacity_ms > 0);

@@ -220,7 +220,7 @@ struct tracker {
  * stage_mark_quorum         Record that a quorum is connected.
  * stage_mark_current_state  Record that a member with the current state is connected.
  * stage_mark_concluded      Record that the members with the state of a complete run were released.
- * stage_fill_budget         Add the time since the last call to the budget for waits, and take
+ * stage_update_wait_budget  Add the time since the last call to the budget for waits, and take
  *                           the same time off it if rounds were waiting.
  * stage_may_wait            Whether rounds may wait for late members, with so much budget left.
  * tracker_enter_stage       Begin a stage; TRAIN also begins a round. */
@@ -230,8 +230,8 @@ void tracker_enter_stage(struct tracker *tracker, enum tracker_stage_kind kind, 
 void stage_mark_quorum(struct tracker_stage *stage, int64_t now_ms);
 void stage_mark_current_state(struct tracker_stage *stage, int64_t now_ms);
 void stage_mark_concluded(struct tracker_stage *stage);
-void stage_fill_budget(struct tracker_stage *stage, bool is_waiting, int64_t capacity_ms,
-                       int64_t now_ms);
+void stage_update_wait_budget(struct tracker_stage *stage, bool is_waiting, int64_t capacity_ms,
+                              int64_t now_ms);
 bool stage_may_wait(const struct tracker_stage *stage, int64_t reserve_ms);
 
 /* The record and its writes (tracker_record.c).

@@ -37,8 +37,8 @@ size_t unicode_nfc_start(const struct unicode *unicode, const char *text, size_t
     return bytes;
 }
 
-/* A run begins with at most one ASCII character; the others take two bytes or more. The second half
- * is for sorting. */
+/* Twice the decomposition of the longest run, because sorting needs a copy. A run begins with at
+ * most one ASCII character, and its other characters take two bytes or more. */
 size_t unicode_nfc_points_max(size_t bytes) {
     return 2 * (PARTS_MAX * (bytes / 2 + 1));
 }

@@ -98,7 +98,7 @@ static uint8_t kinds_of_category(const char *category) {
     }
 }
 
-/* The white space that is in category Cc; it gets a class of its own. */
+/* Whether a character is white space in category Cc, which gets a class of its own. */
 static bool is_control_space(uint32_t point) {
     return (point >= 9 && point <= 13) || point == 0x85;
 }

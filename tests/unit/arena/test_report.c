@@ -45,7 +45,7 @@ static void role_totals_are_those_of_counting_every_step(void **state) {
         for (enum space space = 0; space < SPACE_COUNT; space++) {
             struct role_total totals[ROLE_COUNT];
             uint64_t sum = 0;
-            report_role_totals(&plan, space, &region, totals);
+            compute_role_totals(&plan, space, &region, totals);
             for (int role = 0; role < ROLE_COUNT; role++) {
                 uint64_t most = 0;
                 for (uint32_t step = 0; step < STEPS; step++) {
@@ -73,7 +73,7 @@ static void tenants_add_up_to_the_peak_to_the_byte(void **state) {
         struct plan plan;
         instance_plan(&instance, &region, &plan);
         for (enum space space = 0; space < SPACE_COUNT; space++) {
-            struct tenant_list list = report_tenant_list(&plan, space, &region);
+            struct tenant_list list = list_tenants(&plan, space, &region);
             uint64_t sum = 0;
             for (int i = 0; i < list.count; i++) {
                 sum += list.tenants[i].bytes;

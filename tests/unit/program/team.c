@@ -259,12 +259,12 @@ static void take_step(struct team_member *member, int step) {
     scalars->noise = (uint32_t)step;
     scalars->valid_tokens = valid_tokens(member, step);
     scalars->loss_scale = 1.0f / (float)scalars->valid_tokens;
-    program_run(bound, SEGMENT_BEGIN);
+    program_execute_segment(bound, SEGMENT_BEGIN);
     for (int64_t k = 0; k < member->team->accumulation; k++) {
         fill_batch(member, step, k);
-        program_run(bound, SEGMENT_MICROBATCH);
+        program_execute_segment(bound, SEGMENT_MICROBATCH);
     }
-    program_run(bound, SEGMENT_FINISH);
+    program_execute_segment(bound, SEGMENT_FINISH);
     member->loss[step] = scalars->loss_sum / (double)scalars->valid_tokens;
     member->norm[step] = scalars->gradient_norm;
 }
@@ -272,13 +272,13 @@ static void take_step(struct team_member *member, int step) {
 static void *member_main(void *argument) {
     static const enum segment_kind OTHERS[] = {SEGMENT_EVALUATE, SEGMENT_SNAPSHOT};
     struct team_member *member = argument;
-    program_run(&member->bound, SEGMENT_LOAD);
+    program_execute_segment(&member->bound, SEGMENT_LOAD);
     for (int step = 0; step < TEAM_STEPS; step++) {
         take_step(member, step);
     }
     fill_batch(member, 0, 0);
     for (size_t i = 0; i < ARRAY_COUNT(OTHERS); i++) {
-        program_run(&member->bound, OTHERS[i]);
+        program_execute_segment(&member->bound, OTHERS[i]);
     }
     return NULL;
 }

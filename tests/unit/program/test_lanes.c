@@ -36,10 +36,10 @@ static void result_of(struct drawn_lanes *drawn, bool lanes, unsigned char *resu
     drawn_lanes_fill(drawn);
     for (int run = 0; run < RUNS; run++) {
         if (lanes) {
-            program_run(&drawn->bound, SEGMENT_MICROBATCH);
+            program_execute_segment(&drawn->bound, SEGMENT_MICROBATCH);
         }
         for (uint32_t i = 0; !lanes && i < DRAWN_INSTRUCTIONS; i++) {
-            program_run_instruction(&drawn->bound, i);
+            program_execute_instruction(&drawn->bound, i);
         }
     }
     for (int buffer = 0; buffer < DRAWN_BUFFERS; buffer++) {
@@ -112,7 +112,7 @@ static void marks_of_all_lanes_meet_the_plan(void **state) {
     (void)state;
     drawn_lanes_init(&drawn, 1);
     assert_int_equal(drawn.bound.high_water[SPACE_DEVICE], 0);
-    program_run(&drawn.bound, SEGMENT_MICROBATCH);
+    program_execute_segment(&drawn.bound, SEGMENT_MICROBATCH);
     assert_int_equal(drawn.bound.high_water[SPACE_DEVICE],
                      drawn.program.plan.peak_bytes[SPACE_DEVICE]);
     drawn_lanes_finish(&drawn);
@@ -141,7 +141,7 @@ static void lanes_that_wait_leave_the_processor_to_others(void **state) {
     drawn.bound.hook_context = &drawn;
     int64_t begin = clock_monotonic_ns();
     int64_t used = processor_ns();
-    program_run(&drawn.bound, SEGMENT_MICROBATCH);
+    program_execute_segment(&drawn.bound, SEGMENT_MICROBATCH);
     int64_t took = clock_monotonic_ns() - begin;
     int64_t busy = processor_ns() - used;
     assert_true(took > 20000000);

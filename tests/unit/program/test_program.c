@@ -153,13 +153,13 @@ static void reset_scalars(struct rig *rig) {
 
 static void run_gradients(struct rig *rig) {
     reset_scalars(rig);
-    program_run(&rig->bound, SEGMENT_BEGIN);
-    program_run(&rig->bound, SEGMENT_MICROBATCH);
+    program_execute_segment(&rig->bound, SEGMENT_BEGIN);
+    program_execute_segment(&rig->bound, SEGMENT_MICROBATCH);
 }
 
 static double loss_now(struct rig *rig) {
     reset_scalars(rig);
-    program_run(&rig->bound, SEGMENT_EVALUATE);
+    program_execute_segment(&rig->bound, SEGMENT_EVALUATE);
     return program_scalars(&rig->bound)->loss_sum / (double)rig->valid;
 }
 
@@ -205,7 +205,7 @@ static void gradients_agree_with_finite_differences(void **state) {
 
 static void take_step(struct rig *rig) {
     run_gradients(rig);
-    program_run(&rig->bound, SEGMENT_FINISH);
+    program_execute_segment(&rig->bound, SEGMENT_FINISH);
 }
 
 static void recompute_changes_no_bit(void **state) {
@@ -261,14 +261,14 @@ static void high_water_is_the_planned_peak(void **state) {
         rig_init(&rig, &TEST_MODELS[m], DTYPE_F32, RECOMPUTE_SELECTIVE);
         take_step(&rig);
         loss_now(&rig);
-        program_run(&rig.bound, SEGMENT_LOAD);
-        program_run(&rig.bound, SEGMENT_SNAPSHOT);
+        program_execute_segment(&rig.bound, SEGMENT_LOAD);
+        program_execute_segment(&rig.bound, SEGMENT_SNAPSHOT);
         struct step_scalars *scalars = program_scalars(&rig.bound);
         scalars->cache_length = 0;
         scalars->token_count = 1;
-        program_run(&rig.bound, SEGMENT_PREFILL);
+        program_execute_segment(&rig.bound, SEGMENT_PREFILL);
         scalars->cache_length = 1;
-        program_run(&rig.bound, SEGMENT_DECODE);
+        program_execute_segment(&rig.bound, SEGMENT_DECODE);
         for (int space = 0; space < SPACE_COUNT; space++) {
             assert_int_equal(rig.bound.high_water[space], rig.program.plan.peak_bytes[space]);
         }

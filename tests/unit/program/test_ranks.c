@@ -203,7 +203,7 @@ static void offload_changes_no_bit(void **state) {
 static void *run_alone(void *argument) {
     struct team_member *member = argument;
     for (int kind = SEGMENT_BEGIN; kind <= SEGMENT_FINISH; kind++) {
-        program_run(&member->bound, (enum segment_kind)kind);
+        program_execute_segment(&member->bound, (enum segment_kind)kind);
     }
     return NULL;
 }

@@ -26,7 +26,7 @@ static void instructions_write_only_what_they_name(void **state) {
         static struct small_program small;
         struct pattern_scan scan;
         small_program_init(&small, SEED, index);
-        pattern_scan_init(&scan, &small.bound, program_run_instruction, &small.region);
+        pattern_scan_init(&scan, &small.bound, program_execute_instruction, &small.region);
         small_program_run(&small, pattern_scan_step, &scan);
         if (scan.stray.found) {
             const struct instruction *at =
@@ -51,7 +51,7 @@ static void results_do_not_depend_on_bytes_that_nobody_owns(void **state) {
         struct hash plain = small_program_result(&small);
         small_program_finish(&small);
         small_program_init(&small, SEED, index);
-        pattern_scan_init(&scan, &small.bound, program_run_instruction, &small.region);
+        pattern_scan_init(&scan, &small.bound, program_execute_instruction, &small.region);
         small_program_run(&small, pattern_scan_step, &scan);
         struct hash scanned = small_program_result(&small);
         if (memcmp(&plain, &scanned, sizeof plain) != 0) {
@@ -62,7 +62,7 @@ static void results_do_not_depend_on_bytes_that_nobody_owns(void **state) {
 }
 
 static void run_and_spoil(struct bound_program *bound, uint32_t index) {
-    program_run_instruction(bound, index);
+    program_execute_instruction(bound, index);
     if (index == planted_at) {
         bound->base[planted_space][planted_offset] ^= 1;
     }

@@ -80,7 +80,7 @@ static void records_begin_after_what_they_waited_for(void **state) {
     drawn_lanes_fill(&drawn);
     trace_init(&trace, &drawn.program.schedule, 1, &drawn.region);
     drawn.bound.trace = &trace;
-    program_run(&drawn.bound, SEGMENT_MICROBATCH);
+    program_execute_segment(&drawn.bound, SEGMENT_MICROBATCH);
     int waits = 0;
     for (uint32_t i = 0; i < DRAWN_INSTRUCTIONS; i++) {
         const struct instruction *instruction = &drawn.program.schedule.instructions[i];
@@ -109,18 +109,18 @@ static void what_finds_no_room_is_counted_and_cleared(void **state) {
     trace_init(&trace, &drawn.program.schedule, 1, &drawn.region);
     drawn.bound.trace = &trace;
     uint32_t count[LANE_COUNT];
-    program_run(&drawn.bound, SEGMENT_MICROBATCH);
+    program_execute_segment(&drawn.bound, SEGMENT_MICROBATCH);
     for (int lane = 0; lane < LANE_COUNT; lane++) {
         count[lane] = trace.lanes[lane].count;
     }
-    program_run(&drawn.bound, SEGMENT_MICROBATCH);
-    program_run(&drawn.bound, SEGMENT_MICROBATCH);
+    program_execute_segment(&drawn.bound, SEGMENT_MICROBATCH);
+    program_execute_segment(&drawn.bound, SEGMENT_MICROBATCH);
     assert_true(trace.lanes[LANE_COMPUTE].dropped > 0);
     assert_true(trace.lanes[LANE_COMPUTE].count <= trace.lanes[LANE_COMPUTE].capacity);
     assert_true(trace.lanes[LANE_COMPUTE].count >= count[LANE_COMPUTE]);
     const struct trace before = trace;
     drawn.bound.trace = NULL;
-    program_run(&drawn.bound, SEGMENT_MICROBATCH);
+    program_execute_segment(&drawn.bound, SEGMENT_MICROBATCH);
     for (int lane = 0; lane < LANE_COUNT; lane++) {
         assert_int_equal(trace.lanes[lane].count, before.lanes[lane].count);
         assert_int_equal(trace.lanes[lane].dropped, before.lanes[lane].dropped);
@@ -163,7 +163,7 @@ static void ranks_write_one_file_in_turn(void **state) {
         trace_init(&traces[rank], &drawn.program.schedule, STEPS, &drawn.region);
         drawn.bound.trace = &traces[rank];
         for (int run = 0; run <= rank; run++) {
-            program_run(&drawn.bound, SEGMENT_MICROBATCH);
+            program_execute_segment(&drawn.bound, SEGMENT_MICROBATCH);
         }
     }
     close(mkstemp(path));

@@ -47,7 +47,7 @@ static void ranks_and_coordinates_are_each_others_inverse(void **state) {
         for (int cell = 0; cell < mesh.ranks; cell++) {
             int rank = sample->table != NULL ? sample->table[cell] : cell;
             int found[MESH_DIMS_MAX];
-            assert_int_equal(mesh_rank(&mesh, coordinate), rank);
+            assert_int_equal(mesh_rank_at(&mesh, coordinate), rank);
             mesh_get_coordinates(&mesh, rank, found);
             assert_memory_equal(found, coordinate, (size_t)sample->dim_count * sizeof(int));
             /* Count on, the last dimension fastest. */
@@ -85,7 +85,7 @@ static void groups_hold_who_differs_only_there_by_cell(void **state) {
             unsigned dims = k & ((1U << mesh.dim_count) - 1);
             int group[64];
             int index = -1;
-            int count = mesh_group(&mesh, dims, rank, group, &index);
+            int count = mesh_list_group(&mesh, dims, rank, group, &index);
             int wanted = 0;
             for (int cell = 0; cell < mesh.ranks; cell++) {
                 if (share_group(&mesh, dims, rank, mesh.table[cell])) {

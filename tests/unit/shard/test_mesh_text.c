@@ -15,11 +15,11 @@ static void a_mesh_is_read_with_and_without_a_table(void **state) {
     struct fault fault;
     assert_int_equal(mesh_parse("replicate=2,shard=4", &region, &mesh, &fault), OK);
     assert_int_equal(mesh.ranks, 8);
-    assert_int_equal(mesh_rank(&mesh, (int[]){1, 2}), 6);
+    assert_int_equal(mesh_rank_at(&mesh, (int[]){1, 2}), 6);
     assert_int_equal(mesh_parse("replicate=2,shard=4:0,2,4,6,1,3,5,7", &region, &mesh, &fault), OK);
     assert_int_equal(mesh.dim_count, 2);
     assert_string_equal(mesh.dims[1].name, "shard");
-    assert_int_equal(mesh_rank(&mesh, (int[]){1, 2}), 5);
+    assert_int_equal(mesh_rank_at(&mesh, (int[]){1, 2}), 5);
     region_finish(&region);
 }
 

@@ -75,8 +75,8 @@ uint64_t messenger_backlog_bytes(struct messenger *messenger,
     return curve[0] == FAST ? scene.backlog : 0;
 }
 
-void messenger_set_rate(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
-                        uint64_t rate) {
+void messenger_set_rate_limit(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
+                              uint64_t rate) {
     (void)messenger, (void)curve, (void)rate;
 }
 

@@ -50,8 +50,8 @@ uint64_t messenger_backlog_bytes(struct messenger *messenger,
     return (uint64_t)scene.left[curve[0]];
 }
 
-void messenger_set_rate(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
-                        uint64_t rate) {
+void messenger_set_rate_limit(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
+                              uint64_t rate) {
     (void)messenger;
     assert_true(rate > 0);
     scene.paced[curve[0]] = (double)rate;

@@ -131,9 +131,9 @@ static void too_much_is_refused_and_leaves_the_device_as_it_was(void **state) {
 static void the_device_is_measured(void **state) {
     (void)state;
     struct probe_gpu result;
-    assert_int_equal(probe_gpu_begin(port.cuda, &result, &fault), OK);
-    assert_int_equal(probe_gpu_copies(port.cuda, &result, &fault), OK);
-    probe_gpu_end(port.cuda, &result);
+    assert_int_equal(probe_gpu_read_device(port.cuda, &result, &fault), OK);
+    assert_int_equal(probe_gpu_measure_copies(port.cuda, &result, &fault), OK);
+    probe_gpu_read_health(port.cuda, &result);
     assert_true(result.memory_bandwidth > 0);
     assert_true(result.host_to_device > 0 && result.device_to_host > 0);
     assert_true(result.context_bytes > 0 && result.context_bytes < result.memory_total_bytes);

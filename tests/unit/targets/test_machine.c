@@ -185,10 +185,10 @@ static void largest_processes_are_named_largest_first(void **state) {
     write_file("/proc/9/status", "Name:\tmiddle\nRssAnon:\t 1048576 kB\nRssShmem:\t 0 kB\n");
     write_file("/proc/10/status", "Name:\tkernel thread\n");
     write_file("/proc/notes/status", "Name:\tno process\nRssAnon:\t 99999999 kB\n");
-    machine_largest_processes(root, 2, &text);
+    machine_list_largest_processes(root, 2, &text);
     assert_string_equal(buffer, "large one (pid 8) 3.00 GiB, middle (pid 9) 1.00 GiB");
     text = text_over(buffer, sizeof buffer);
-    machine_largest_processes(root, 5, &text);
+    machine_list_largest_processes(root, 5, &text);
     assert_string_equal(buffer, "large one (pid 8) 3.00 GiB, middle (pid 9) 1.00 GiB, "
                                 "small (pid 7) 1.00 MiB");
 }

@@ -107,7 +107,7 @@ static void what_is_not_known_is_left_out(void **state) {
     assert_int_equal(health.power_w, -1);
     assert_false(health.is_throttled);
     assert_false(nvml_read(&bare, "0000:18:00.0", &health));
-    nvml_largest_processes(&bare, BUS, 3, &text);
+    nvml_list_largest_processes(&bare, BUS, 3, &text);
     assert_string_equal(list, "");
 }
 
@@ -116,7 +116,7 @@ static void the_largest_processes_are_named_once_and_without_us(void **state) {
     char list[256];
     char parent[64];
     struct text text = text_over(list, sizeof list);
-    nvml_largest_processes(&NVML, BUS, 2, &text);
+    nvml_list_largest_processes(&NVML, BUS, 2, &text);
     snprintf(parent, sizeof parent, " (pid %d) 3.00 GiB, a process (pid 4000003) 2.00 GiB",
              getppid());
     const char *at = strstr(list, parent);

@@ -53,7 +53,8 @@ static struct settings run_of(const char **train, const char **validation) {
 
 static struct manifest manifest_of(const struct settings *settings, struct region *region) {
     struct manifest manifest = {.name = "heather"};
-    if (data_match_hash(settings, region, &manifest.files, &manifest.file_count, &fault) != OK) {
+    if (data_match_hash_files(settings, region, &manifest.files, &manifest.file_count, &fault) !=
+        OK) {
         fail_msg("%s: %s", fault.subject, fault.reason);
     }
     return manifest;
@@ -155,7 +156,7 @@ static void files_are_found_by_name_and_size_here_or_in_the_cache(void **state) 
     scratch_write("member/long.txt", bytes, LONG_BYTES);
     scratch_write("member/four.u16", bytes, 6);
     assert_int_equal(chdir("member"), 0);
-    data_match_find(&manifest, &region, &member);
+    data_match_find_files(&manifest, &region, &member);
     assert_int_equal(chdir(".."), 0);
     assert_int_equal(member.train_files.count, 2);
     assert_string_equal(member.train_files.paths[0], "long.txt");
@@ -178,7 +179,7 @@ static void data_that_are_nowhere_are_asked_for_by_name(void **state) {
                                       "long.txt of 1.00 MiB");
     const struct manifest_file *files = NULL;
     int count = 77;
-    assert_int_equal(data_match_hash(&member, &region, &files, &count, &fault), STATUS_INPUT);
+    assert_int_equal(data_match_hash_files(&member, &region, &files, &count, &fault), STATUS_INPUT);
     assert_int_equal(count, 77);
     region_finish(&region);
 }

@@ -153,7 +153,7 @@ void ranks_work(const struct launch_info *place, struct record *record) {
     int stops[TEST_RANKS_MAX];
     enum status status = site_open(place, &region, &site, &record->fault);
     if (status == OK) {
-        status = site_watch(site, ranks_note_lost, record, &record->fault);
+        status = site_start_watch(site, ranks_note_lost, record, &record->fault);
     }
     bool stop = false;
     while (status == OK && !stop) {

@@ -34,7 +34,7 @@ static struct source host_of(uint32_t network, uint32_t k) {
 }
 
 static uint32_t add(const struct source *from, uint32_t connection) {
-    return accept_policy_add(&policy, from, connection);
+    return accept_policy_add_pending(&policy, from, connection);
 }
 
 static void hosts_and_networks_are_compared_by_their_prefixes(void **state) {
@@ -80,7 +80,7 @@ static void a_flooding_host_evicts_only_its_own_connections(void **state) {
         assert_true(evicted < 3000);
     }
     for (uint32_t i = 0; i < 2; i++) {
-        accept_policy_remove(&policy, 5000 + i); /* both were still pending */
+        accept_policy_remove_pending(&policy, 5000 + i); /* both were still pending */
     }
     assert_int_equal(add(&flooder, 3000), ACCEPT_NONE);
     assert_int_equal(add(&flooder, 3001), ACCEPT_NONE);
@@ -106,7 +106,7 @@ static void a_full_group_evicts_from_the_network_with_most(void **state) {
 static void expected_hosts_have_places_of_their_own(void **state) {
     (void)state;
     const struct source member = host("10.0.0.7"), neighbour = host("10.0.0.8");
-    accept_policy_expect(&policy, &member);
+    accept_policy_add_expected_host(&policy, &member);
     for (uint32_t i = 0; i < 20; i++) { /* more than 8 members behind one address */
         assert_int_equal(add(&member, i), ACCEPT_NONE);
     }
@@ -125,8 +125,8 @@ static void the_host_expected_longest_is_forgotten_first(void **state) {
     (void)state;
     for (uint32_t i = 0; i <= ACCEPT_HOSTS_MAX; i++) {
         const struct source from = host_of(i, 1);
-        accept_policy_expect(&policy, &from);
-        accept_policy_expect(&policy, &from);
+        accept_policy_add_expected_host(&policy, &from);
+        accept_policy_add_expected_host(&policy, &from);
     }
     const struct source first = host_of(0, 1), second = host_of(1, 1);
     for (uint32_t i = 0; i < 8; i++) {
@@ -147,7 +147,7 @@ static void never_more_are_pending_than_the_limits(void **state) {
         random = random * 1664525 + 1013904223;
         const uint32_t connection = step % 4096;
         if (is_open[connection]) {
-            accept_policy_remove(&policy, connection);
+            accept_policy_remove_pending(&policy, connection);
             is_open[connection] = false;
         }
         hosts[connection] = host_of((random >> 20) % 40, (random >> 12) % 4);
@@ -182,9 +182,9 @@ static void a_host_is_blocked_above_its_rate_and_unblocked_later(void **state) {
     assert_int_equal(accept_policy_list_blocked(&policy, blocked), 1);
     assert_true(source_is_same_host(&blocked[0], &flooder));
     const uint32_t version = policy.blocked_version;
-    accept_policy_unblock(&policy, ACCEPT_BLOCK_MS - 1);
+    accept_policy_unblock_hosts(&policy, ACCEPT_BLOCK_MS - 1);
     assert_int_equal(policy.blocked_version, version);
-    accept_policy_unblock(&policy, 2 * ACCEPT_BLOCK_MS);
+    accept_policy_unblock_hosts(&policy, 2 * ACCEPT_BLOCK_MS);
     assert_int_not_equal(policy.blocked_version, version);
     assert_int_equal(accept_policy_list_blocked(&policy, blocked), 0);
     assert_true(accept_policy_count_connection(&policy, &flooder, 2 * ACCEPT_BLOCK_MS));

@@ -81,7 +81,7 @@ static int rank_work(char **argv, struct region *region) {
     board->pids[own_rank] = getpid();
     watch_signals();
     if (site_open(&place, region, &site, &fault) != OK ||
-        site_watch(site, exit_rank_lost, NULL, &fault) != OK ||
+        site_start_watch(site, exit_rank_lost, NULL, &fault) != OK ||
         site_exchange(site, &own_rank, sizeof own_rank, sum, &fault) != OK) {
         return 91;
     }
@@ -91,7 +91,7 @@ static int rank_work(char **argv, struct region *region) {
     }
     if (strcmp(argv[1], "fail") == 0 && own_rank == 1) {
         (void)fault_set(&fault, STATUS_FIT, "arena", NULL, "does not fit");
-        site_fail(site, &fault);
+        site_report_failure(site, &fault);
         return 3;
     }
     if (strcmp(argv[1], "hang") == 0 && own_rank == 2) {

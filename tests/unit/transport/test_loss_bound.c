@@ -111,7 +111,7 @@ static void watch_until_lost(int rank) {
         peers[i].health_fd = both[0];
         scene.ends[i].fd = both[1];
     }
-    assert_int_equal(site_watch(&site, note_lost, NULL, &fault), OK);
+    assert_int_equal(site_start_watch(&site, note_lost, NULL, &fault), OK);
     pthread_join(site.watch.thread, NULL);
     site_close_fd(&site.watch.wake_fd);
     for (int i = 0; i < scene.end_count; i++) {

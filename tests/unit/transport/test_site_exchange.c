@@ -44,7 +44,7 @@ static struct site *open_watched(const struct launch_info *place, struct record 
                                  struct region *region) {
     struct site *site = NULL;
     EXPECT(site_open(place, region, &site, &record->fault) == OK);
-    EXPECT(site_watch(site, ranks_note_lost, record, &record->fault) == OK);
+    EXPECT(site_start_watch(site, ranks_note_lost, record, &record->fault) == OK);
     EXPECT(memcmp(site_launch_info(site), place, sizeof *place) == 0);
     return site;
 }

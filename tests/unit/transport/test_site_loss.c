@@ -122,12 +122,12 @@ static void fail_by_itself(const struct launch_info *place, struct record *recor
     struct fault own;
     enum status status = site_open(place, &region, &site, &record->fault);
     if (status == OK) {
-        status = site_watch(site, ranks_note_lost, record, &record->fault);
+        status = site_start_watch(site, ranks_note_lost, record, &record->fault);
     }
     record->phase = 1;
     if (status == OK) {
         (void)fault_set(&own, STATUS_INPUT, "data/a.bin", "mend it", "token 70000 of 65536");
-        site_fail(site, &own);
+        site_report_failure(site, &own);
         site_leave(site);
     }
     record->status = (int)status;
@@ -164,10 +164,10 @@ static void fail_during_a_report(const struct launch_info *place, struct record 
     }
     if (place->rank == 0) {
         assert_int_equal(site_exchange(site, all, sizeof all[0], all, &fault), STATUS_LOST);
-        assert_int_equal(site_watch(site, ranks_note_lost, record, &fault), OK);
+        assert_int_equal(site_start_watch(site, ranks_note_lost, record, &fault), OK);
         wait_ms(SITE_LAST_MESSAGE_MS / 4);
         (void)fault_set(&fault, STATUS_FIT, "disk", NULL, "is full");
-        site_fail(site, &fault);
+        site_report_failure(site, &fault);
     }
 }
 
@@ -204,7 +204,7 @@ static void leave_early(const struct launch_info *place, struct record *record) 
     struct site *site = NULL;
     record->status = (int)site_open(place, &region, &site, &record->fault);
     if (record->status == OK) {
-        record->status = (int)site_watch(site, ranks_note_lost, record, &record->fault);
+        record->status = (int)site_start_watch(site, ranks_note_lost, record, &record->fault);
     }
     site_leave(site);
 }
