@@ -196,7 +196,7 @@ void world_step(struct world *world, uint32_t index, const struct event *event,
     struct actions actions = {world->actions, 0, ACTIONS_MAX};
     if (index < TRACKERS) {
         struct hash random = hash_of(&world->happenings, sizeof(world->happenings));
-        tracker_set_random(node->machine, &random);
+        tracker_set_next_seed(node->machine, &random);
         tracker_step(node->machine, event, world->now + node->clock_ahead, &actions);
         world->timing = *tracker_timing(node->machine);
     } else {

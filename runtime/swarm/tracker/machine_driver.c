@@ -224,7 +224,7 @@ static void set_random_bytes(struct tracker *tracker) {
     struct hash random;
     ssize_t count = getrandom(&random, sizeof random, 0);
     ASSERT(count == (ssize_t)sizeof random);
-    tracker_set_random(tracker, &random);
+    tracker_set_next_seed(tracker, &random);
 }
 
 static struct continue_file make_continue_file(const struct tracker_loop *loop) {

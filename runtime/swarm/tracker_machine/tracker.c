@@ -51,13 +51,13 @@ static void enter_stage_of_head(struct tracker *tracker, int64_t now_ms) {
         if (tracker->record.head.kind == ENTRY_COMMIT) {
             tracker_count_deliveries(tracker);
             tracker_judge_round(tracker); /* by the speeds that were known when it began */
-            tracker_observe_pairs(tracker);
+            tracker_separate_pairs(tracker);
             tracker_observe_exchange(tracker, now_ms);
-            tracker_begin_apply(tracker);
+            tracker_mark_applying_members(tracker);
             tracker_derive_timing(tracker);
         } else if (tracker->record.head.kind == ENTRY_ABORT) {
             tracker_judge_round(tracker);
-            tracker_observe_pairs(tracker);
+            tracker_separate_pairs(tracker);
         } else if (tracker->record.head.kind == ENTRY_SUSPEND) {
             tracker_apply_suspension(tracker, &tracker->record.head);
         }

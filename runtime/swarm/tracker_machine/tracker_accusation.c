@@ -1,5 +1,5 @@
-/* tracker_accusation: what the voters found wrong with a proposal. Each has checked it by itself,
- * so the tracker only counts: more than half of the roster decides. */
+/* tracker_accusation: what the voters found false in a proposal. Each voter has checked it alone,
+ * so the tracker only counts votes: more than half of the roster decides. */
 #include "runtime/swarm/tracker_machine/tracker_accusation.h"
 
 /* The vote of a seat for the current proposal, or NULL. Guests have none. */
@@ -18,8 +18,9 @@ static bool is_accusation(const struct tracker_vote *vote) {
     return vote != NULL && hash_is_zero(&vote->root) && refusal_is_accusation(vote->refusal.reason);
 }
 
-/* The number of seats that accuse the same seat, of the same lie if `is_same_lie`. An honest voter
- * accuses only a liar, whatever the lie, so all accusations of one seat count together. */
+/* The number of seats that accuse the same seat as this vote; only of the same lie if
+ * `is_same_lie`. An honest voter accuses only liars, so a seat is judged by all accusations of any
+ * lie together. */
 static uint32_t count_accusers(const struct tracker *tracker, const struct tracker_vote *vote,
                                bool is_same_lie) {
     uint32_t accusers = 0;
@@ -32,8 +33,8 @@ static uint32_t count_accusers(const struct tracker *tracker, const struct track
     return accusers;
 }
 
-/* Returns the accusation of the same seat that is the evidence against it: one of the most frequent
- * lie, and of these the one about the lowest slice. */
+/* Returns the accusation that becomes the evidence against the seat that this vote accuses: one of
+ * the most frequent lie, and of these the one about the lowest slice. */
 static const struct tracker_vote *find_evidence(const struct tracker *tracker,
                                                 const struct tracker_vote *vote) {
     const struct tracker_vote *best = vote;
@@ -52,7 +53,8 @@ static const struct tracker_vote *find_evidence(const struct tracker *tracker,
     return best;
 }
 
-/* One of the accusations with the most accusers, whose number is *count; NULL if there is none. */
+/* Returns an accusation of the seat that has the most accusers, or NULL if there is none. *count is
+ * the number of these accusers. */
 static const struct tracker_vote *find_most_shared_accusation(const struct tracker *tracker,
                                                               uint32_t *count) {
     const struct tracker_vote *found = NULL;
@@ -74,8 +76,9 @@ static enum suspension_reason suspension_reason_of_refusal(uint32_t refusal) {
                                        : SUSPENSION_WITHHELD;
 }
 
-/* Whether the slice of an accusation gets another owner. False sketches of an owner for its own
- * slice may hide a wrong sum. If it signs false ones again after that, the round is lost. */
+/* Whether the slice of an accusation gets another owner. This includes false sketches that the
+ * owner signed for its own slice, because they may hide a false sum. If the same member signs false
+ * sketches again, the slice gets no other owner, and the round is aborted. */
 static bool is_new_owner_needed(const struct tracker *tracker, const struct tracker_vote *vote) {
     const uint32_t suspect = vote->refusal.suspect;
     ASSERT(vote->slice < tracker->settings.slice_count);
@@ -114,8 +117,8 @@ bool tracker_judge_accusations(struct tracker *tracker) {
     return !is_sum;
 }
 
-/* Whether the proposal cannot get a quorum. While the votes that are still to come could name a
- * liar, the tracker waits for them, at most as long as an owner has for its results. */
+/* Whether the proposal cannot get a quorum. The tracker first waits for missing votes that could
+ * identify a liar, but only as long as it waits for an owner's results. */
 bool tracker_is_proposal_refused(const struct tracker *tracker, int64_t now_ms) {
     const struct entry *head = &tracker->record.head;
     const uint32_t voter_count = entry_voter_count(head), quorum = entry_quorum(voter_count);
@@ -136,7 +139,8 @@ bool tracker_is_proposal_refused(const struct tracker *tracker, int64_t now_ms) 
     return refusals > voter_count - quorum && !may_name_liar;
 }
 
-/* The number of other seats that report this one as silent, or as opposed to the others. */
+/* The number of other seats whose votes report this seat: as opposed if `is_opposed`, else as
+ * silent. */
 static uint32_t count_reports(const struct tracker *tracker, uint32_t seat, bool is_opposed) {
     uint32_t reports = 0;
     for (uint32_t voter = 0; voter < tracker->record.head.seat_count; voter++) {
@@ -148,8 +152,9 @@ static uint32_t count_reports(const struct tracker *tracker, uint32_t seat, bool
     return reports;
 }
 
-/* At least half of the other voters must report a seat. More cannot be required: a commit needs
- * the votes of no more members than these and the silent one. */
+/* Returns the seats that at least half of the other voters report as silent. More cannot be
+ * required, because the votes of a commit may be only those of the silent member and of half of the
+ * others. */
 uint64_t tracker_find_silent_seats(const struct tracker *tracker) {
     const struct entry *head = &tracker->record.head;
     const uint64_t voters = entry_voting_seats(head);
@@ -163,9 +168,10 @@ uint64_t tracker_find_silent_seats(const struct tracker *tracker) {
     return silent;
 }
 
-/* More than half of the other voters must report a seat, which a minority of the roster is not. The
- * seat itself does not report, and with four voters a commit may have the votes of only two others:
- * half of the roster. */
+/* Returns the seats whose contributions more than half of the other voters reported as opposed. A
+ * minority of the roster cannot be more than half of the other voters. More than half of all voters
+ * cannot be required: the seat itself does not report, and with four voters a commit may have the
+ * votes of only two other seats, which are half of the roster. */
 uint64_t tracker_find_opposed_seats(const struct tracker *tracker) {
     const struct entry *head = &tracker->record.head;
     const uint64_t voters = entry_voting_seats(head);
@@ -178,9 +184,11 @@ uint64_t tracker_find_opposed_seats(const struct tracker *tracker) {
     return opposed;
 }
 
-/* Whether most votes so far call a seat opposed, and more are needed. With an odd number of voters,
- * the votes of a commit can be that of the opposed member and those of half of the others. A
- * minority can cause a wait if it has most of the votes so far. */
+/* Whether the tracker must wait for more votes to decide that a seat is opposed: more than half of
+ * the votes of other voters so far report the seat, but not yet more than half of all other voters.
+ * The votes of a commit may not suffice, because they can be the vote of the opposed member and
+ * those of only half of the others. A minority of the voters can cause this wait only while most of
+ * the votes so far are its own. */
 bool tracker_is_opposition_undecided(const struct tracker *tracker) {
     const struct entry *head = &tracker->record.head;
     const uint64_t voters = entry_voting_seats(head);

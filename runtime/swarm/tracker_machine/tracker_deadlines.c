@@ -1,11 +1,14 @@
-/* tracker_deadlines: the usual times of the members, and the deadlines that follow from them: from
- * the lower median of all voters' times, which a minority cannot raise above the times of the
- * others. */
+/* tracker_deadlines: the usual times of the members, and the deadlines that follow from them. A
+ * usual time is the lower median of all voters' times, which a minority cannot raise above the
+ * times of the others. */
 #include "base/statistics.h"
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
-/* most rounds that double the times, which then exceed the maxima of all deadlines */
+/* Maximum number of timed-out rounds that are counted. Each one doubles the usual times, so that
+ * this many exceed the maxima of all deadlines. */
 enum { TIMED_OUT_ROUNDS_MAX = 16 };
+
+/* The lower median of the recent times of all live voters that have any; UINT32_MAX: none has. */
 
 uint32_t tracker_usual_time(const struct tracker *tracker, enum speed_kind kind) {
     int64_t values[SWARM_MEMBERS_MAX];
@@ -31,8 +34,8 @@ static int collect_round_trips(const struct tracker *tracker, int64_t values[SWA
     return count;
 }
 
-/* The 0.9 quantile of the reported round trips, but at most twice their lower median: members that
- * report long ones cannot make all heartbeats slow. */
+/* The 0.9 quantile of the reported round trips, but at most twice their lower median, so that a few
+ * members that report long round trips cannot make all heartbeats slow. */
 static uint32_t usual_round_trip_ms(const struct tracker *tracker) {
     int64_t values[SWARM_MEMBERS_MAX];
     int count = collect_round_trips(tracker, values);
@@ -44,10 +47,11 @@ static uint32_t usual_round_trip_ms(const struct tracker *tracker) {
     return (uint32_t)(high_ms < 2 * median_ms ? high_ms : 2 * median_ms);
 }
 
-/* The usual time of a part of the round; that of the settings if no time is known. Rounds that were
- * aborted because they took too long had deadlines that are too short for what members can do now,
- * so each of them doubles the time. */
-static uint32_t derive_time(struct tracker *tracker, enum speed_kind kind, uint32_t assumed_ms) {
+/* Returns the usual time of a part of the round, or `assumed_ms` if no time is known. Each round
+ * that was aborted because it took too long doubles the time, except that of training: its
+ * deadlines were too short for what members can do now. */
+static uint32_t derive_usual_time(struct tracker *tracker, enum speed_kind kind,
+                                  uint32_t assumed_ms) {
     struct tracker_deadlines *deadlines = &tracker->deadlines;
     uint64_t time_ms = tracker_usual_time(tracker, kind);
     deadlines->is_time_assumed[kind] = time_ms == UINT32_MAX;
@@ -59,10 +63,11 @@ static uint32_t derive_time(struct tracker *tracker, enum speed_kind kind, uint3
 void tracker_derive_timing(struct tracker *tracker) {
     const struct timing_times *assumed = &tracker->settings.times;
     struct timing_times *times = &tracker->deadlines.times;
-    times->train_ms = derive_time(tracker, SPEED_TRAIN, assumed->train_ms);
-    times->contribution_ms = derive_time(tracker, SPEED_CONTRIBUTION, assumed->contribution_ms);
-    times->result_ms = derive_time(tracker, SPEED_RESULT, assumed->result_ms);
-    times->apply_ms = derive_time(tracker, SPEED_APPLY, assumed->apply_ms);
+    times->train_ms = derive_usual_time(tracker, SPEED_TRAIN, assumed->train_ms);
+    times->contribution_ms =
+        derive_usual_time(tracker, SPEED_CONTRIBUTION, assumed->contribution_ms);
+    times->result_ms = derive_usual_time(tracker, SPEED_RESULT, assumed->result_ms);
+    times->apply_ms = derive_usual_time(tracker, SPEED_APPLY, assumed->apply_ms);
     times->round_trip_ms = usual_round_trip_ms(tracker);
     tracker->deadlines.timing = timing_derive(times, tracker->settings.training.patience);
 }
@@ -78,6 +83,8 @@ bool tracker_clear_timed_out_rounds(struct tracker *tracker) {
     return has_any;
 }
 
+/* The longest time with which a member counts as being as fast as the others, which usually take
+ * usual_ms. */
 uint64_t tracker_longest_usual_ms(const struct tracker *tracker, uint32_t usual_ms) {
     const struct tracker_deadlines *deadlines = &tracker->deadlines;
     return (uint64_t)(tracker->settings.training.patience * usual_ms) +

@@ -2,9 +2,9 @@
  * proposal once no result is missing. */
 #include "runtime/swarm/tracker_machine/tracker_accusation.h"
 
-enum { GENERAL_FACTOR = 4 }; /* multiplies an owner's wait while most owners are as slow */
+enum { GENERAL_FACTOR = 4 }; /* factor on the wait for an owner while most owners are as slow */
 
-/* After a restart, all owners of an open exchange have the whole time again. */
+/* After a restart of the tracker, the waits for all owners of an open exchange begin again. */
 void exchange_init(struct tracker_exchange *exchange, char **memory, uint32_t slice_count,
                    uint32_t incarnation, int64_t now_ms) {
     ASSERT(!exchange->is_poll_open);
@@ -21,12 +21,12 @@ void exchange_init(struct tracker_exchange *exchange, char **memory, uint32_t sl
 
 void exchange_stop_poll(struct tracker_exchange *exchange) {
     exchange->is_poll_open = false;
-    exchange->is_training_over = false;
+    exchange->ends_training = false;
 }
 
 void exchange_end_training(struct tracker_exchange *exchange) {
-    exchange->poll += !exchange->is_training_over;
-    exchange->is_training_over = true;
+    exchange->poll += !exchange->ends_training;
+    exchange->ends_training = true;
 }
 
 void exchange_shift_times(struct tracker_exchange *exchange, int64_t gap_ms) {
@@ -68,8 +68,8 @@ void tracker_begin_exchange(struct tracker *tracker, int64_t now_ms) {
     }
 }
 
-/* Counts what the newest commit has of the contributions that the first table planned. A restarted
- * tracker does not know the first table, and a member that is silent is not judged by its speed. */
+/* Counts which contributions of the first table are in the newest commit. A restarted tracker
+ * counts none, because it does not know the first table. Silent members are left out. */
 void tracker_count_deliveries(struct tracker *tracker) {
     struct tracker_exchange *exchange = &tracker->exchange;
     const struct entry *commit = &tracker->record.commit;
@@ -143,8 +143,8 @@ void tracker_clear_holder(struct tracker *tracker, uint32_t seat) {
     }
 }
 
-/* The first report in which an owner has all its results ends the time that it took. Results that a
- * guest reports are of no use: members fetch results from voters. */
+/* The time that an owner takes ends with its first report of all its results. Results that a guest
+ * reports are ignored, because members fetch results only from voters. */
 void tracker_update_holders(struct tracker *tracker, uint32_t row, int64_t now_ms) {
     struct tracker_exchange *exchange = &tracker->exchange;
     int seat = tracker->seats.seat_of_row[row];
@@ -201,17 +201,17 @@ static bool have_all_answered(struct tracker *tracker, uint64_t voters) {
 struct recovery {               /* state of one pass that assigns missing results to new owners */
     uint64_t live;              /* seats of the open round that are not silent */
     uint64_t voters;            /* of `live`, the voting seats */
-    bool has_answers;           /* All live voters have answered the newest poll. */
-    uint64_t checked_owners;    /* Owners whose progress was checked in this pass. */
-    uint64_t replaced_owners;   /* Checked owners whose slices get a different owner. */
+    bool has_answers;           /* all live voters have answered the newest poll */
+    uint64_t checked_owners;    /* owners whose progress was checked in this pass */
+    uint64_t replaced_owners;   /* checked owners whose slices get a different owner */
     struct tracker_links links; /* seats that cannot connect to each other */
-    uint64_t blocked[SWARM_MEMBERS_MAX]; /* Seats that each owner waits for without progress. */
+    uint64_t blocked[SWARM_MEMBERS_MAX]; /* by owner: seats that it no longer waits for */
     uint64_t owners;                     /* live owners of slices */
     uint64_t unfinished_owners;          /* of `owners`, those that lack a result */
-    uint64_t lone_owners;                /* of `owners`, those whose results few others have */
+    uint64_t lone_owners;                /* of `owners`, those with a result that few others have */
     bool has_loads;                      /* `loads` and `rates` are set */
-    uint32_t loads[SWARM_MEMBERS_MAX];   /* Number of slices without a result of each owner. */
-    uint64_t rates[SWARM_MEMBERS_MAX];   /* upload rate of each seat */
+    uint32_t loads[SWARM_MEMBERS_MAX];   /* by owner: number of its slices without a result */
+    uint64_t rates[SWARM_MEMBERS_MAX];   /* by seat: upload rate */
 };
 
 static uint64_t received_contribution_seats(const struct tracker *tracker, uint32_t owner,
@@ -246,8 +246,8 @@ static uint64_t find_slow_contributors(const struct tracker *tracker, uint32_t o
 
 /* Records that an owner no longer waits for these seats. A seat that more than a third of the other
  * owners stopped waiting for is late: no owner waits for it any longer. */
-static void mark_missed(struct tracker_exchange *exchange, const struct recovery *recovery,
-                        uint64_t seats, uint32_t owner) {
+static void mark_missed_seats(struct tracker_exchange *exchange, const struct recovery *recovery,
+                              uint64_t seats, uint32_t owner) {
     SEATS_EACH(seat, seats) {
         uint64_t others = recovery->owners & ~seat_bit(seat);
         exchange->missed_by[seat] |= seat_bit(owner);
@@ -257,18 +257,18 @@ static void mark_missed(struct tracker_exchange *exchange, const struct recovery
     }
 }
 
-/* Whether `left` has at least half of the live voters that the owner waited for by the first table,
- * which a restarted tracker does not know. Guests, perhaps many and liars, can all be dropped. */
+/* Whether the seats `left` include at least half of the live voters that the owner waited for by
+ * the first table (none after a restart). Guests do not count: all of many may be liars. */
 static bool keeps_half(const struct tracker *tracker, uint32_t slice, uint64_t voters,
                        uint64_t left) {
     uint64_t first = tracker->exchange.awaited[slice] & voters;
     return 2 * seats_count(left & voters) >= seats_count(first);
 }
 
-/* Checks a live owner when its waits end, by its lowest slice without a sum. It stops waiting for
- * the seats that delay it, if most of the contributions have arrived. An owner that has all
- * contributions and no result, or that received next to nothing, is replaced, unless most owners
- * are as slow. */
+/* Checks a live owner by its lowest slice without a sum. When its wait for contributions ends, the
+ * owner stops waiting for the seats that delay it, if at least half of the voters are left, and is
+ * replaced if not. When its wait for results ends, an owner with all contributions is replaced. If
+ * most owners are as slow, the second wait is longer, and the first one replaces no owner. */
 static void check_owner(struct tracker *tracker, struct recovery *recovery, uint32_t slice,
                         int64_t now_ms) {
     struct tracker_exchange *exchange = &tracker->exchange;
@@ -299,7 +299,7 @@ static void check_owner(struct tracker *tracker, struct recovery *recovery, uint
     }
     if (keeps_half(tracker, slice, recovery->voters, plan->expected_seats & ~slow)) {
         recovery->blocked[owner] = slow;
-        mark_missed(exchange, recovery, slow, owner);
+        mark_missed_seats(exchange, recovery, slow, owner);
     } else if (!is_general) {
         exchange->failed_owners |= seat_bit(owner);
         recovery->replaced_owners |= seat_bit(owner);
@@ -316,7 +316,7 @@ static void count_owner_loads(const struct tracker *tracker, struct recovery *re
     recovery->has_loads = true;
 }
 
-/* Returns the candidate that would finish one more slice first; `current` only if it is alone. */
+/* Returns the candidate that would finish one more slice first, or `current` if there is none. */
 static uint32_t choose_owner(const struct tracker *tracker, struct recovery *recovery,
                              uint32_t current) {
     if (!recovery->has_loads) {
@@ -338,9 +338,9 @@ static uint32_t choose_owner(const struct tracker *tracker, struct recovery *rec
     return best;
 }
 
-/* The new owner of a slice waits for no late seat, if these are at most half. */
-static void plan_new_owner(const struct tracker *tracker, const struct recovery *recovery,
-                           uint32_t slice, struct slice_plan *plan) {
+/* Sets the seats that contribute to a slice of a new owner; late ones only if too few are left. */
+static void plan_seats_of_new_owner(const struct tracker *tracker, const struct recovery *recovery,
+                                    uint32_t slice, struct slice_plan *plan) {
     const struct round_table *table = &tracker->record.table;
     uint64_t late = tracker->exchange.late_seats;
     uint64_t seats = recovery->live & ~recovery->links.unreachable[plan->owner];
@@ -349,10 +349,10 @@ static void plan_new_owner(const struct tracker *tracker, const struct recovery 
     tracker_plan_seats(tracker, table, slice, seats & ~(may_close ? late : 0), plan);
 }
 
-/* Returns the new plan of a slice without a result. The owner no longer waits for a contributor
- * that is lost or that it cannot connect to. The slice of a lost owner gets a new owner and a
- * new epoch once all live voters have reported that they do not have the result. The slice of a
- * badly connected owner gets them at once. */
+/* Returns the new plan of a slice without a result. A live owner no longer waits for a contributor
+ * that is lost or that it cannot connect to. The slice of a lost owner gets a new owner and a new
+ * epoch once all live voters have reported that they do not have the result. The slice of a live
+ * owner that is badly connected or replaced, and of a liar, gets a new owner at once. */
 static struct slice_plan replan_slice(struct tracker *tracker, struct recovery *recovery,
                                       uint32_t slice, int64_t now_ms) {
     const struct round_table *table = &tracker->record.table;
@@ -369,7 +369,7 @@ static struct slice_plan replan_slice(struct tracker *tracker, struct recovery *
     if (needs_owner && plan.epoch < SWARM_EPOCH_MAX) { /* at the maximum the round is aborted */
         plan.owner = choose_owner(tracker, recovery, plan.owner);
         plan.epoch += 1;
-        plan_new_owner(tracker, recovery, slice, &plan);
+        plan_seats_of_new_owner(tracker, recovery, slice, &plan);
     } else if (is_owner_live) {
         uint64_t received = received_contribution_seats(tracker, plan.owner, slice);
         uint64_t late = recovery->blocked[plan.owner] | tracker->exchange.late_seats;
@@ -408,13 +408,13 @@ static void send_proposal(struct tracker *tracker, const struct recovery *recove
     }
 }
 
-/* Whether at most a third of the live voters report the result: then all reports may be false. */
+/* Whether at most a third of the live voters report a result, so that all reports may be false. */
 static bool has_few_holders(uint64_t holders, uint64_t voters) {
     uint32_t count = seats_count(holders);
     return holders != voters && (count <= 1 || 3 * count <= seats_count(voters));
 }
 
-/* Finds the owners, those that lack a result, and those with a result that few other seats have. */
+/* Finds the owners, which of them lack a result, and which have one that few other seats have. */
 static void find_owners(const struct tracker *tracker, struct recovery *recovery) {
     for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
         uint64_t owner = seat_bit(tracker->record.table.slices[s].owner) & recovery->voters;
@@ -425,7 +425,7 @@ static void find_owners(const struct tracker *tracker, struct recovery *recovery
     }
 }
 
-/* Whether the seats had time to fetch results and to vote: longer if few have most results. */
+/* Whether the time to fetch results and to vote is over. It is longer if most owners are alone. */
 static bool is_vote_late(const struct tracker *tracker, const struct recovery *recovery,
                          int64_t now_ms) {
     bool is_general = 2 * seats_count(recovery->lone_owners) > seats_count(recovery->owners);
@@ -434,9 +434,9 @@ static bool is_vote_late(const struct tracker *tracker, const struct recovery *r
 }
 
 struct recovery_outcome { /* what a recovery pass found */
-    uint32_t missing;     /* Number of slices whose results are missing. */
+    uint32_t missing;     /* number of slices whose results are missing */
     bool needs_answers;   /* recovery must wait for the answers to a poll */
-    bool is_changed;      /* The plans in writer.next differ from the current plans. */
+    bool is_changed;      /* the plans in writer.next differ from the current plans */
 };
 
 static struct recovery_outcome recover_results(struct tracker *tracker, struct recovery *recovery,
@@ -444,7 +444,7 @@ static struct recovery_outcome recover_results(struct tracker *tracker, struct r
     const struct slice_plan *plans = tracker->record.table.slices;
     struct recovery_outcome outcome = {0};
     find_owners(tracker, recovery);
-    tracker_observe_spread(tracker, recovery->owners & ~recovery->lone_owners, now_ms);
+    tracker_observe_result_spread(tracker, recovery->owners & ~recovery->lone_owners, now_ms);
     bool is_late = is_vote_late(tracker, recovery, now_ms);
     for (uint32_t s = 0; recovery->voters != 0 && s < tracker->settings.slice_count; s++) {
         uint64_t holders = find_holders(tracker, recovery->voters, s);
@@ -456,7 +456,7 @@ static struct recovery_outcome recover_results(struct tracker *tracker, struct r
             recovery->checked_owners |= seat_bit(plans[s].owner);
             recovery->replaced_owners |= seat_bit(plans[s].owner);
         } else if (seats_contain(holders, plans[s].owner)) {
-            /* Most seats could not fetch the result from its owner: the slice gets another one. */
+            /* Most seats could not fetch the result from its owner, which is therefore replaced. */
             recovery->checked_owners |= seat_bit(plans[s].owner);
             recovery->replaced_owners |= seat_bit(plans[s].owner);
             tracker->exchange.failed_owners |= seat_bit(plans[s].owner);

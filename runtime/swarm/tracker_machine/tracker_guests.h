@@ -1,6 +1,6 @@
 /* tracker_guests: the guests of an open swarm: members that the operator's roster epoch does not
- * name. A guest trains and contributes. It has no part in what more than half of a roster decides,
- * nor in a median of times; it owns no slices, and its word about states and results is not taken.
+ * name. A guest trains and contributes. It has no vote, owns no slices, and does not count in a
+ * median of times. What it reports about states and results is ignored.
  * Private to the tracker's files; included by tracker_state.h. */
 #ifndef SKEP_SWARM_TRACKER_MACHINE_TRACKER_GUESTS_H
 #define SKEP_SWARM_TRACKER_MACHINE_TRACKER_GUESTS_H
@@ -12,7 +12,7 @@
 
 struct tracker;
 
-struct tracker_roster {        /* tracker_guests.c */
+struct tracker_roster {        /* owned by tracker_guests.c */
     struct roster_epoch epoch; /* the operator's newest document; serial 0: none, and no guests */
 };
 

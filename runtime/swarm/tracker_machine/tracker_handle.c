@@ -23,10 +23,10 @@ void tracker_clear_last_sent(struct tracker_last_sent *last) {
     last->resend_after_ms = 0;
 }
 
-/* Whether to send a message now: at once when it differs from the last message; otherwise the
- * wait doubles with each repetition. */
-static bool is_send_due(struct tracker_last_sent *last, const struct tracker_last_sent *next,
-                        uint32_t first_wait_ms) {
+/* Returns whether to send the message `next` now, and then records it in *last. A message that
+ * differs from the last one is sent at once. A repetition waits, twice as long each time. */
+static bool record_send_if_due(struct tracker_last_sent *last, const struct tracker_last_sent *next,
+                               uint32_t first_wait_ms) {
     ASSERT(first_wait_ms > 0);
     ASSERT(last->resend_after_ms <= RESEND_MAX_MS);
     bool is_new =
@@ -66,7 +66,8 @@ static bool needs_poll(const struct tracker *tracker, const struct tracker_membe
                                                : tracker->exchange.is_poll_open);
 }
 
-/* Returns the version of the table that the member's table is completed from; 0: it has none. */
+/* Returns the version of the member's table, if only the changes since that version need to be
+ * sent; 0: the whole table is sent. */
 static uint32_t base_version(const struct round_table *table, uint32_t reported) {
     ASSERT(table->version > 0 && reported != table->version);
     return reported < table->version ? reported : 0;
@@ -94,7 +95,7 @@ static struct message next_round_message(const struct tracker *tracker, uint32_t
     } else if (needs_poll(tracker, member)) {
         message.kind = MESSAGE_POLL;
         message.poll =
-            (struct message_poll){tracker->exchange.poll, tracker->exchange.is_training_over};
+            (struct message_poll){tracker->exchange.poll, tracker->exchange.ends_training};
     } else if (stage == STAGE_VOTE && !member->vote.has_arrived) {
         message.kind = MESSAGE_PROPOSE;
         message.entry = &tracker->proposal.entry;
@@ -147,8 +148,8 @@ void tracker_send_missing(struct tracker *tracker, uint32_t row, int64_t now_ms,
     struct message message = next_message(tracker, row);
     const struct tracker_last_sent next = {
         .kind = message.kind, .number = message_number(&message), .sent_ms = now_ms};
-    if (message.kind != MESSAGE_KINDS && is_send_due(&tracker->members[row].last_sent, &next,
-                                                     tracker->deadlines.timing.silence_ms)) {
+    if (message.kind != MESSAGE_KINDS && record_send_if_due(&tracker->members[row].last_sent, &next,
+                                                            tracker->deadlines.timing.silence_ms)) {
         tracker_send(tracker, row, message, actions);
     }
 }
@@ -168,10 +169,10 @@ static void handle_report(struct tracker *tracker, uint32_t row, const struct me
         return;
     }
     if (!was_current && hash_equal(&report->root, current)) {
-        tracker_observe_apply(tracker, row, now_ms);
+        tracker_observe_apply_time(tracker, row, now_ms);
     }
     tracker_update_holders(tracker, row, now_ms);
-    tracker_observe_receipts(tracker, row, now_ms);
+    tracker_observe_owner_report(tracker, row, now_ms);
     if (tracker->writer.parts == 0) {
         tracker_send_missing(tracker, row, now_ms, actions);
     }
@@ -192,7 +193,7 @@ static void handle_declare(struct tracker *tracker, uint32_t row, const struct m
     }
     ASSERT(tracker->record.head.kind == ENTRY_OPEN && !member->vote.has_arrived);
     tracker_store_declaration(member, message);
-    tracker_observe_training(tracker, row, now_ms);
+    tracker_observe_training_time(tracker, row, now_ms);
 }
 
 /* Answers a report that was sent with an old session. The answer names the start that owns the
@@ -222,7 +223,7 @@ static void handle_leave(struct tracker *tracker, uint32_t row, struct actions *
         const struct tracker_member *member = &tracker->members[other];
         bool is_voter = !tracker_is_guest(tracker, other);
         staying += is_voter && !member->is_silent && !member->is_leaving;
-        ready |= (uint64_t)(is_voter && tracker_is_ready(tracker, other)) << other;
+        ready |= (uint64_t)(is_voter && tracker_is_ready_for_round(tracker, other)) << other;
     }
     ASSERT(seats_count(ready) <= staying);
     bool is_seated =
@@ -237,8 +238,8 @@ static void handle_leave(struct tracker *tracker, uint32_t row, struct actions *
     }
 }
 
-/* Once the members with the current state were released, they have exited: a member that arrives
- * later does not wait for them. */
+/* Members with the current state exit after they were released, so a member that arrives later does
+ * not wait for them. */
 void tracker_send_goodbyes(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
     if (!tracker_is_run_complete(tracker)) {
         return;
@@ -247,7 +248,7 @@ void tracker_send_goodbyes(struct tracker *tracker, int64_t now_ms, struct actio
     int64_t timeout_ms = tracker->deadlines.timing.exchange_ms;
     ASSERT(tracker->record.head.kind != ENTRY_OPEN && !tracker->exchange.is_poll_open);
     uint32_t current = 0;  /* number of connected members that have the current state */
-    uint32_t outdated = 0; /* number of those that still need it */
+    uint32_t outdated = 0; /* number of connected members that still need it */
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         const struct tracker_member *member = &tracker->members[row];
         bool is_current = hash_equal(&member->report.root, &tracker->record.commit.root);

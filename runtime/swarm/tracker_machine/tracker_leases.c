@@ -1,8 +1,8 @@
-/* tracker_leases: the electors of the newest state entry, what an OPEN says about them, and whether
- * enough of them are here to continue (docs/decisions/0023-leases-against-forks.md). */
+/* tracker_leases: the electors of the newest state entry, what an OPEN has about them, and whether
+ * enough of them are connected to continue (docs/decisions/0023-leases-against-forks.md). */
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
-/* Electors that are missing for this long may be connected to a copy of the tracker. */
+/* Time in ms after which missing electors may be connected to a copy of the tracker. */
 enum { FORK_POSSIBLE_MS = 5000 };
 
 void tracker_use_leases(struct tracker *tracker, uint64_t start, const struct ledger_chain *chain) {
@@ -114,8 +114,8 @@ void leases_clear_row(struct tracker_leases *leases, uint32_t row) {
     leases->mute &= ~seat_bit(row);
 }
 
-/* Marks the live voters that have not voted: a liar that never votes can be the elector that is
- * needed. */
+/* Marks the live voters that have not voted as mute, so that they do not count as electors that can
+ * vote. The elector that is missing may be a liar that never votes. */
 void leases_mark_mute_rows(struct tracker *tracker) {
     ASSERT(tracker->stage.kind == STAGE_VOTE);
     SEATS_EACH(seat, tracker_live_voters(tracker)) {
@@ -124,6 +124,8 @@ void leases_mark_mute_rows(struct tracker *tracker) {
     }
 }
 
+/* The rows that may have a seat: those of the operator's order; without an order, all that have
+ * given no lease to another start. */
 uint64_t tracker_rows_allowed_by_leases(const struct tracker *tracker) {
     const struct tracker_record *record = &tracker->record;
     const struct continue_order *order = &tracker->leases.order;
@@ -138,6 +140,8 @@ uint64_t tracker_rows_allowed_by_leases(const struct tracker *tracker) {
     return rows;
 }
 
+/* Whether the member in a row may vote in the next round: it is neither a guest nor an elector that
+ * has resigned. */
 bool tracker_may_vote(const struct tracker *tracker, uint32_t row) {
     return !tracker_is_guest(tracker, row) &&
            (tracker->leases.order.count != 0 || !tracker_has_resigned(tracker, row));
@@ -167,7 +171,7 @@ void tracker_handle_resignation(struct tracker *tracker, uint32_t row,
     if (tracker->leases.start == 0 || !writer_can_write(&tracker->writer) ||
         !hash_equal(&message->hash, &electors->state) || elector == SWARM_MEMBERS_MAX ||
         tracker_has_resigned(tracker, row)) {
-        return; /* the member repeats it */
+        return; /* the member repeats its RESIGN */
     }
     tracker_begin_draft(tracker);
     struct record_resignations *next = &tracker->writer.next.resignations;
@@ -185,9 +189,9 @@ static bool has_enough_electors(const struct elector_count *count) {
     return 2 * count->here > count->all || (2 * count->here == count->all && count->has_first);
 }
 
-/* Whether a round of these rows may follow GENESIS, which has no electors. If another start has
- * votes there, it can commit what the others do not know: then as many voters as a round needs must
- * have their votes free. */
+/* Whether a round of the members in `rows` may follow GENESIS, which has no electors. If another
+ * start of the tracker has leases, it may commit a round without this start. Then at least
+ * members_min voters in `rows` must have given no lease to another start. */
 static bool may_start_after_genesis(const struct tracker *tracker, uint64_t rows) {
     uint32_t free = 0;
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
@@ -197,6 +201,7 @@ static bool may_start_after_genesis(const struct tracker *tracker, uint64_t rows
     return tracker->leases.promised == 0 || (free > 0 && free >= tracker->settings.members_min);
 }
 
+/* Whether the leases allow that the members in these rows commit a round. */
 bool tracker_may_continue_with(const struct tracker *tracker, uint64_t rows) {
     if (tracker->leases.start == 0) {
         return true;
@@ -219,8 +224,8 @@ static uint64_t find_staying_rows(const struct tracker *tracker) {
     return rows;
 }
 
-/* Records since when the electors have been too few. While no member is connected, the tracker
- * itself may be disconnected. */
+/* Records since when the electors have been too few. Time in which no member is connected does not
+ * count, because the tracker itself may be disconnected. */
 void tracker_watch_electors(struct tracker *tracker, int64_t now_ms) {
     struct tracker_leases *leases = &tracker->leases;
     const uint64_t staying = find_staying_rows(tracker);
@@ -261,7 +266,7 @@ void tracker_fill_continue_order(const struct tracker *tracker, struct hash *sta
     *state = tracker->leases.electors.state;
     *start = (struct tracker_start){record->incarnation, tracker->leases.start};
     for (uint32_t row = 0; row < record->member_count && tracker->leases.start != 0; row++) {
-        if (tracker_is_ready(tracker, row) && !tracker_is_guest(tracker, row)) {
+        if (tracker_is_ready_for_round(tracker, row) && !tracker_is_guest(tracker, row)) {
             insert_member_sorted(order, &record->members[row].id);
         }
     }
@@ -272,13 +277,15 @@ void tracker_set_continue_order(struct tracker *tracker, const struct continue_o
     tracker->leases.order = *order;
 }
 
-/* Whether the open round was ordered for another start, with which only that one may end it. */
+/* Whether the operator ordered the open round for another start of the tracker, so that only that
+ * start may commit it. */
 static bool is_order_of_other_start(const struct tracker *tracker) {
     const struct entry *head = &tracker->record.head;
     return head->leases.order.count > 0 && (head->incarnation != tracker->record.incarnation ||
                                             head->leases.start != tracker->leases.start);
 }
 
+/* Whether an order excludes the open round, which must then be aborted. */
 bool tracker_is_round_overruled(const struct tracker *tracker) {
     const struct entry *head = &tracker->record.head;
     return head->kind == ENTRY_OPEN &&

@@ -1,10 +1,10 @@
 /* tracker_machine: the state machine of a swarm's tracker, which admits members, runs rounds and
- * keeps the record; and a copy of its state for status reports.
+ * keeps the record. The room also makes a copy of the tracker's state for status reports.
  *
  * The room owns the stages of rounds, their deadlines, the plan of owners, the votes, and what
- * the tracker thinks of each member: its speed, its strikes, its norms. runtime/swarm/protocol
- * says what a state machine is; tracker_state.h gives each part of the state to the file that
- * assigns it. */
+ * the tracker has observed of each member: its speed, its strikes, its norms.
+ * runtime/swarm/protocol describes state machines. In tracker_state.h, each struct names the file
+ * that assigns it. */
 #ifndef SKEP_SWARM_TRACKER_MACHINE_TRACKER_MACHINE_H
 #define SKEP_SWARM_TRACKER_MACHINE_TRACKER_MACHINE_H
 
@@ -22,7 +22,7 @@ enum {
 };
 
 struct tracker_settings {
-    uint32_t slice_count;     /* 1 .. SWARM_SLICES_MAX */
+    uint32_t slice_count;     /* Number of slices, 1 .. SWARM_SLICES_MAX. */
     uint64_t slice_elements;  /* Number of elements in each slice except the last. */
     uint64_t parameter_count; /* Number of parameters of the model. */
     uint64_t seat_samples;    /* New samples for each seat in each round. */
@@ -33,9 +33,9 @@ struct tracker_settings {
     /* Minimum number of voters with the current state to open a round, suspended ones included. */
     uint32_t members_min;
     uint32_t shrink_after_ms; /* time without a quorum after which a round is aborted; 0: never */
-    /* time without any member on the current state, after which the tracker rolls back to a
-     * state that a member has. If a member with the only copy of a round is away for longer, the
-     * round is lost; 0: never */
+    /* time in which no connected member has the current state, after which the tracker rolls back
+     * to a state that a member has; 0: never. If the member with the only copy of a round is away
+     * for longer, the round is lost */
     uint32_t rollback_after_ms;
     uint32_t commits_max;            /* Number of commits after which the run ends; 0: no limit. */
     struct timing_training training; /* Training that a deadline allows for. */
@@ -46,17 +46,17 @@ struct tracker_settings {
 size_t tracker_memory_bytes(const struct tracker_settings *settings);
 
 /* tracker_init: initialize a tracker in `memory` from its durable record.
- * limits  record->incarnation has been increased, and the new value is durable; in a new swarm head
- *         and commit are the GENESIS; commit is a ROLLBACK if that is newer than any COMMIT; the
- *         arrays of the record are copied
+ * limits  record->incarnation was increased, and the new value is durable. In a new swarm, head and
+ *         commit are the GENESIS. If a ROLLBACK is newer than any COMMIT, commit is that ROLLBACK.
+ *         The arrays of the record are copied
  * memory  tracker_memory_bytes(settings) bytes of the caller; nothing is allocated */
 struct tracker *tracker_init(void *memory, const struct tracker_settings *settings,
                              const struct tracker_record *record, int64_t now_ms);
 
 /* tracker_replay_entry: record one GENESIS, COMMIT, ROLLBACK or SUSPEND of the ledger, so that the
- * tracker can roll back to its state and knows which members are suspended. After tracker_init, the
- * caller passes at least the last TRACKER_REPLAY_ENTRIES of the first three kinds in order, and the
- * last SUSPEND of each member. */
+ * tracker can roll back to the state of that entry, and knows which members are suspended. After
+ * tracker_init, the caller passes at least the last TRACKER_REPLAY_ENTRIES entries of the first
+ * three kinds in order, and the last SUSPEND of each member. */
 void tracker_replay_entry(struct tracker *tracker, const struct entry *entry);
 
 /* tracker_order_rollback: return to the state with this root, as the operator has ordered. This is
@@ -68,8 +68,9 @@ bool tracker_order_rollback(struct tracker *tracker, const struct hash *root,
                             const struct rollback_order *order);
 
 /* tracker_queue_delegation: write this delegation into the next entry that the tracker signs.
- * tracker_queue_roster_epoch: write this roster epoch into the next OPEN. The caller has closed the
- * connections of members that it does not name, unless it is open: these are guests from then on.
+ * tracker_queue_roster_epoch: write this roster epoch into the next OPEN. Members that an open
+ * epoch does not name are guests from then on; with a closed epoch, the caller has closed their
+ * connections.
  * limits  the operator's signature is verified; the serial is above those of the ledger
  * tracker_restore_roster_epoch: the last roster epoch of the ledger, passed after tracker_init. */
 void tracker_queue_delegation(struct tracker *tracker, const struct delegation *delegation);
@@ -77,15 +78,15 @@ void tracker_queue_roster_epoch(struct tracker *tracker, const struct roster_epo
 void tracker_restore_roster_epoch(struct tracker *tracker, const struct roster_epoch *roster);
 
 /* tracker_use_leases: continue only with enough electors of the newest state entry (struct
- * needed_votes), as the genesis of the chain asks for.
+ * needed_votes), as the genesis of this chain requires.
  * start   a random number, 1 .. 2^63 - 1, which no other start of a tracker has
  * limits  after tracker_init, before any event; chain->needs_leases is 1 */
 void tracker_use_leases(struct tracker *tracker, uint64_t start, const struct ledger_chain *chain);
 
-/* tracker_set_random: set the 32 random bytes that seed the sketches of a proposal which the next
- * event causes. Draw new ones before every event, after its message has arrived: no member may know
- * them before its results are fixed. */
-void tracker_set_random(struct tracker *tracker, const struct hash *random);
+/* tracker_set_next_seed: set the 32 random bytes that seed the sketches of a proposal that the next
+ * event causes. The caller draws new ones before every event, after its message has arrived, so
+ * that no member knows them before its results are fixed. */
+void tracker_set_next_seed(struct tracker *tracker, const struct hash *seed);
 
 /* tracker_step: handle one event and return the actions that it causes.
  * limits  pass EVENT_TICK every heartbeat; the tracker makes no new promise while an
@@ -115,18 +116,18 @@ enum { VIEW_DERIVATION_BYTES = 512 }; /* size of tracker_view.derivation */
 struct tracker_view_member {
     struct identity id;   /* public key of the member */
     uint32_t session;     /* Session number of the member. */
-    bool is_silent;       /* no message arrived from it for timing.silence_ms */
-    bool is_leaving;      /* it joins no further round */
-    bool has_declared;    /* its declaration for the open round has arrived */
-    bool has_voted;       /* its vote for the current proposal has arrived */
+    bool is_silent;       /* no message arrived from the member for timing.silence_ms */
+    bool is_leaving;      /* the member joins no further round */
+    bool has_declared;    /* the member's declaration for the open round has arrived */
+    bool has_voted;       /* the member's vote on the current proposal has arrived */
     bool is_current;      /* The outer state of the member has the current root. */
     int seat;             /* Seat in the open round, or -1. */
-    bool is_guest;        /* it has no vote and owns no slices */
+    bool is_guest;        /* the member has no vote and owns no slices */
     bool is_awaited;      /* the stage of the round cannot end before this member has answered */
     bool has_contributed; /* The member contributed to the newest commit. */
     uint32_t slices; /* Number of slices owned, in the open round or else in the newest commit. */
-    uint32_t suspended_until; /* first round in which it may have a seat again; 0: not suspended */
-    enum suspension_reason suspended_for; /* Last miss that led to the suspension. */
+    uint32_t suspended_until; /* first round after the member's suspension; 0: not suspended */
+    enum suspension_reason suspended_for; /* reason for that suspension */
 };
 
 struct tracker_view {
@@ -135,13 +136,14 @@ struct tracker_view {
     int64_t stage_began_ms, round_began_ms; /* when the stage and the round began */
     int64_t last_progress_ms;               /* Time at which the stage last made progress. */
     const char *awaited; /* What the stage waits for, for example "votes"; NULL between rounds. */
-    uint32_t present, needed;      /* Number of ready or seated members, and the minimum. */
+    uint32_t present, needed;      /* voters that can take part in the stage, and their minimum */
     bool is_fork_possible;         /* half of the electors or more have been missing for seconds */
     struct elector_count electors; /* valid if is_fork_possible */
     uint32_t missing_count;        /* electors that have not resigned and are not connected */
-    struct identity missing[SWARM_MEMBERS_MAX]; /* [missing_count]: these electors */
-    uint32_t slice_count;
-    /* Probability that audits of the newest roster's voters find an owner that lies (audit.h). */
+    struct identity missing[SWARM_MEMBERS_MAX]; /* [missing_count]: keys of these electors */
+    uint32_t slice_count;                       /* number of slices of the model */
+    /* probability that audits by the newest roster's voters find an owner that lies (audit.h),
+     * within one round and within ten */
     double found_in_round, found_in_10_rounds;
     struct swarm_timing timing;             /* current deadlines */
     char derivation[VIEW_DERIVATION_BYTES]; /* Text: how the deadlines were derived. */
@@ -149,16 +151,17 @@ struct tracker_view {
     struct tracker_view_member members[SWARM_MEMBERS_MAX]; /* One row per registered member. */
 };
 
-/* tracker_is_fork_possible: whether half of the electors or more have not been able to vote here
- * for several seconds; *count is then valid. */
+/* tracker_is_fork_possible: whether for several seconds at least half of the electors could not
+ * vote for this tracker. If so, *count is set. */
 bool tracker_is_fork_possible(const struct tracker *tracker, struct elector_count *count);
 
-/* tracker_fill_continue_order: what the operator can order now: the newest state entry, this start,
- * and the ready voters, without a signature. The order has no members if there are none, or without
- * leases.
+/* tracker_fill_continue_order: fill in the order that the operator can sign now: to continue after
+ * the newest state entry with this start and the ready voters. The order has no members if no voter
+ * is ready, or if the chain needs no leases.
  * tracker_set_continue_order: continue after the newest state entry with the members of this order.
  * An open round is aborted.
- * limits  the operator's signature is verified, for what tracker_fill_continue_order gives */
+ * limits  the operator signed the order for the state and the start of tracker_fill_continue_order,
+ *         and the signature is verified */
 void tracker_fill_continue_order(const struct tracker *tracker, struct hash *state,
                                  struct tracker_start *start, struct continue_order *order);
 void tracker_set_continue_order(struct tracker *tracker, const struct continue_order *order);

@@ -1,7 +1,7 @@
 /* tracker_members: the registered members: their sessions, seats, reports and declarations. */
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
-/* A joiner that missed this many rounds cannot catch up while rounds continue. */
+/* Number of missed rounds after which a joiner cannot catch up while rounds continue. */
 enum { ROUNDS_MISSED_MAX = 2 };
 
 uint32_t tracker_find_row(const struct tracker *tracker, const struct identity *id) {
@@ -175,8 +175,8 @@ static uint64_t unreachable_rows(const struct tracker *tracker, uint64_t unreach
     return rows;
 }
 
-/* Clears the slice reports of another round, and all parts after a restart of the member, which
- * then repeats everything. */
+/* Clears the slice reports of another round. If the member has restarted, clears all parts, because
+ * the member sends them all again. */
 static void clear_outdated_parts(struct tracker_report *report, const struct message *message,
                                  uint32_t slice_count) {
     if (message->report.base == 0) {
@@ -200,8 +200,8 @@ static void store_slice_reports(struct tracker_report *report, const struct mess
     }
 }
 
-/* Stores which seats the member cannot connect to, and for which it waited; ignored for another
- * round than the open one. */
+/* Stores which seats the member cannot connect to, and how long it waited for each seat. A report
+ * about another round than the open one is ignored. */
 static void store_seat_observations(struct tracker *tracker, struct tracker_report *report,
                                     const struct message *message) {
     const struct entry *head = &tracker->record.head;
@@ -242,11 +242,11 @@ bool tracker_store_report(struct tracker *tracker, uint32_t row, const struct me
     return true;
 }
 
-bool tracker_has_state(const struct tracker_member *member) {
+bool tracker_member_has_state(const struct tracker_member *member) {
     return !hash_is_zero(&member->report.root);
 }
 
-bool tracker_is_ready(const struct tracker *tracker, uint32_t row) {
+bool tracker_is_ready_for_round(const struct tracker *tracker, uint32_t row) {
     const struct tracker_member *member = &tracker->members[row];
     ASSERT(row < tracker->record.member_count);
     return !member->is_silent && !member->is_leaving &&
@@ -254,11 +254,11 @@ bool tracker_is_ready(const struct tracker *tracker, uint32_t row) {
 }
 
 /* Whether a live member missed rounds because they are committed faster than it can fetch the
- * state. The next round waits for it, within the budget, so that the exchange does not slow its
+ * state. The next round waits for such a member, within the budget, so that no exchange slows its
  * fetch. */
 bool tracker_is_slow_joiner(const struct tracker *tracker, uint32_t row) {
     const struct tracker_member *member = &tracker->members[row];
-    return !tracker_is_ready(tracker, row) && !member->is_silent && !member->is_leaving &&
+    return !tracker_is_ready_for_round(tracker, row) && !member->is_silent && !member->is_leaving &&
            member->rounds_missed >= ROUNDS_MISSED_MAX;
 }
 
@@ -267,7 +267,7 @@ void tracker_count_missed_rounds(struct tracker *tracker) {
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         struct tracker_member *member = &tracker->members[row];
         member->rounds_missed += 1;
-        if (tracker_is_ready(tracker, row)) {
+        if (tracker_is_ready_for_round(tracker, row)) {
             member->rounds_missed = 0;
         }
     }

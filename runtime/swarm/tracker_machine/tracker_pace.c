@@ -1,15 +1,15 @@
 /* tracker_pace: the waits for the parts of a round: how long the tracker waits for members that
- * have not finished a part. While no earlier round has measured how long a part takes, as in the
- * first round, its wait follows from the times of the seats that have finished it in this round. So
- * neither a guess nor a seat that never finishes delays the round. */
+ * have not finished a part. As long as no earlier round has measured a part, its wait follows from
+ * the times of the seats that have finished the part in this round. So neither a guess nor a seat
+ * that never finishes delays the round. */
 #include "base/statistics.h"
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
 enum {
-    /* multiple of the median time that members get for a part that no earlier round has measured,
-     * at least: slow members do not have a smaller share of the work yet */
+    /* minimum factor on the median time of a part that no earlier round has measured, because slow
+     * members do not have a smaller share of the work yet */
     UNMEASURED_FACTOR_MIN = 2,
-    FIRST_WAIT_MIN_MS = 1000, /* a process that has just started may pause for this long */
+    FIRST_WAIT_MIN_MS = 1000, /* minimum wait: a process that has just started may pause so long */
 };
 
 /* The times of the voters that have finished a part of the round. */
@@ -28,7 +28,7 @@ static void add_finish_time(struct finish_times *finished, bool is_finished, int
 }
 
 /* The lower median of the times of all seats, where a seat that has not finished counts as slower
- * than all others; 0 until half of them have finished. */
+ * than all others; 0 until half of the seats have finished. */
 static int64_t median_ms(struct finish_times *finished) {
     uint32_t middle = finished->seats == 0 ? 0 : (finished->seats - 1) / 2;
     return middle >= finished->count
@@ -36,7 +36,8 @@ static int64_t median_ms(struct finish_times *finished) {
                : sorted_value_i64(finished->times_ms, (int)finished->count, (int)middle);
 }
 
-/* The wait that follows from the median `time_ms`; `otherwise_ms` if time_ms is 0, not known. */
+/* The wait that follows from the median `time_ms`, or `otherwise_ms` if the median is 0: not
+ * known. */
 static int64_t wait_from_median(const struct tracker *tracker, int64_t time_ms, double factor,
                                 int64_t otherwise_ms) {
     const struct tracker_deadlines *deadlines = &tracker->deadlines;
@@ -61,11 +62,10 @@ void tracker_begin_pace(struct tracker *tracker) {
     }
 }
 
-/* The open slices of an owner: those without a result. */
+/* The slices without a result of one owner. */
 struct open_slices {
-    uint32_t
-        expected[SWARM_MEMBERS_MAX]; /* by seat: slices that wait for its contribution, or did */
-    uint32_t received[SWARM_MEMBERS_MAX]; /* by seat: of these, slices that have it */
+    uint32_t expected[SWARM_MEMBERS_MAX]; /* by seat: number of slices that expect contributions */
+    uint32_t received[SWARM_MEMBERS_MAX]; /* by seat: number of these contributions received */
 };
 
 static void count_open_slices(const struct tracker *tracker, uint32_t owner,
@@ -85,9 +85,9 @@ static void count_open_slices(const struct tracker *tracker, uint32_t owner,
     }
 }
 
-/* Whether an owner waits only for some of its contributors, with at most half of the voters among
- * them, and has received from the others all that it has room for. */
-static bool is_blocked(const struct tracker *tracker, uint32_t owner) {
+/* Whether an owner waits for at most half of its contributors that are voters, and has received all
+ * that it has room for from the others. */
+static bool is_owner_blocked(const struct tracker *tracker, uint32_t owner) {
     struct open_slices open = {0};
     const uint64_t voters = entry_voting_seats(&tracker->record.head);
     uint64_t seats = 0;
@@ -104,7 +104,7 @@ static bool is_blocked(const struct tracker *tracker, uint32_t owner) {
            2 * seats_count(complete & voters) >= seats_count(seats & voters);
 }
 
-void tracker_observe_receipts(struct tracker *tracker, uint32_t row, int64_t now_ms) {
+void tracker_observe_owner_report(struct tracker *tracker, uint32_t row, int64_t now_ms) {
     struct tracker_pace *pace = &tracker->pace;
     int owner = tracker->seats.seat_of_row[row];
     if (owner == NO_SEAT || tracker->stage.kind < STAGE_EXCHANGE ||
@@ -122,10 +122,11 @@ void tracker_observe_receipts(struct tracker *tracker, uint32_t row, int64_t now
     }
     pace->reported_ms[owner] = passed_ms;
     pace->blocked_owners &= ~seat_bit((uint32_t)owner);
-    pace->blocked_owners |= is_blocked(tracker, (uint32_t)owner) ? seat_bit((uint32_t)owner) : 0;
+    pace->blocked_owners |=
+        is_owner_blocked(tracker, (uint32_t)owner) ? seat_bit((uint32_t)owner) : 0;
 }
 
-void tracker_observe_spread(struct tracker *tracker, uint64_t owners, int64_t now_ms) {
+void tracker_observe_result_spread(struct tracker *tracker, uint64_t owners, int64_t now_ms) {
     int64_t passed_ms = now_ms - tracker->exchange.table_ms;
     SEATS_EACH(owner, owners) {
         if (tracker->pace.spread_ms[owner] == 0) {
@@ -150,8 +151,8 @@ static int64_t median_result_ms(const struct tracker *tracker) {
     return median_ms(&finished);
 }
 
-/* The wait excludes members that are slower than half of the others. An owner that does not report
- * which contributions it lacks has as long as the other owners took for their results. */
+/* A blocked owner stops waiting for members that are slower than half of the others. An owner that
+ * is not blocked has as long as the other owners took for their results. */
 int64_t tracker_contribution_wait_ms(const struct tracker *tracker, uint32_t owner) {
     const struct tracker_pace *pace = &tracker->pace;
     int64_t usual_ms = tracker->deadlines.timing.contribution_ms;

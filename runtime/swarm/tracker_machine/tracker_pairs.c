@@ -1,11 +1,11 @@
-/* tracker_pairs: pairs of members of which one, an owner, does not get the contributions of the
- * other, although they reach most owners. Either of them may be at fault, or lie: the owner no
- * longer waits for these contributions, for some rounds. */
+/* tracker_pairs: pairs of an owner and a contributor whose contributions do not reach this owner,
+ * but reach most other owners. Either member may be at fault or lie, so the owner does not wait for
+ * the contributor for some rounds: the pair is separated. */
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
 enum {
-    PAIR_ROUNDS_MIN = 8,   /* rounds for which the owner does not wait, the first time; doubles */
-    PAIR_ROUNDS_MAX = 512, /* maximum of these rounds */
+    PAIR_ROUNDS_MIN = 8, /* rounds of the first separation; each further one takes twice as many */
+    PAIR_ROUNDS_MAX = 512,    /* maximum rounds of a separation */
     FAULTY_PAIRS_DIVISOR = 3, /* a member in pairs with more than 1/3 of the voters is at fault */
 };
 
@@ -23,7 +23,7 @@ static void separate_pair(struct tracker_pair *pair, uint32_t round) {
     pair->until_round = round + 1 + pair->rounds;
 }
 
-void tracker_observe_pairs(struct tracker *tracker) {
+void tracker_separate_pairs(struct tracker *tracker) {
     const struct tracker_exchange *exchange = &tracker->exchange;
     ASSERT(tracker->record.head.kind == ENTRY_COMMIT || tracker->record.head.kind == ENTRY_ABORT);
     SEATS_EACH(seat, exchange->expected_seats & ~exchange->late_seats) {
@@ -44,6 +44,7 @@ static bool is_pair_separated(const struct tracker *tracker, uint32_t row, uint3
     return pair->until_round > tracker->record.head.round;
 }
 
+/* The seats whose contributions an owner does not wait for. */
 uint64_t tracker_separated_seats(const struct tracker *tracker, uint32_t owner) {
     int owner_row = tracker->seats.row_of_seat[owner];
     uint64_t seats = 0;
@@ -57,6 +58,7 @@ uint64_t tracker_separated_seats(const struct tracker *tracker, uint32_t owner) 
     return seats;
 }
 
+/* Whether a row is separated from more than a third of the voters. */
 bool tracker_has_many_pairs(const struct tracker *tracker, uint32_t row) {
     uint32_t partners = 0;
     ASSERT(row < SWARM_MEMBERS_MAX);

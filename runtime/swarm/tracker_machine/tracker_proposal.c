@@ -1,7 +1,7 @@
 /* tracker_proposal: the proposal of a round, the votes on it, and the COMMIT of a quorum. */
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
-/* Ids start above those of every earlier incarnation. */
+/* Proposal ids start above those of every earlier incarnation. */
 void proposal_init(struct tracker_proposal *proposal, struct entry_slice *slices,
                    uint32_t incarnation) {
     ASSERT(proposal->id == 0);
@@ -14,7 +14,7 @@ void proposal_swap_slices(struct tracker_proposal *proposal, struct entry_slice 
     proposal->entry.slices = slices;
 }
 
-/* Copies the row from the owner's report, or from the report of another holder. */
+/* Copies the proposal's row of a slice from the report of the owner, or of another holder. */
 void tracker_fill_proposal_slice(struct tracker *tracker, uint32_t slice, uint64_t holders) {
     const struct tracker_settings *settings = &tracker->settings;
     const struct round_table *table = &tracker->record.table;
@@ -48,7 +48,8 @@ void tracker_complete_proposal(struct tracker *tracker) {
     }
     ASSERT((used & ~roster_seats(head)) == 0);
     entry->kind = ENTRY_COMMIT;
-    /* A restarted tracker proposes the same commit, which those that voted for it may sign. */
+    /* With the incarnation of the OPEN, a restarted tracker proposes the same commit, for which its
+     * voters may vote again. */
     entry->incarnation = head->incarnation;
     entry->round = head->round;
     entry->prev = head->hash;
@@ -62,13 +63,13 @@ void tracker_complete_proposal(struct tracker *tracker) {
     entry_complete_results(entry);
     tracker_return_ranges(entry, used);
     tracker->proposal.id += 1;
-    tracker->proposal.seed = tracker->proposal.random;
+    tracker->proposal.seed = tracker->proposal.next_seed;
     tracker_begin_recheck(tracker);
     tracker_clear_votes(tracker);
 }
 
-void tracker_set_random(struct tracker *tracker, const struct hash *random) {
-    tracker->proposal.random = *random;
+void tracker_set_next_seed(struct tracker *tracker, const struct hash *seed) {
+    tracker->proposal.next_seed = *seed;
 }
 
 void tracker_clear_votes(struct tracker *tracker) {
@@ -78,7 +79,8 @@ void tracker_clear_votes(struct tracker *tracker) {
     }
 }
 
-/* Whether an accusation names a statement about the proposal by the seat that made it. */
+/* Whether the statement that an accusation calls false is by the accused seat, and about this
+ * proposal. */
 static bool is_about_proposal(const struct tracker *tracker, const struct message *vote) {
     const struct entry *entry = &tracker->proposal.entry;
     const struct entry_slice *slice = &entry->slices[vote->slice];
@@ -123,9 +125,9 @@ static bool is_voter(const struct tracker *tracker, uint32_t row) {
     return seat != NO_SEAT && tracker->record.head.seats[seat].is_guest == 0;
 }
 
-/* Whether the vote is for this start's proposal. A copy of this tracker may have proposed the same
- * entry under the same number. A member that repeats its vote for that to this tracker has not
- * given it a lease. */
+/* Whether the vote is for the proposal of this start. A copy of this tracker may have proposed the
+ * same entry under the same number. A member that sends its vote for the copy's proposal to this
+ * tracker has not given this tracker a lease. */
 static bool is_for_proposal(const struct tracker *tracker, const struct message *vote) {
     return tracker->stage.kind == STAGE_VOTE && vote->number == tracker->proposal.id &&
            vote->ballot.start == tracker->leases.start;
@@ -166,8 +168,7 @@ static void commit_round(struct tracker *tracker, const struct tracker_vote *vot
                          struct actions *actions) {
     struct entry *entry = tracker_draft_entry(tracker, ENTRY_COMMIT);
     ASSERT(tracker->proposal.entry.round == tracker->record.head.round);
-    *entry =
-        tracker->proposal.entry; /* The slices are shared, and are read until they are durable. */
+    *entry = tracker->proposal.entry; /* shares the slices, which are read until they are durable */
     entry->root = vote->root;
     entry->hash = vote->hash;
     SEATS_EACH(seat, seats) {

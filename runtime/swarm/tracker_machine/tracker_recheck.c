@@ -3,12 +3,12 @@
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
 enum {
-    WAIT_HEARTBEATS = 8, /* heartbeats that an audited proposal waits for missing votes */
-    /* an audited proposal also waits this part of the exchange's deadline, to fetch a slice */
+    WAIT_HEARTBEATS = 8, /* number of heartbeats that an audited proposal waits for missing votes */
+    /* divisor of exchange_ms: the additional wait, in which voters fetch the audited slice */
     WAIT_EXCHANGE_DIVISOR = 16,
-    LATE_ROUNDS = 64,  /* rounds for which no proposal waits for a voter that was late */
-    IGNORED_MIN = 8,   /* rounds for which an accuser is ignored, the first time it is refuted */
-    IGNORED_MAX = 512, /* maximum of these rounds, which double each time */
+    LATE_ROUNDS = 64,         /* number of rounds in which no proposal waits for a late voter */
+    IGNORED_ROUNDS_MIN = 8,   /* rounds in which an accuser is ignored; doubled each time */
+    IGNORED_ROUNDS_MAX = 512, /* maximum rounds in which an accuser is ignored */
 };
 
 void tracker_clear_recheck_credit(struct tracker *tracker, uint32_t row) {
@@ -21,7 +21,8 @@ void recheck_confirm_accusation(struct tracker_recheck *recheck) {
     recheck->is_confirmed = true;
 }
 
-/* The draw is as random as the seed, which did not exist when the results were computed. */
+/* Whether the proposal is audited follows from its seed, which was drawn after the results were
+ * reported. */
 void tracker_begin_recheck(struct tracker *tracker) {
     struct tracker_recheck *recheck = &tracker->recheck;
     const bool is_audited = !tracker->settings.is_sparse &&
@@ -34,8 +35,8 @@ void tracker_begin_recheck(struct tracker *tracker) {
     recheck->quorum_ms = 0;
 }
 
-/* The row of the accuser to follow: of those that are not ignored now, the one with the lowest
- * ignored_rounds; NO_SEAT: none. */
+/* The row of the accuser whose accusation is followed: of the accusers that are not ignored now,
+ * the one with the lowest ignored_rounds. NO_SEAT: there is none. */
 static int find_accuser(const struct tracker *tracker) {
     const struct entry *head = &tracker->record.head;
     int found = NO_SEAT;
@@ -55,7 +56,7 @@ static int find_accuser(const struct tracker *tracker) {
     return found;
 }
 
-/* The prompt voters whose votes are missing. */
+/* The rows of the live voters whose votes are missing, except slow and recently late ones. */
 static uint64_t find_awaited_rows(const struct tracker *tracker) {
     uint64_t rows = 0;
     SEATS_EACH(seat, tracker_live_voters(tracker)) {
@@ -68,8 +69,8 @@ static uint64_t find_awaited_rows(const struct tracker *tracker) {
     return rows;
 }
 
-/* Starts or continues the wait for the missing votes. Returns false once there are none, or the
- * wait is over; then no proposal waits for these voters for LATE_ROUNDS rounds. */
+/* Starts or continues the wait for missing votes. Returns false if no votes are missing, or if the
+ * wait is over. After a wait, no proposal waits for the missing voters for LATE_ROUNDS rounds. */
 static bool keep_waiting_for_votes(struct tracker *tracker, int64_t now_ms) {
     struct tracker_recheck *recheck = &tracker->recheck;
     const struct swarm_timing *timing = &tracker->deadlines.timing;
@@ -89,8 +90,8 @@ static bool keep_waiting_for_votes(struct tracker *tracker, int64_t now_ms) {
     return false;
 }
 
-/* Returns true if the proposal is not committed yet: votes are awaited, or another proposal follows
- * an accusation. One accusation is followed in each round. */
+/* Returns true if the proposal is not committed yet, because votes are awaited, or because another
+ * proposal follows an accusation. Only one accusation is followed in each round. */
 bool tracker_advance_recheck(struct tracker *tracker, int64_t now_ms) {
     struct tracker_recheck *recheck = &tracker->recheck;
     ASSERT(tracker->stage.kind == STAGE_VOTE);
@@ -113,9 +114,9 @@ void tracker_end_recheck(struct tracker *tracker) {
     if (recheck->accuser_row > 0 && !recheck->is_confirmed) {
         struct recheck_credit *credit = &recheck->credits[recheck->accuser_row - 1];
         const uint32_t rounds = 2 * credit->ignored_rounds;
-        credit->ignored_rounds = rounds < IGNORED_MIN   ? IGNORED_MIN
-                                 : rounds < IGNORED_MAX ? rounds
-                                                        : IGNORED_MAX;
+        credit->ignored_rounds = rounds < IGNORED_ROUNDS_MIN   ? IGNORED_ROUNDS_MIN
+                                 : rounds < IGNORED_ROUNDS_MAX ? rounds
+                                                               : IGNORED_ROUNDS_MAX;
         credit->ignored_until = tracker->record.head.round + 1 + credit->ignored_rounds;
     }
     recheck->accuser_row = 0;

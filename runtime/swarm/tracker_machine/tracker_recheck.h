@@ -1,22 +1,23 @@
 /* tracker_recheck: which slices the voters on a proposal audit, and how long the tracker waits for
- * that. One of AUDIT_ROUNDS proposals (audit.h) is audited: each voter audits a slice that it draws
- * in secret. If one voter then accuses a member, and the others would commit, another proposal with
- * the same results lets all of them audit the slice. Its outcome is final: the member is suspended,
- * or the accuser is not followed for some rounds.
+ * these audits. In one of AUDIT_ROUNDS proposals (audit.h), each voter audits a slice that it draws
+ * in secret. If one voter then accuses a member, and the others would commit, the tracker makes
+ * another proposal with the same results, for which all voters audit that slice. The outcome is
+ * final: either the member is suspended, or the accuser is ignored for some rounds.
  * Private to the tracker's files; included by tracker_state.h. */
 #ifndef SKEP_SWARM_TRACKER_MACHINE_TRACKER_RECHECK_H
 #define SKEP_SWARM_TRACKER_MACHINE_TRACKER_RECHECK_H
 
 #include "runtime/swarm/tracker_machine/tracker_machine.h"
 
-/* How far a voter is trusted with the time of the others; kept when the member restarts. */
+/* Whether the others spend time on the accusations and votes of a voter. The credit is kept when
+ * the member restarts. */
 struct recheck_credit {
-    uint32_t ignored_until;  /* first round in which its accusations are no longer ignored */
+    uint32_t ignored_until;  /* first round in which the voter's accusations count again */
     uint32_t ignored_rounds; /* rounds for which they were ignored the last time; 0: never */
-    uint32_t awaited_from;   /* first round in which an audited proposal waits for its vote again */
+    uint32_t awaited_from;   /* first round in which audited proposals wait for its vote again */
 };
 
-struct tracker_recheck {  /* tracker_recheck.c */
+struct tracker_recheck {  /* owned by tracker_recheck.c */
     uint32_t next;        /* recheck of the next proposal: RECHECK_NONE, or RECHECK_SLICE + slice */
     uint32_t current;     /* recheck of the current proposal: also RECHECK_DRAWN */
     uint32_t accuser_row; /* 1 + the row whose accusation the open round follows; 0: none */
@@ -25,11 +26,11 @@ struct tracker_recheck {  /* tracker_recheck.c */
     struct recheck_credit credits[SWARM_MEMBERS_MAX]; /* by row */
 };
 
-/* tracker_begin_recheck: a proposal begins, whose seed decides whether it is audited.
- * tracker_advance_recheck: a quorum agrees with the proposal. Returns true if it is not committed
- * yet, because more votes are waited for, or because another proposal follows.
- * recheck_confirm_accusation: more than half of the roster accuses the same member.
- * tracker_end_recheck: a round has ended.
+/* tracker_begin_recheck: decide what the voters on a new proposal audit.
+ * tracker_advance_recheck: called when a quorum agrees with the proposal. Returns true if it is not
+ * committed yet, because more votes are waited for, or because another proposal follows.
+ * recheck_confirm_accusation: record that more than half of the roster accuses the same member.
+ * tracker_end_recheck: called at the end of a round: ignore an accuser that was not confirmed.
  * tracker_clear_recheck_credit: forget the credit of a row, which another member gets. */
 void tracker_begin_recheck(struct tracker *tracker);
 bool tracker_advance_recheck(struct tracker *tracker, int64_t now_ms);

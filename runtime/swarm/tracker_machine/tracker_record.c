@@ -32,6 +32,7 @@ void writer_clear_backoff(struct tracker_writer *writer) {
     writer->is_backing_off = false;
 }
 
+/* Copies the record to writer.next, where the caller changes it before it is written. */
 void tracker_begin_draft(struct tracker *tracker) {
     ASSERT(writer_can_write(&tracker->writer));
     tracker->writer.next = tracker->record;
@@ -79,8 +80,8 @@ void tracker_queue_roster_epoch(struct tracker *tracker, const struct roster_epo
     tracker_restore_roster_epoch(tracker, roster);
 }
 
-/* Adds the documents that wait for an entry of this kind. The tracker signs every kind but a
- * commit. */
+/* Adds the operator's documents that wait for an entry of this kind. Every entry that the tracker
+ * signs, so all but a COMMIT, can have a delegation; only an OPEN can have a roster epoch. */
 static void draft_documents(const struct tracker_writer *writer, struct entry *entry) {
     memset(&entry->documents, 0, sizeof entry->documents);
     if (entry->kind != ENTRY_COMMIT) {
@@ -91,7 +92,7 @@ static void draft_documents(const struct tracker_writer *writer, struct entry *e
     }
 }
 
-/* The documents of a durable entry need not be written again. Newer ones may wait by now. */
+/* Clears the waiting documents that a durable entry has, unless newer ones wait by now. */
 static void clear_written_documents(struct tracker_writer *writer,
                                     const struct entry_documents *written) {
     struct entry_documents *waiting = &writer->documents;
@@ -104,6 +105,7 @@ static void clear_written_documents(struct tracker_writer *writer,
     }
 }
 
+/* Begins a draft whose head is the next entry, with the fields that every kind of entry has. */
 struct entry *tracker_draft_entry(struct tracker *tracker, enum entry_kind kind) {
     ASSERT((tracker->record.head.kind == ENTRY_OPEN) ==
            (kind == ENTRY_COMMIT || kind == ENTRY_ABORT));
@@ -161,8 +163,8 @@ void tracker_write_draft(struct tracker *tracker, uint32_t parts, struct actions
     action->entry = (parts & RECORD_HEAD) != 0 ? &next->head : NULL;
 }
 
-/* Adds the hash and signature to the appended entry. A COMMIT or ROLLBACK becomes record->commit.
- * */
+/* Adds hash and signature to the entry that was appended. A COMMIT or ROLLBACK also becomes the
+ * record's field `commit`. */
 static void complete_head(struct tracker *tracker, const struct event *event) {
     struct tracker_record *next = &tracker->writer.next;
     clear_written_documents(&tracker->writer, &next->head.documents);

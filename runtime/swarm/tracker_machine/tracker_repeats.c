@@ -1,6 +1,7 @@
-/* tracker_repeats: finds contributions that were part of an earlier commit: a member that repeats
- * its own or another member's work has not trained. Only the roots of whole contributions are
- * compared; of commits before the tracker's start their norms, which are in the ledger. */
+/* tracker_repeats: finds contributions that were declared for an earlier commit, because a member
+ * that repeats its own or another member's work has not trained. Only the roots of whole
+ * contributions are compared. For commits before the tracker's start, their norms are compared,
+ * which the ledger has. */
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
 void repeats_add_commit(struct tracker_repeats *repeats, const struct round_table *table) {
@@ -14,7 +15,7 @@ void repeats_add_commit(struct tracker_repeats *repeats, const struct round_tabl
     repeats->next = (repeats->next + 1) % REPEAT_ROUNDS;
 }
 
-void repeats_replay(struct tracker_repeats *repeats, const struct entry *entry) {
+void repeats_replay_entry(struct tracker_repeats *repeats, const struct entry *entry) {
     ASSERT(repeats->next < REPEAT_ROUNDS);
     if (entry->kind != ENTRY_COMMIT) {
         repeats_clear(repeats);

@@ -20,11 +20,11 @@ void tracker_replay_entry(struct tracker *tracker, const struct entry *entry) {
         tracker_replay_suspension(tracker, entry);
     } else {
         tracker_add_rollback_state(&tracker->rollback, entry);
-        repeats_replay(&tracker->repeats, entry);
+        repeats_replay_entry(&tracker->repeats, entry);
     }
 }
 
-bool tracker_is_state_stored(const struct tracker_member *member, const struct hash *root) {
+bool tracker_member_stores_state(const struct tracker_member *member, const struct hash *root) {
     bool has_state = hash_equal(&member->report.durable_root, root);
     for (uint32_t i = 0; i < STORED_STATES_MAX; i++) {
         has_state |= hash_equal(&member->report.stored[i], root);
@@ -37,14 +37,14 @@ static bool is_state_available(const struct tracker *tracker, const struct hash 
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         const struct tracker_member *member = &tracker->members[row];
         if (!member->is_silent && !tracker_is_guest(tracker, row) &&
-            tracker_is_state_stored(member, root)) {
+            tracker_member_stores_state(member, root)) {
             return true;
         }
     }
     return false;
 }
 
-/* Returns the index of the newest state that a connected voter has on disk, or `count`. */
+/* Returns the index of the newest state that a connected voter has on disk, or history->count. */
 static uint32_t find_available_state(const struct tracker *tracker) {
     const struct state_history *history = &tracker->rollback.history;
     for (uint32_t at = history->count; at > 0; at--) {
@@ -55,8 +55,8 @@ static uint32_t find_available_state(const struct tracker *tracker) {
     return history->count;
 }
 
-/* Returns to a state of the history. The cursor returns to its position at that state, so samples
- * assigned since then are assigned again. */
+/* Writes a ROLLBACK to the state with the index `at` of the history. The cursor returns to its
+ * position at that state, so samples assigned since then are assigned again. */
 static void write_rollback(struct tracker *tracker, uint32_t at, const struct rollback_order *order,
                            struct actions *actions) {
     const struct tracker_rollback *rollback = &tracker->rollback;
@@ -68,7 +68,8 @@ static void write_rollback(struct tracker *tracker, uint32_t at, const struct ro
     tracker_write_draft(tracker, RECORD_HEAD, actions);
 }
 
-void tracker_roll_back(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
+void tracker_roll_back_if_state_lost(struct tracker *tracker, int64_t now_ms,
+                                     struct actions *actions) {
     static const struct rollback_order NO_ORDER;
     const struct state_history *history = &tracker->rollback.history;
     ASSERT(tracker->stage.kind == STAGE_READY);
@@ -77,7 +78,7 @@ void tracker_roll_back(struct tracker *tracker, int64_t now_ms, struct actions *
     if (after_ms == 0 || now_ms - tracker->stage.last_current_ms < after_ms ||
         at == history->count ||
         hash_equal(&history->states[at].root, &tracker->record.commit.root)) {
-        return; /* or a member has the current state on its disk and will soon report it */
+        return; /* also if a member has the current state on disk and will soon report it */
     }
     write_rollback(tracker, at, &NO_ORDER, actions);
 }

@@ -3,14 +3,14 @@
 #include "runtime/swarm/tracker_machine/tracker_accusation.h"
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
-enum { WAIT_EXCHANGES = 4 }; /* longest delay by late members, in deadlines of an exchange */
+enum { WAIT_EXCHANGES = 4 }; /* late members delay a round by at most 4 times exchange_ms */
 
-/* The members that may have a seat in the next round, by row. A suspended member may if the swarm
- * cannot continue without it. */
+/* The rows of the members that may have a seat in the next round. They include suspended members
+ * only if the swarm cannot continue without them. */
 static uint64_t find_seatable_rows(const struct tracker *tracker) {
     uint64_t ready = 0, seatable = 0;
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
-        const bool is_ready = tracker_is_ready(tracker, row);
+        const bool is_ready = tracker_is_ready_for_round(tracker, row);
         ready |= (uint64_t)is_ready << row;
         seatable |= (uint64_t)(is_ready && !tracker_is_suspended(tracker, row)) << row;
     }
@@ -18,7 +18,7 @@ static uint64_t find_seatable_rows(const struct tracker *tracker) {
            tracker_rows_allowed_by_leases(tracker);
 }
 
-/* Counts the voting seats of the last round whose members stay for the next one. */
+/* Counts the voting seats of the last round whose members stay for the next round. */
 static uint32_t count_staying_voters(const struct tracker *tracker) {
     uint32_t staying = 0;
     SEATS_EACH(seat, entry_voting_seats(&tracker->record.head)) {
@@ -36,18 +36,19 @@ static uint32_t count_staying_voters(const struct tracker *tracker) {
 
 /* Whether a member of the last round has a state, so that it votes and applies the commit. */
 static bool is_applying_commit(const struct tracker *tracker, uint32_t row) {
-    return tracker->seats.seat_of_row[row] != NO_SEAT && tracker_has_state(&tracker->members[row]);
+    return tracker->seats.seat_of_row[row] != NO_SEAT &&
+           tracker_member_has_state(&tracker->members[row]);
 }
 
 /* Whether a member without a seat lacks only the last commit and fetches its results. */
 static bool is_fetching_results(const struct tracker *tracker, uint32_t row) {
     const struct tracker_member *member = &tracker->members[row];
-    return tracker->seats.seat_of_row[row] == NO_SEAT && tracker_has_state(member) &&
+    return tracker->seats.seat_of_row[row] == NO_SEAT && tracker_member_has_state(member) &&
            hash_equal(&member->report.root, &tracker->record.base_root);
 }
 
-/* After an ABORT a seat gets its ranges again, because its member still has its work on these
- * ranges. */
+/* After an ABORT, gives a seat the ranges that the same member had in the aborted round, because
+ * the member still has its work on them. Returns whether the seat got any. */
 static bool reassign_ranges(const struct entry *head, struct entry_seat *seat,
                             struct data_cursor *cursor) {
     ASSERT(head->kind != ENTRY_OPEN && seat->range_count == 0);
@@ -66,7 +67,8 @@ static bool reassign_ranges(const struct entry *head, struct entry_seat *seat,
     return seat->range_count > 0;
 }
 
-/* Assigns new samples; returned ranges may be short, so that several are needed. */
+/* Assigns samples that no other seat has. Ranges that were returned to the cursor may be short, so
+ * the seat may get several. */
 static void assign_new_samples(struct data_cursor *cursor, uint64_t samples,
                                struct entry_seat *seat) {
     ASSERT(samples > 0);
@@ -78,7 +80,9 @@ static void assign_new_samples(struct data_cursor *cursor, uint64_t samples,
     ASSERT(seat->range_count > 0 && seat->range_count <= SWARM_SEAT_RANGES_MAX);
 }
 
-/* The ranges of an aborted round are taken from the cursor before any other are assigned. */
+/* Assigns the seats and samples of an OPEN. After an ABORT, all seats first get back their ranges
+ * of the aborted round. Only then are new samples assigned, so that no other seat gets these
+ * ranges. */
 static void assign_seats(struct tracker *tracker, struct entry *entry) {
     const struct tracker_record *record = &tracker->record;
     uint32_t rows[SWARM_MEMBERS_MAX];
@@ -93,8 +97,8 @@ static void assign_seats(struct tracker *tracker, struct entry *entry) {
             seat->id = record->members[row].id;
             seat->session = record->members[row].session;
             seat->is_guest = !tracker_may_vote(tracker, row);
-            tracker_mark_resumed(tracker, row,
-                                 reassign_ranges(&record->head, seat, &entry->cursor));
+            tracker_mark_resumed_samples(tracker, row,
+                                         reassign_ranges(&record->head, seat, &entry->cursor));
         }
     }
     for (uint32_t i = 0; i < entry->seat_count; i++) {
@@ -120,14 +124,14 @@ bool tracker_is_run_complete(const struct tracker *tracker) {
            tracker->record.head.commits >= tracker->settings.commits_max;
 }
 
-/* Numbers of members by condition between two rounds. */
+/* How many members are ready for the next round, or keep it waiting. */
 struct readiness {
     uint32_t ready;        /* voters with the current state, suspended and resigned ones included */
     uint32_t seats;        /* members that may have a seat with a vote in the next round */
     bool has_electors;     /* the members that may have a seat can commit the next round */
-    uint32_t applying;     /* Not ready, because they apply the last commit. */
-    uint32_t fetching;     /* Not ready, because they fetch the results of the last commit. */
-    uint32_t slow_joiners; /* not ready, and take too long to join */
+    uint32_t applying;     /* members that apply the last commit, as fast as usual */
+    uint32_t fetching;     /* members that fetch results of the last commit, as fast as usual */
+    uint32_t slow_joiners; /* members that cannot catch up while rounds continue */
     uint32_t slow;         /* members that apply or fetch, and usually take longer than others */
     uint32_t connected;    /* voters that are not silent */
 };
@@ -137,7 +141,7 @@ static struct readiness count_members_by_readiness(const struct tracker *tracker
     struct readiness count = {.has_electors = tracker_may_continue_with(tracker, seatable)};
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         const struct tracker_member *member = &tracker->members[row];
-        bool is_ready = tracker_is_ready(tracker, row);
+        bool is_ready = tracker_is_ready_for_round(tracker, row);
         bool is_late = !member->is_silent && !member->is_leaving && !is_ready;
         bool is_voter = !tracker_is_guest(tracker, row);
         count.ready += is_voter && is_ready;
@@ -155,8 +159,8 @@ static struct readiness count_members_by_readiness(const struct tracker *tracker
     return count;
 }
 
-/* Whether the budget allows the next round to wait for late members. Those that are late in every
- * round leave half of it to the others. */
+/* Whether the budget allows the next round to wait for late members. Members that are usually slow
+ * may use only half of the budget. */
 static bool may_wait(const struct tracker *tracker, const struct readiness *count,
                      int64_t capacity_ms) {
     const struct tracker_stage *stage = &tracker->stage;
@@ -165,10 +169,9 @@ static bool may_wait(const struct tracker *tracker, const struct readiness *coun
            (count->slow > 0 && stage_may_wait(stage, capacity_ms / 2));
 }
 
-/* Returns whether the next round waits for members that are not ready, and takes the wait off the
- * budget. Those that apply the commit have the usual time for it. Beyond that, all waits share one
- * budget, so that late members, however many and however often, delay the swarm by a bounded part
- * of its time. */
+/* Returns whether the next round waits for members that are not ready. Members that apply the last
+ * commit have the usual time for that. All further waits are taken off one budget, so that late
+ * members, however many and however often, delay the swarm only by a bounded part of its time. */
 static bool keep_waiting_for_members(struct tracker *tracker, const struct readiness *count,
                                      int64_t now_ms) {
     struct tracker_stage *stage = &tracker->stage;
@@ -200,13 +203,13 @@ static void advance_ready_stage(struct tracker *tracker, int64_t now_ms, struct 
         return;
     }
     if (count.ready == 0) {
-        tracker_roll_back(tracker, now_ms, actions);
+        tracker_roll_back_if_state_lost(tracker, now_ms, actions);
     } else if (tracker_suspend_next(tracker, actions)) {
         return;
     } else if (count.seats > 0 && count.ready >= settings->members_min && is_settled &&
                count.has_electors && (has_quorum || is_shrunk || tracker->leases.order.count > 0)) {
-        /* A suspended member counts for the minimum: its term is counted in rounds, so that a swarm
-         * of the minimum size would wait forever. */
+        /* Suspended members count towards members_min. Otherwise a swarm of that size would wait
+         * forever, because the term of a suspension is counted in rounds. */
         tracker_count_missed_rounds(tracker);
         open_round(tracker, actions);
     }
@@ -256,9 +259,9 @@ static uint64_t current_voters(const struct tracker *tracker) {
     return current;
 }
 
-/* The seats of members that do not vote in the open round, because they have resigned or their vote
- * is promised. */
-static uint64_t find_mute_seats(const struct tracker *tracker) {
+/* The seats of members that cannot vote in the open round, because they have resigned or gave their
+ * lease to another start of the tracker. */
+static uint64_t find_seats_without_vote(const struct tracker *tracker) {
     const uint64_t allowed = tracker_rows_allowed_by_leases(tracker);
     uint64_t mute = 0;
     SEATS_EACH(seat, roster_seats(&tracker->record.head)) {
@@ -281,13 +284,13 @@ static bool is_round_too_old(const struct tracker *tracker, int64_t now_ms) {
     return now_ms - tracker->stage.round_began_ms >= tracker->deadlines.timing.round_ms;
 }
 
-/* Records whether a quorum is connected. Returns true if the round has to be aborted: no quorum can
- * reconnect, none reconnected in time, or the round is too old. */
+/* Records whether a quorum is connected. Returns true if the round must be aborted, because no
+ * quorum can reconnect, because none reconnected in time, or because the round is too old. */
 static bool check_round_loss(struct tracker *tracker, int64_t now_ms) {
     const struct tracker_settings *settings = &tracker->settings;
     const struct tracker_stage *stage = &tracker->stage;
     ASSERT(stage->kind != STAGE_READY);
-    if (!can_commit(tracker, current_voters(tracker) & ~find_mute_seats(tracker))) {
+    if (!can_commit(tracker, current_voters(tracker) & ~find_seats_without_vote(tracker))) {
         return true;
     }
     if (can_commit(tracker, tracker_live_voters(tracker))) {
@@ -298,6 +301,8 @@ static bool check_round_loss(struct tracker *tracker, int64_t now_ms) {
            now_ms - stage->last_quorum_ms >= settings->shrink_after_ms;
 }
 
+/* Does the next step that the state allows: open a round, send the table, recover results, propose,
+ * commit, abort or roll back. */
 void tracker_advance(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
     enum tracker_stage_kind stage = tracker->stage.kind;
     ASSERT(writer_can_write(&tracker->writer));

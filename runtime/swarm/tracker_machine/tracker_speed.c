@@ -1,22 +1,22 @@
-/* tracker_speed: how fast each member is, as the tracker and the other members observe it, and the
- * share of the work of a round that follows from it. A member's own speed decides how much it is
- * given, and never how long the others wait. */
+/* tracker_speed: how fast each member is, as the tracker and the other members observe, and the
+ * share of the work of a round that the member is given. A member's own speed decides only that
+ * share, never how long the others wait. */
 #include "base/statistics.h"
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
 enum {
     AIM_PERCENT = 95,     /* percentage of the usual time that a slow member's share should take */
-    JUDGED_ROUNDS = 3,    /* rounds measured before a member is judged: one may be an accident */
-    RETRY_ROUNDS_MIN = 8, /* rounds until owners wait for a slow member again; doubles */
-    RETRY_ROUNDS_MAX = 512,  /* maximum of these rounds */
-    RETRY_FACTOR = 4,        /* multiplies these rounds if it delivers less than half of a share */
+    JUDGED_ROUNDS = 3,    /* minimum rounds measured before a member is judged by its times */
+    RETRY_ROUNDS_MIN = 8, /* rounds until owners wait for a slow member again; doubled each time */
+    RETRY_ROUNDS_MAX = 512, /* maximum rounds until owners wait for a slow member again */
+    RETRY_FACTOR = 4,       /* factor on these rounds if it delivers less than half of the slices */
     OWNER_CLEAN_ROUNDS = 64, /* exchanges in time that halve an owner's next term without slices */
-    LOSS_ROUNDS = 8,         /* a member lost or replaced twice within 8 rounds is unreliable */
-    LOSS_COST_PERCENT = 125, /* of the usual time of an exchange: a longer one waited for a loss */
-    LOSS_PART = 8,           /* when it returns, it contributes to 1/8 of the slices */
-    COUNT_BITS = 4,          /* bits of the record for the number of values of one kind */
-    OWNER_MEDIAN = 1000,     /* value of SPEED_OWNER of an owner with the median time */
-    RATE_MIN_HEARTBEATS = 4, /* a shorter transfer does not measure an upload rate */
+    LOSS_ROUNDS = 8,         /* a second loss or replacement within this many rounds counts */
+    LOSS_COST_PERCENT = 125, /* percentage of the usual exchange time that losses must exceed */
+    LOSS_PART = 8,  /* divisor of the slices that a member lost twice contributes to at first */
+    COUNT_BITS = 4, /* bits in the record for the number of values of one kind */
+    OWNER_MEDIAN = 1000,     /* value of SPEED_OWNER for an owner with the median time */
+    RATE_MIN_HEARTBEATS = 4, /* minimum heartbeats of a transfer that measures an upload rate */
 };
 
 static void add_value(struct speed_history *history, uint32_t value) {
@@ -45,26 +45,18 @@ void tracker_clear_speed(struct tracker *tracker, uint32_t row) {
 
 /* ---- training ---- */
 
-static uint64_t count_samples(const struct entry_seat *seat) {
-    uint64_t samples = 0;
-    for (uint32_t r = 0; r < seat->range_count; r++) {
-        samples += seat->ranges[r].end - seat->ranges[r].begin;
-    }
-    return samples;
+void tracker_mark_resumed_samples(struct tracker *tracker, uint32_t row, bool has_resumed_samples) {
+    tracker->speeds[row].has_resumed_samples = has_resumed_samples;
 }
 
-void tracker_mark_resumed(struct tracker *tracker, uint32_t row, bool is_resumed) {
-    tracker->speeds[row].is_resumed = is_resumed;
-}
-
-/* The time that the member would have needed for a full share. Work that began in an aborted round,
- * or before the tracker started, measures nothing. */
-void tracker_observe_training(struct tracker *tracker, uint32_t row, int64_t now_ms) {
+/* Records the time that the member would have needed for a full share. Work that began in an
+ * aborted round, or before the tracker started, is not measured. */
+void tracker_observe_training_time(struct tracker *tracker, uint32_t row, int64_t now_ms) {
     struct tracker_speed *speed = &tracker->speeds[row];
     uint64_t samples = tracker->members[row].trained.samples;
     int64_t passed_ms = now_ms - tracker->stage.round_began_ms;
     ASSERT(tracker->stage.kind == STAGE_TRAIN && passed_ms >= 0);
-    if (samples == 0 || speed->is_resumed || tracker->stage.is_inherited) {
+    if (samples == 0 || speed->has_resumed_samples || tracker->stage.is_inherited) {
         return;
     }
     double full_ms = (double)passed_ms * (double)tracker->settings.seat_samples / (double)samples;
@@ -86,20 +78,21 @@ uint64_t tracker_samples_of_row(const struct tracker *tracker, uint32_t row) {
     return samples > step ? samples : step;
 }
 
-/* A member that is given less because it is slow does not lengthen the training of the others: if
- * even one step takes it longer than they usually train, its declaration counts if it arrives. */
+/* Returns the seats whose declarations the tracker waits for. A slow member that was given fewer
+ * samples does not delay the others: if even these take it longer than the others usually train,
+ * its declaration counts only if it arrives in time. */
 uint64_t tracker_awaited_seats(const struct tracker *tracker, uint64_t seats) {
     const uint64_t full = tracker->settings.seat_samples;
     uint64_t awaited = 0;
     SEATS_EACH(seat, seats) {
         int row = tracker->seats.row_of_seat[seat];
         ASSERT(row != NO_SEAT);
-        uint64_t samples = count_samples(&tracker->record.head.seats[seat]);
+        uint64_t samples = seat_samples(&tracker->record.head.seats[seat]);
         double own_ms = recent_value(&tracker->speeds[row].times[SPEED_TRAIN]);
         double needed_ms = own_ms * (double)samples / (double)full;
         double limit_ms =
             samples < full ? tracker->deadlines.times.train_ms : tracker->deadlines.timing.train_ms;
-        bool is_fast = tracker->speeds[row].is_resumed || needed_ms <= limit_ms;
+        bool is_fast = tracker->speeds[row].has_resumed_samples || needed_ms <= limit_ms;
         awaited |= is_fast ? seat_bit(seat) : 0;
     }
     return awaited;
@@ -107,10 +100,10 @@ uint64_t tracker_awaited_seats(const struct tracker *tracker, uint64_t seats) {
 
 /* ---- the exchange ---- */
 
-/* The exchange of n members takes (n - 1) / n of the time in which one can send all results and
- * contributions: it is longer by 1 / (n (n - 2)) than that of n - 1 members. A member that takes
- * more than twice the usual time for a sample, by more than the slack, and adds less to the work of
- * the others than that, is like one with a slow uplink. */
+/* Whether a member is treated like one with a slow uplink, because it trains slowly: it takes more
+ * than twice the usual time for a sample, by more than the slack, and adds less to the work of the
+ * others than it lengthens their exchange. The exchange of n members is longer by 1 / (n (n - 2))
+ * than that of n - 1 members. */
 static bool is_slow_trainer(const struct tracker *tracker, uint32_t row) {
     uint64_t seats = tracker->record.head.seat_count;
     uint64_t own_ms = recent_value(&tracker->speeds[row].times[SPEED_TRAIN]);
@@ -120,8 +113,9 @@ static bool is_slow_trainer(const struct tracker *tracker, uint32_t row) {
            own_ms * (seats - 1) > usual_ms * seats * (seats - 2);
 }
 
-/* Owners wait for a guest once it has delivered its contributions to an exchange in time: an
- * identity that has done nothing yet costs them no time. */
+/* Whether owners wait for the row's contributions. They wait for a guest only after it has
+ * delivered to an exchange in time, so that an identity that has done nothing yet costs them no
+ * time. */
 bool tracker_is_fast_enough(const struct tracker *tracker, uint32_t row) {
     bool is_new_guest =
         tracker->speeds[row].times[SPEED_CONTRIBUTION].count == 0 && tracker_is_guest(tracker, row);
@@ -134,7 +128,8 @@ bool tracker_is_known_fast(const struct tracker *tracker, uint32_t row) {
     return !speed->is_slow && speed->times[SPEED_CONTRIBUTION].count >= JUDGED_ROUNDS;
 }
 
-/* Owners are compared in each round: a contributor that delays all of them makes none slow. */
+/* Whether an owner is usually as fast as the others. Owners are compared within each round, so a
+ * contributor that delays all of them makes none slow. */
 static bool is_owner_in_time(const struct tracker *tracker, const struct tracker_speed *speed) {
     const struct speed_history *times = &speed->times[SPEED_OWNER];
     uint32_t usual_ms = tracker->deadlines.times.result_ms;
@@ -142,7 +137,8 @@ static bool is_owner_in_time(const struct tracker *tracker, const struct tracker
     return times->count < JUDGED_ROUNDS || own_ms <= tracker_longest_usual_ms(tracker, usual_ms);
 }
 
-/* A slow owner delays every slice that it owns, so it owns none, and none on trial. */
+/* Whether the row may own slices. A slow owner would delay every slice that it owns, so it owns
+ * none, also not on trial. */
 bool tracker_may_own_slices(const struct tracker *tracker, uint32_t row) {
     const struct tracker_speed *speed = &tracker->speeds[row];
     return tracker_is_fast_enough(tracker, row) && !speed->is_retried &&
@@ -153,19 +149,19 @@ uint32_t tracker_upload_rate(const struct tracker *tracker, uint32_t row) {
     return recent_value(&tracker->speeds[row].times[SPEED_RATE]);
 }
 
-/* Whether a member contributes to a slice. One with a slow uplink contributes to every (SHARE_FULL
- * / share)-th slice; in each round to others. */
+/* Whether a member contributes to a slice. A slow member contributes to `share` of SHARE_FULL
+ * slices, in each round to different ones. */
 bool tracker_contributes_to_slice(const struct tracker *tracker, uint32_t row, uint32_t slice) {
     uint32_t share = tracker->speeds[row].is_slow ? tracker->speeds[row].share : SHARE_FULL;
     uint32_t slices = tracker->settings.slice_count;
     uint64_t count = (uint64_t)slices * share / SHARE_FULL;
-    count = count > 0 ? count : 1; /* a probe */
+    count = count > 0 ? count : 1; /* one slice shows whether the member is still slow */
     uint64_t at = (slice + tracker->record.head.round) % slices;
     return (at + 1) * count / slices > at * count / slices;
 }
 
 /* The lower median of the times for which the other voters waited for this seat's contributions; 0
- * if none did. */
+ * if no voter waited. */
 static uint32_t median_awaited_ms(const struct tracker *tracker, uint32_t seat) {
     int64_t values[SWARM_MEMBERS_MAX];
     int count = 0;
@@ -193,7 +189,8 @@ static uint32_t owner_median_ms(const struct tracker_exchange *exchange) {
     return count == 0 ? 1 : (uint32_t)sorted_value_i64(values, count, count / 2);
 }
 
-/* Owners that stopped waiting for a contributor: that it was late was not their fault. */
+/* Returns the owners that stopped waiting for a contributor, which is why their results were
+ * late. */
 static uint64_t find_excused_owners(const struct tracker_exchange *exchange) {
     uint64_t owners = 0;
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
@@ -202,9 +199,9 @@ static uint64_t find_excused_owners(const struct tracker_exchange *exchange) {
     return owners;
 }
 
-/* The term without slices doubles each time that the owner was slow again, since each trial costs
- * the others a wait, and is halved after many exchanges in time. */
-static void judge_owner(struct tracker_speed *speed, bool is_in_time) {
+/* Updates the term in which an owner that was slow owns no slices. The term doubles each time that
+ * the owner was slow, since each trial costs the others a wait. Many exchanges in time halve it. */
+static void update_owner_term(struct tracker_speed *speed, bool is_in_time) {
     uint32_t *term = &speed->owner_term;
     speed->owner_rounds_in_time = is_in_time ? speed->owner_rounds_in_time + 1 : 0;
     if (!is_in_time) {
@@ -215,8 +212,9 @@ static void judge_owner(struct tracker_speed *speed, bool is_in_time) {
     }
 }
 
-/* A member that has owned nothing for some rounds may own slices again. If it was slow, its next
- * time decides alone: the history is one bad and one good value. */
+/* Adds the time of an owner (0: no slices). A member that has owned no slices for its term may own
+ * some again. Its next time then decides alone, because its history is one bad and one good
+ * value. */
 static void add_owner_time(const struct tracker *tracker, struct tracker_speed *speed,
                            uint32_t result_ms, uint32_t median_ms) {
     struct speed_history *times = &speed->times[SPEED_OWNER];
@@ -225,17 +223,17 @@ static void add_owner_time(const struct tracker *tracker, struct tracker_speed *
         add_value(&speed->times[SPEED_RESULT], result_ms);
         add_value(times, relative < UINT32_MAX ? (uint32_t)relative : UINT32_MAX);
         speed->rounds_without_slices = 0;
-        judge_owner(speed, is_owner_in_time(tracker, speed));
+        update_owner_term(speed, is_owner_in_time(tracker, speed));
     } else if (++speed->rounds_without_slices >= max_u64(speed->owner_term, RETRY_ROUNDS_MIN) &&
                times->count >= JUDGED_ROUNDS) {
         *times = (struct speed_history){.count = 2, .values = {UINT32_MAX, 0}};
     }
 }
 
-/* Adds what was observed of a seat in the committed exchange. The times of a seat that was given
- * less than the others do not say how long a full share takes. */
-static void add_exchange(struct tracker *tracker, uint32_t seat,
-                         const struct seat_delivery *delivery) {
+/* Adds the times of a seat in the committed exchange. The contribution time of a slow seat is left
+ * out, because the seat had less than a full share. */
+static void add_exchange_of_seat(struct tracker *tracker, uint32_t seat,
+                                 const struct seat_delivery *delivery) {
     int row = tracker->seats.row_of_seat[seat];
     struct tracker_speed *speed = &tracker->speeds[row];
     const struct tracker_exchange *exchange = &tracker->exchange;
@@ -253,7 +251,7 @@ static void add_exchange(struct tracker *tracker, uint32_t seat,
     }
 }
 
-/* The smallest share: that of one slice. */
+/* The smallest share of a slow member, which is that of one slice. */
 static uint32_t min_share(const struct tracker *tracker) {
     uint32_t slices = tracker->settings.slice_count;
     return slices < SHARE_FULL ? (SHARE_FULL + slices - 1) / slices : 1;
@@ -293,8 +291,8 @@ void tracker_restore_share(struct tracker *tracker, uint32_t row, uint32_t share
     }
 }
 
-/* The number of values of a history as the record stores it, in COUNT_BITS: at most 2 *
- * SPEED_ROUNDS - 1, and with the same index of the next value. */
+/* Returns the number of values of a history as the record stores it in COUNT_BITS bits: at most
+ * 2 * SPEED_ROUNDS - 1, with the same index of the next value in the ring. */
 static uint32_t count_in_rings(uint32_t count) {
     return count < SPEED_ROUNDS ? count : SPEED_ROUNDS + count % SPEED_ROUNDS;
 }
@@ -337,18 +335,18 @@ void tracker_restore_speed(struct tracker *tracker, uint32_t row, const struct r
 }
 
 /* Whether owners wait for a slow seat again, on trial, although it did not deliver a full share in
- * time: a short exchange may end before an optional contribution arrives even from a seat that is
- * as fast as the others. A seat that delivers less than half may be as slow as before, and the
- * trial would cost a wait, so that it comes much later. */
+ * time. A short exchange may end before an optional contribution arrives, even from a seat that is
+ * as fast as the others. The trial of a seat that delivers less than half comes much later, because
+ * the seat may be as slow as before, and then costs a wait. */
 static bool is_retry_due(const struct tracker *tracker, const struct tracker_speed *speed,
                          const struct seat_delivery *delivery) {
     bool has_half = 2 * delivery->delivered >= tracker->settings.slice_count;
     return speed->slow_rounds >= (has_half ? 1 : RETRY_FACTOR) * speed->retry_rounds;
 }
 
-/* Decides what the seat is given in the next exchange. The share of a slow seat doubles while it
- * delivers in time. Owners wait for it again when it has delivered a full share in time, and after
- * some rounds in any case. That wait doubles each time. */
+/* Decides the share of a seat in the next exchange. The share of a slow seat doubles while the seat
+ * delivers in time. Owners wait for the seat again after it has delivered a full share in time, and
+ * in any case after retry_rounds, which double each time that the seat becomes slow. */
 static void update_share(struct tracker *tracker, uint32_t seat,
                          const struct seat_delivery *delivery) {
     struct tracker_speed *speed = &tracker->speeds[tracker->seats.row_of_seat[seat]];
@@ -373,9 +371,9 @@ static void update_share(struct tracker *tracker, uint32_t seat,
     speed->is_slow &= !speed->is_retried;
 }
 
-/* After rounds that were aborted because they took too long, earlier exchanges do not show how long
- * one takes now. */
-static void forget_exchanges(struct tracker *tracker) {
+/* Forgets the times of earlier exchanges. After rounds that were aborted because they took too
+ * long, these times do not show how long an exchange takes now. */
+static void forget_exchange_times(struct tracker *tracker) {
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         tracker->speeds[row].times[SPEED_CONTRIBUTION].count = 0;
         tracker->speeds[row].times[SPEED_RESULT].count = 0;
@@ -386,8 +384,8 @@ static bool is_recent(uint32_t earlier_round, uint32_t round) {
     return earlier_round > 0 && round <= earlier_round + LOSS_ROUNDS;
 }
 
-/* An owner that is replaced costs the others a wait. One that failed twice in a few rounds owns
- * nothing for its term, and so does one that fails again after a term, unless it is suspended. */
+/* Owners that were replaced cost the others a wait. An owner that failed twice in LOSS_ROUNDS, or
+ * again after a term without slices, owns no slices for its term, unless it is suspended. */
 static void observe_failed_owners(struct tracker *tracker) {
     const struct entry *commit = &tracker->record.head;
     SEATS_EACH(seat, tracker->exchange.failed_owners & roster_seats(commit)) {
@@ -400,15 +398,15 @@ static void observe_failed_owners(struct tracker *tracker) {
             speed->times[SPEED_OWNER] = (struct speed_history){
                 .count = JUDGED_ROUNDS, .values = {UINT32_MAX, UINT32_MAX, UINT32_MAX}};
             speed->rounds_without_slices = 0;
-            judge_owner(speed, false);
+            update_owner_term(speed, false);
         }
         speed->replaced_round = commit->round;
     }
 }
 
-/* Adds the time of the committed exchange. Returns whether it took so much longer than those before
- * it that its losses cost the others time. A member that is lost early, or whose connections close,
- * costs little: the others take over its slices while they still send. */
+/* Adds the time of the committed exchange. Returns whether it took so much longer than earlier ones
+ * that the loss of members cost the others time. A member that is lost early, or whose connections
+ * close, costs little, because the others take over its slices while they still send. */
 static bool add_exchange_time(struct tracker *tracker, int64_t now_ms) {
     struct speed_history *times = &tracker->deadlines.exchanges;
     const uint64_t usual_ms = recent_value(times);
@@ -419,9 +417,9 @@ static bool add_exchange_time(struct tracker *tracker, int64_t now_ms) {
     return !is_known || 100 * passed_ms > LOSS_COST_PERCENT * usual_ms;
 }
 
-/* A member that was lost in two of a few exchanges, each of which waited for its silence to end, is
- * not waited for until it has delivered in time. Without slices it would cost the others more than
- * losses that they hardly notice. */
+/* A member that was lost in two of LOSS_ROUNDS exchanges, and made both long, becomes slow: it is
+ * not waited for until it has delivered in time. After other losses it keeps its slices, because
+ * the others hardly notice such losses. */
 static void observe_losses(struct tracker *tracker, int64_t now_ms) {
     const struct entry *commit = &tracker->record.head;
     const bool was_long = add_exchange_time(tracker, now_ms);
@@ -441,7 +439,7 @@ static void observe_losses(struct tracker *tracker, int64_t now_ms) {
 void tracker_observe_exchange(struct tracker *tracker, int64_t now_ms) {
     ASSERT(tracker->record.head.kind == ENTRY_COMMIT);
     if (tracker_clear_timed_out_rounds(tracker)) {
-        forget_exchanges(tracker);
+        forget_exchange_times(tracker);
     }
     uint64_t seats = 0;
     for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
@@ -449,7 +447,7 @@ void tracker_observe_exchange(struct tracker *tracker, int64_t now_ms) {
         seats |= is_current && tracker->exchange.deliveries[seat].planned > 0 ? seat_bit(seat) : 0;
     }
     SEATS_EACH(seat, seats) {
-        add_exchange(tracker, (uint32_t)seat, &tracker->exchange.deliveries[seat]);
+        add_exchange_of_seat(tracker, (uint32_t)seat, &tracker->exchange.deliveries[seat]);
     }
     SEATS_EACH(seat, seats) {
         update_share(tracker, (uint32_t)seat, &tracker->exchange.deliveries[seat]);
@@ -460,20 +458,22 @@ void tracker_observe_exchange(struct tracker *tracker, int64_t now_ms) {
 
 /* ---- applying ---- */
 
-void tracker_begin_apply(struct tracker *tracker) {
+void tracker_mark_applying_members(struct tracker *tracker) {
     ASSERT(tracker->record.head.kind == ENTRY_COMMIT);
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         struct tracker_speed *speed = &tracker->speeds[row];
         const struct tracker_member *member = &tracker->members[row];
         if (speed->is_applying && !member->is_silent) {
-            add_value(&speed->times[SPEED_APPLY], UINT32_MAX); /* not before the next commit */
+            /* the member did not apply the commit before the next one */
+            add_value(&speed->times[SPEED_APPLY], UINT32_MAX);
         }
         speed->is_applying = tracker->seats.seat_of_row[row] != NO_SEAT &&
-                             tracker_has_state(member) && !tracker_is_ready(tracker, row);
+                             tracker_member_has_state(member) &&
+                             !tracker_is_ready_for_round(tracker, row);
     }
 }
 
-void tracker_observe_apply(struct tracker *tracker, uint32_t row, int64_t now_ms) {
+void tracker_observe_apply_time(struct tracker *tracker, uint32_t row, int64_t now_ms) {
     struct tracker_speed *speed = &tracker->speeds[row];
     int64_t passed_ms = now_ms - tracker->stage.committed_ms;
     if (speed->is_applying) {

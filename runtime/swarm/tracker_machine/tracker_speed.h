@@ -1,14 +1,14 @@
-/* tracker_speed: the speeds of members, the deadlines that follow from them, and the waits of an
- * open round: how long the tracker waits for members that have not finished a part of it. Private
- * to the tracker's files; part of tracker_state.h. */
+/* tracker_speed: the speeds of members, the deadlines that follow from them, and how long the
+ * tracker waits in an open round for members that have not finished a part of it. Private to the
+ * tracker's files; part of tracker_state.h. */
 #ifndef SKEP_SWARM_TRACKER_MACHINE_TRACKER_SPEED_H
 #define SKEP_SWARM_TRACKER_MACHINE_TRACKER_SPEED_H
 
 #include "runtime/swarm/tracker_machine/tracker_machine.h"
 
 enum {
-    SPEED_ROUNDS = 5,        /* number of rounds that a recent time is the median of */
-    SPEED_RATE_MS = 1 << 20, /* an upload rate is in contributions per 2^20 ms */
+    SPEED_ROUNDS = 5,        /* a recent time is the median of this many rounds */
+    SPEED_RATE_MS = 1 << 20, /* upload rates are in contributions per this time, in ms */
     SHARE_FULL = 1024,       /* share of a member that contributes to all slices */
 };
 
@@ -27,17 +27,18 @@ struct speed_history {             /* values of the last rounds */
     uint32_t values[SPEED_ROUNDS]; /* a ring of the newest values */
 };
 
-struct tracker_deadlines {             /* tracker_deadlines.c */
-    struct swarm_timing timing;        /* current deadlines */
-    struct timing_times times;         /* observed times from which `timing` was derived */
-    bool is_time_assumed[SPEED_KINDS]; /* no member's time is known: `times` has the setting */
+struct tracker_deadlines {      /* owned by tracker_deadlines.c */
+    struct swarm_timing timing; /* current deadlines */
+    struct timing_times times;  /* observed times from which `timing` was derived */
+    /* by kind: no member's time is known, so `times` has the value of the settings */
+    bool is_time_assumed[SPEED_KINDS];
     /* rounds since the newest commit that were aborted because they took longer than round_ms */
     uint32_t timed_out_rounds;
     struct speed_history exchanges; /* ms from the first table to the commit (tracker_speed.c) */
 };
 
 /* The pace of the open exchange, by owner. */
-struct tracker_pace {        /* tracker_pace.c */
+struct tracker_pace {        /* owned by tracker_pace.c */
     uint64_t owners;         /* owners of slices in the first table */
     uint64_t blocked_owners; /* owners that wait for at most half of their contributors */
     int64_t reported_ms[SWARM_MEMBERS_MAX]; /* time from an owner's plan to its newest report */
@@ -46,34 +47,34 @@ struct tracker_pace {        /* tracker_pace.c */
     int64_t spread_ms[SWARM_MEMBERS_MAX];
 };
 
-/* The observed speed of the member in a row; kept when the member restarts. */
-struct tracker_speed { /* tracker_speed.c */
-    struct speed_history times[SPEED_KINDS];
+/* The observed speed of the member in a row. It is kept when the member restarts. */
+struct tracker_speed {                       /* owned by tracker_speed.c */
+    struct speed_history times[SPEED_KINDS]; /* by kind: the member's recent times */
     uint32_t share;                 /* of a slow member: share of the slices, of SHARE_FULL */
     uint32_t rounds_without_slices; /* exchanges since the member last owned slices */
-    uint32_t owner_term;            /* exchanges until it may own slices again, if it was slow */
-    uint32_t owner_rounds_in_time;  /* consecutive exchanges in which it owned slices in time */
-    uint32_t lost_round;            /* last round in which its loss cost the others time; 0: none */
-    uint32_t replaced_round;        /* last round in which it was replaced as an owner; 0: none */
-    uint32_t slow_rounds;           /* exchanges since the member became slow */
-    uint32_t retry_rounds;          /* after this many, owners wait for the member again */
-    bool is_slow;                   /* owners do not wait for the member's contributions */
-    bool is_retried;                /* owners wait for it on trial, after rounds as a slow member */
-    bool is_resumed;                /* its samples are those of an aborted round */
-    bool is_applying; /* the member was in the newest commit, and has not applied it */
+    uint32_t owner_term; /* exchanges without slices after it was a slow owner; 0: never */
+    uint32_t owner_rounds_in_time; /* consecutive exchanges in which it owned slices in time */
+    uint32_t lost_round;           /* last round in which its loss cost the others time; 0: none */
+    uint32_t replaced_round;       /* last round in which it was replaced as an owner; 0: none */
+    uint32_t slow_rounds;          /* exchanges since the member became slow */
+    uint32_t retry_rounds;         /* slow_rounds after which owners wait for the member again */
+    bool is_slow;                  /* owners do not wait for the member's contributions */
+    bool is_retried;               /* owners wait for it on trial, after rounds as a slow member */
+    bool has_resumed_samples;      /* the member's samples are those of an aborted round */
+    bool is_applying; /* the member was in the newest commit, and has not applied it yet */
 };
 
 /* Deadlines (tracker_deadlines.c).
  * tracker_derive_timing       Derive the deadlines from the usual times.
  * tracker_usual_time          The lower median of the recent times of all voters that have any;
  *                             UINT32_MAX: none has.
- * tracker_longest_usual_ms    The longest time at which a member still counts as being as fast as
- *                             the others, whose usual time is given.
+ * tracker_longest_usual_ms    The longest time with which a member counts as being as fast as the
+ *                             others, which usually take usual_ms.
  * tracker_count_timed_out_round
  *                             The open round is aborted because it took too long: count it.
  * tracker_clear_timed_out_rounds
- *                             After a commit: forget the rounds that were counted. Returns whether
- *                             there were any. */
+ *                             After a commit: forget the counted rounds. Returns whether there
+ *                             were any. */
 void tracker_derive_timing(struct tracker *tracker);
 uint32_t tracker_usual_time(const struct tracker *tracker, enum speed_kind kind);
 uint64_t tracker_longest_usual_ms(const struct tracker *tracker, uint32_t usual_ms);
@@ -83,15 +84,18 @@ bool tracker_clear_timed_out_rounds(struct tracker *tracker);
 /* Speeds and shares (tracker_speed.c).
  * tracker_clear_speed        Forget the speed of a row, which gets another member.
  * tracker_slow_share         The share of a slow row, of SHARE_FULL; 0: it is not slow.
- * tracker_restore_share      At a start: the share that it had.
- * tracker_save_speed         What the record keeps of a row's speed. tracker_restore_speed: at a
- *                            start, after its share.
+ * tracker_restore_share      At a start: set the share that the row had before.
+ * tracker_save_speed         Copy a row's speed into the record.
+ * tracker_restore_speed      At a start, after the share: copy a row's speed from the record.
  * tracker_mark_slow          Let owners wait for the row only after it has delivered in time.
- * tracker_mark_resumed       Record whether the row's samples are those of an aborted round.
- * tracker_observe_training   A declaration has arrived.
- * tracker_observe_exchange   A commit is durable: observe deliveries, decide on shares.
- * tracker_begin_apply        A commit is durable, which the members of its round apply.
- * tracker_observe_apply      A member has the state of the newest commit.
+ * tracker_mark_resumed_samples
+ *                            Record whether the row's samples are those of an aborted round.
+ * tracker_observe_training_time
+ *                            A declaration has arrived: record the time for a full share.
+ * tracker_observe_exchange   A commit is durable: record deliveries, decide on shares.
+ * tracker_mark_applying_members
+ *                            A commit is durable: mark the members that have to apply it.
+ * tracker_observe_apply_time A member has the state of the newest commit: record its time.
  * tracker_applies_in_time    Whether the row usually applies commits as fast as the others.
  * tracker_samples_of_row     Number of samples that the row is given in the next round.
  * tracker_awaited_seats      Those of `seats` that can train on their samples in time.
@@ -99,7 +103,7 @@ bool tracker_clear_timed_out_rounds(struct tracker *tracker);
  * tracker_is_known_fast      Whether the row's contributions arrived in time in several exchanges.
  * tracker_may_own_slices     Whether the row may own slices.
  * tracker_recent_time        The recent time of a row; 0: it has none.
- * tracker_upload_rate        The upload rate of a row, seen by the receivers; 0: not known.
+ * tracker_upload_rate        The upload rate of a row that receivers observed; 0: not known.
  * tracker_contributes_to_slice
  *                            Whether a slow row contributes to this slice in the open round. */
 void tracker_clear_speed(struct tracker *tracker, uint32_t row);
@@ -108,11 +112,11 @@ uint32_t tracker_slow_share(const struct tracker *tracker, uint32_t row);
 void tracker_restore_share(struct tracker *tracker, uint32_t row, uint32_t share);
 void tracker_save_speed(const struct tracker *tracker, uint32_t row, struct record_speed *kept);
 void tracker_restore_speed(struct tracker *tracker, uint32_t row, const struct record_speed *kept);
-void tracker_mark_resumed(struct tracker *tracker, uint32_t row, bool is_resumed);
-void tracker_observe_training(struct tracker *tracker, uint32_t row, int64_t now_ms);
+void tracker_mark_resumed_samples(struct tracker *tracker, uint32_t row, bool has_resumed_samples);
+void tracker_observe_training_time(struct tracker *tracker, uint32_t row, int64_t now_ms);
 void tracker_observe_exchange(struct tracker *tracker, int64_t now_ms);
-void tracker_begin_apply(struct tracker *tracker);
-void tracker_observe_apply(struct tracker *tracker, uint32_t row, int64_t now_ms);
+void tracker_mark_applying_members(struct tracker *tracker);
+void tracker_observe_apply_time(struct tracker *tracker, uint32_t row, int64_t now_ms);
 bool tracker_applies_in_time(const struct tracker *tracker, uint32_t row);
 uint64_t tracker_samples_of_row(const struct tracker *tracker, uint32_t row);
 uint64_t tracker_awaited_seats(const struct tracker *tracker, uint64_t seats);
@@ -125,19 +129,21 @@ bool tracker_contributes_to_slice(const struct tracker *tracker, uint32_t row, u
 
 /* Waits of the open round (tracker_pace.c), in ms: how long the tracker waits for members that have
  * not finished a part. A wait is the deadline of the part; if no earlier round has measured the
- * part, it follows from the seats that have finished it.
- * tracker_begin_pace             The first table of the round is durable.
- * tracker_observe_receipts       A report has arrived from this row, which may own slices.
- * tracker_observe_spread         Enough other seats have all results of these owners.
+ * part, the wait follows from the seats that have finished it.
+ * tracker_begin_pace             The first table of the round is durable: reset the pace.
+ * tracker_observe_owner_report   A report has arrived: if the row owns slices, record the time in
+ *                                which it was not blocked.
+ * tracker_observe_result_spread  Enough other seats have all results of these owners: record when.
  * tracker_training_end_ms        From OPEN until members that still train have to declare.
  * tracker_declaration_wait_ms    From OPEN until no declaration is waited for.
  * tracker_contribution_wait_ms   From its table until an owner stops waiting for contributions.
  * tracker_result_wait_ms         From its table until an owner without results is replaced.
  * tracker_vote_wait_ms           From PROPOSE until results that few seats have are recovered.
- * tracker_apply_wait_ms          From COMMIT until the next round no longer waits for it. */
+ * tracker_apply_wait_ms          From COMMIT until the next round no longer waits for members that
+ *                                apply it. */
 void tracker_begin_pace(struct tracker *tracker);
-void tracker_observe_receipts(struct tracker *tracker, uint32_t row, int64_t now_ms);
-void tracker_observe_spread(struct tracker *tracker, uint64_t owners, int64_t now_ms);
+void tracker_observe_owner_report(struct tracker *tracker, uint32_t row, int64_t now_ms);
+void tracker_observe_result_spread(struct tracker *tracker, uint64_t owners, int64_t now_ms);
 int64_t tracker_training_end_ms(const struct tracker *tracker);
 int64_t tracker_declaration_wait_ms(const struct tracker *tracker);
 int64_t tracker_contribution_wait_ms(const struct tracker *tracker, uint32_t owner);

@@ -2,8 +2,8 @@
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
 enum {
-    GAP_HEARTBEATS = 3, /* a longer time without events means that the process was paused */
-    WAIT_PERCENT = 3,   /* of all time: what late members may delay rounds by */
+    GAP_HEARTBEATS = 3, /* after more heartbeats without events, the process was paused */
+    WAIT_PERCENT = 3,   /* percentage of all time by which late members may delay rounds */
 };
 
 /* Stages that may follow each stage, as bits. */

@@ -1,5 +1,5 @@
-/* tracker_state: the tracker's state, one struct for each file that owns it. Private to the
- * tracker's files: a file assigns only the fields of its own structs and calls the functions of the
+/* tracker_state: the tracker's state, with the structs of each file. Private to the tracker's
+ * files: a file assigns only the fields of its own structs and calls the functions of the
  * others. */
 #ifndef SKEP_SWARM_TRACKER_MACHINE_TRACKER_STATE_H
 #define SKEP_SWARM_TRACKER_MACHINE_TRACKER_STATE_H
@@ -14,12 +14,12 @@ enum { ROW_NONE = SWARM_MEMBERS_MAX }; /* no row of tracker.members */
 
 enum tracker_stage_kind {
     STAGE_READY,    /* between rounds */
-    STAGE_TRAIN,    /* OPEN was sent, and declarations arrive. */
-    STAGE_EXCHANGE, /* TABLE was sent, and members exchange contributions and results. */
-    STAGE_VOTE,     /* PROPOSE was sent, and votes arrive. */
+    STAGE_TRAIN,    /* OPEN was sent, and declarations arrive */
+    STAGE_EXCHANGE, /* TABLE was sent, and members exchange contributions and results */
+    STAGE_VOTE,     /* PROPOSE was sent, and votes arrive */
 };
 
-struct tracker_stage {            /* tracker_stage.c */
+struct tracker_stage {            /* owned by tracker_stage.c */
     enum tracker_stage_kind kind; /* current stage of the round */
     int64_t last_event_ms;        /* time of the last event */
     int64_t stage_began_ms;       /* Time at which the stage began. */
@@ -28,56 +28,56 @@ struct tracker_stage {            /* tracker_stage.c */
     int64_t last_quorum_ms;       /* when a quorum was last connected */
     int64_t last_current_ms;      /* when a member was last known to have the current state */
     int64_t budget_percent_ms;    /* time that rounds may still wait for late members, times 100 */
-    int64_t budget_counted_ms;    /* the budget is counted up to this time */
+    int64_t budget_counted_ms;    /* time up to which budget_percent_ms is counted */
     bool is_inherited;            /* the round was opened before the tracker started */
     bool is_concluded; /* the run is complete, and the members with its state were released */
 };
 
-struct seat_delivery {  /* what owners received of a seat's contributions, without its own slices */
+struct seat_delivery {  /* what other members, as owners, received of a seat's contributions */
     uint32_t planned;   /* number of slices that other members own and that it contributes to */
-    uint32_t delivered; /* number of these whose result has its contribution */
+    uint32_t delivered; /* number of these slices whose result has the seat's contribution */
     bool is_late;       /* more than 1/3 of the owners miss a contribution of this seat */
     bool is_rejected;   /* more than 1/3 of the owners each rejected a contribution of this seat */
-    bool is_repeated;   /* most of these owners rejected it as a copy of an earlier contribution */
+    bool is_repeated;   /* most rejecting owners rejected it as a copy of an earlier contribution */
 };
 
-/* The next record while it is written. Large arrays are not copied: `next` and the record share the
- * plans unless these change. next.head uses the slices of a proposal; once it is durable, the
- * proposal takes the slices of the previous commit. */
-struct tracker_writer {             /* tracker_record.c */
+/* The next record while it is written. Large arrays are not copied. `next` and the record share the
+ * plans unless the plans change. next.head uses the slices of a proposal. Once it is durable, the
+ * proposal uses the slices of the previous commit. */
+struct tracker_writer {             /* owned by tracker_record.c */
     struct tracker_record next;     /* the record that is being written */
-    struct slice_plan *spare_plans; /* [slice_count]: the plans before the last change. */
-    uint32_t parts;       /* Bits of enum record_part that are being written; 0: no write. */
+    struct slice_plan *spare_plans; /* [slice_count]: the plans before the last change */
+    uint32_t parts;       /* bits of enum record_part that are being written; 0: no write */
     uint32_t pending_row; /* 1 + the row whose session is being written */
-    struct entry_documents documents; /* for the next entry that may have them; serial 0: none */
+    struct entry_documents documents; /* wait for an entry that may have them; serial 0: none */
     bool is_fenced;      /* another process writes to the store, so no write is possible */
-    bool is_backing_off; /* A write failed, so none starts before the next tick. */
+    bool is_backing_off; /* a write failed, so no write starts before the next tick */
 };
 
-struct tracker_proposal { /* tracker_proposal.c */
-    struct entry entry;   /* the proposed COMMIT */
-    uint64_t id;          /* number of the proposal */
-    struct hash random;   /* random bytes for the next proposal */
-    struct hash seed;     /* random bytes of this proposal */
+struct tracker_proposal {  /* owned by tracker_proposal.c */
+    struct entry entry;    /* the proposed COMMIT */
+    uint64_t id;           /* number of the proposal */
+    struct hash next_seed; /* random bytes for the next proposal */
+    struct hash seed;      /* random bytes of this proposal */
 };
 
-struct tracker_vote {               /* tracker_proposal.c */
+struct tracker_vote {               /* owned by tracker_proposal.c */
     bool has_arrived;               /* the vote was received */
     struct hash root;               /* root that the member computed */
     struct hash hash;               /* hash of the proposed entry with that root */
     struct signature signature;     /* the member's signature of the hash */
-    struct message_refusal refusal; /* what the member found wrong */
+    struct message_refusal refusal; /* why the member refuses, and the seats that it reports */
     struct entry_evidence evidence; /* of an accusation: the statement that it calls false */
-    uint32_t slice;                 /* of an accusation: the slice that was computed again */
+    uint32_t slice;                 /* of an accusation: the slice that the member audited */
 };
 
-struct tracker_exchange {    /* tracker_exchange.c */
+struct tracker_exchange {    /* owned by tracker_exchange.c */
     uint64_t *holders;       /* [slice_count]: seats that have a result of the current epoch */
     uint64_t *planned;       /* [slice_count]: seats that the first table lets contribute */
     uint64_t *awaited;       /* [slice_count]: seats of `planned` that the owner waits for */
     uint64_t expected_seats; /* seats that owners wait for, by the first table */
     int64_t table_ms;        /* when the first table was durable */
-    /* By seat: when the owner got its newest slices or stopped waiting for a seat. */
+    /* by owner: time of the last change of a plan of its slices, from which waits for it count */
     int64_t assigned_ms[SWARM_MEMBERS_MAX];
     uint32_t result_ms[SWARM_MEMBERS_MAX]; /* by owner: time until it had all results; 0: not yet */
     uint64_t missed_by[SWARM_MEMBERS_MAX]; /* by seat: owners that stopped waiting for it */
@@ -90,11 +90,11 @@ struct tracker_exchange {    /* tracker_exchange.c */
     enum suspension_reason exclusions[SWARM_MEMBERS_MAX];
     struct seat_delivery deliveries[SWARM_MEMBERS_MAX]; /* by seat, of the newest commit */
     uint32_t poll;                                      /* number of the newest poll */
-    bool is_poll_open;     /* recovery waits for the answers of all live seats to `poll` */
-    bool is_training_over; /* `poll` lets members that still train declare what they have */
+    bool is_poll_open;  /* recovery waits for the answers of all live voters to `poll` */
+    bool ends_training; /* `poll` requests that members end training and declare what they have */
 };
 
-struct tracker_rollback {                            /* tracker_rollback.c */
+struct tracker_rollback {                            /* owned by tracker_rollback.c */
     struct state_history history;                    /* states that a rollback can return to */
     struct data_cursor cursors[ROLLBACK_STATES_MAX]; /* by state: position in the training data */
     bool is_ordered;                                 /* the operator has ordered a rollback */
@@ -102,102 +102,102 @@ struct tracker_rollback {                            /* tracker_rollback.c */
     struct rollback_order order;                     /* the operator's signature of the order */
 };
 
-struct tracker_seats {                  /* tracker_members.c */
+struct tracker_seats {                  /* owned by tracker_members.c */
     int row_of_seat[SWARM_MEMBERS_MAX]; /* by seat: row of the member; NO_SEAT: none */
     int seat_of_row[SWARM_MEMBERS_MAX]; /* by row: seat of the member; NO_SEAT: none */
 };
 
-/* The declared roots of the newest commits since the tracker started, and the norms of those
- * before. */
-struct tracker_repeats { /* tracker_repeats.c */
-    uint32_t next;       /* index of the oldest round, which the next one replaces */
+/* The declared roots of commits since the tracker started, and the declared norms of earlier
+ * ones. */
+struct tracker_repeats { /* owned by tracker_repeats.c */
+    uint32_t next;       /* index of the oldest round, which the next commit replaces */
     struct hash roots[REPEAT_ROUNDS][SWARM_MEMBERS_MAX]; /* by round and seat; zero: none */
     double norms[REPEAT_ROUNDS][SWARM_MEMBERS_MAX];      /* by round and seat; 0: none */
 };
 
-/* The last message to a member. The wait doubles with each repetition. */
-struct tracker_last_sent { /* tracker_handle.c */
-    enum message_kind kind;
-    uint64_t number; /* Identifies the message: entry hash, table version, poll or proposal. */
-    int64_t sent_ms; /* time of the last repetition */
-    uint32_t resend_after_ms; /* Wait before the message is repeated; 0 if none was sent. */
+/* The last message to a member. */
+struct tracker_last_sent {    /* owned by tracker_handle.c */
+    enum message_kind kind;   /* kind of the message */
+    uint64_t number;          /* entry hash, table version, poll or proposal, by kind */
+    int64_t sent_ms;          /* time at which the message was sent last */
+    uint32_t resend_after_ms; /* wait before it is repeated, doubled each time; 0: none was sent */
 };
 
 /* The newest report of a member. */
-struct tracker_report {       /* tracker_members.c */
-    uint64_t number;          /* Number of the report; increases. */
-    uint32_t poll;            /* Number of the newest poll that the member answered. */
-    uint32_t round;           /* Round that `slices` describes. */
-    uint32_t version;         /* Version of the table that the member has. */
-    uint64_t unreachable;     /* Rows that the member could not connect to in its last round. */
-    struct hash root;         /* Current root of the member; zero during a state fetch. */
-    struct hash durable_root; /* Root of the state on the member's disk. */
+struct tracker_report {       /* owned by tracker_members.c */
+    uint64_t number;          /* number of the report, which increases */
+    uint32_t poll;            /* number of the newest poll that the member answered */
+    uint32_t round;           /* round that `slices` describes */
+    uint32_t version;         /* version of the table that the member has */
+    uint64_t unreachable;     /* mask of rows that the member could not connect to in that round */
+    struct hash root;         /* current root of the member; zero during a state fetch */
+    struct hash durable_root; /* root of the state on the member's disk */
     struct timing_measured measured; /* medians of the times that the member measured, in ms */
-    struct hash stored[STORED_STATES_MAX]; /* Roots of the states that the member stores. */
+    struct hash stored[STORED_STATES_MAX]; /* roots of the member's stored states; zero: none */
     struct slice_report *slices;           /* [slice_count]: progress of the member in each slice */
-    uint32_t awaited_ms[SWARM_MEMBERS_MAX]; /* by seat: time waited for its contributions */
+    uint32_t awaited_ms[SWARM_MEMBERS_MAX]; /* by seat: time waited for contributions of the seat */
 };
 
 /* A registered member; row r is record.members[r]. */
-struct tracker_member {      /* tracker_members.c */
+struct tracker_member {      /* owned by tracker_members.c */
     uint64_t start_id;       /* random number of the member's last start */
     int64_t last_message_ms; /* when the member's last message arrived */
-    bool is_silent;    /* The member sent no message for timing.silence_ms, or is disconnected. */
+    bool is_silent;    /* the member sent no message for timing.silence_ms, or is disconnected */
     bool is_leaving;   /* the member joins no further round */
-    bool has_declared; /* The member has declared for the open round. */
-    struct training_amount trained; /* Work that the member declared. */
-    uint32_t rounds_missed;         /* Rounds opened without the member since it last had a seat. */
-    struct hash root;               /* root of the declared contribution */
-    struct signature declaration;   /* signature of the declaration */
-    struct tracker_report report;   /* newest report of the member */
-    struct tracker_vote vote;       /* the member's vote for the proposal */
+    bool has_declared; /* the member has declared for the open round */
+    struct training_amount trained;     /* amount of training that the member declared */
+    uint32_t rounds_missed;             /* rounds opened since the member was last ready for one */
+    struct hash root;                   /* root of the declared contribution */
+    struct signature declaration;       /* signature of the declaration */
+    struct tracker_report report;       /* newest report of the member */
+    struct tracker_vote vote;           /* the member's vote for the proposal */
     struct tracker_last_sent last_sent; /* last message sent to the member */
 };
 
-/* An owner and a contributor whose contributions do not reach it. */
+/* An owner that does not wait for a contributor, whose contributions did not reach it. */
 struct tracker_pair {
-    uint32_t rounds;      /* rounds for which the owner does not wait; doubles each time */
-    uint32_t until_round; /* the owner does not wait before this round */
+    uint32_t rounds;      /* length of the last separation in rounds, which doubles each time */
+    uint32_t until_round; /* first round in which the owner waits for the contributor again */
 };
 
 /* The leases and votes with which this start of the tracker may continue after the newest state
  * entry. */
-struct tracker_leases {          /* tracker_leases.c */
+struct tracker_leases {          /* owned by tracker_leases.c */
     uint64_t start;              /* number of this start; 0: the chain needs no leases */
-    struct electors electors;    /* of the newest state entry */
+    struct electors electors;    /* electors of the newest state entry */
     struct needed_votes needed;  /* votes that a commit of the newest OPEN needs */
-    struct continue_order order; /* the operator's, for this start and state; count 0: none */
+    struct continue_order order; /* operator's order for this start and state; count 0: none */
     uint64_t promised;           /* rows of members whose lease on the state another start has */
     uint64_t mute; /* rows of members that did not vote in a round that became too old */
-    /* when the electors that can vote became too few to continue, or only half; 0: neither */
+    /* time at which the electors that can vote became half or too few to continue; 0: enough */
     int64_t no_majority_since_ms;
-    bool is_fork_possible; /* electors have been too few, or only half, for FORK_POSSIBLE_MS */
+    bool is_fork_possible; /* electors have been half or too few for FORK_POSSIBLE_MS */
 };
 
-/* By the row of the contributor and the row of the owner. */
-struct tracker_pairs { /* tracker_pairs.c */
+/* The pairs, by the row of the contributor and the row of the owner. */
+struct tracker_pairs { /* owned by tracker_pairs.c */
     struct {
         struct tracker_pair owners[SWARM_MEMBERS_MAX]; /* by the owner's row */
     } contributors[SWARM_MEMBERS_MAX];
 };
 
-/* The misses of the member in a row; kept when the member restarts. */
-struct tracker_strikes { /* tracker_strikes.c */
-    uint32_t misses;     /* last rounds in which others waited for it; bit set: it missed a part */
-    uint32_t opposed;    /* newest commits with its contribution; bit set: it opposed the others */
-    uint32_t clean_rounds;          /* rounds since the last miss, or since it opposed the others */
-    uint32_t term;                  /* length of its last suspension, in rounds; halved later */
-    uint32_t until_round;           /* it has no seat before this round */
+/* The misses and suspensions of the member in a row, which are kept when the member restarts. */
+struct tracker_strikes { /* owned by tracker_strikes.c */
+    uint32_t misses;  /* bits of the newest rounds that waited for the member; set: it missed one */
+    uint32_t opposed; /* bits of the newest commits with its contribution; set: it was opposed */
+    uint32_t clean_rounds;          /* rounds since its last miss or opposed contribution */
+    uint32_t term;                  /* length of its last suspension in rounds, halved later */
+    uint32_t until_round;           /* first round in which it may have a seat again */
     enum suspension_reason due;     /* reason for which it is suspended next; none: it is not */
-    enum suspension_reason reason;  /* of its last suspension */
-    struct entry_evidence evidence; /* if `due` is a false statement */
+    enum suspension_reason reason;  /* reason for its last suspension */
+    struct entry_evidence evidence; /* the false statement, if `due` is for one */
 };
 
-struct tracker {
+struct tracker {                        /* the state machine */
     struct tracker_settings settings;   /* settings of the swarm */
     struct tracker_stage stage;         /* stage of the round, and its times */
     struct tracker_deadlines deadlines; /* deadlines and what they were derived from */
-    struct tracker_record record;       /* The durable record, owned by tracker_record.c. */
+    struct tracker_record record;       /* the durable record, owned by tracker_record.c */
     struct tracker_writer writer;       /* the write in progress */
     struct tracker_roster roster;       /* the operator's newest roster epoch */
     struct tracker_proposal proposal;   /* proposal that members vote for */
@@ -207,22 +207,22 @@ struct tracker {
     struct tracker_rollback rollback;   /* states that a rollback can return to */
     struct tracker_repeats repeats;     /* declared roots of the newest commits */
     struct tracker_seats seats;         /* seats of the newest entry's roster */
-    struct tracker_member members[SWARM_MEMBERS_MAX];  /* by row */
-    struct tracker_speed speeds[SWARM_MEMBERS_MAX];    /* by row */
-    struct tracker_strikes strikes[SWARM_MEMBERS_MAX]; /* by row */
+    struct tracker_member members[SWARM_MEMBERS_MAX];  /* by row: the registered members */
+    struct tracker_speed speeds[SWARM_MEMBERS_MAX];    /* by row: their observed speeds */
+    struct tracker_strikes strikes[SWARM_MEMBERS_MAX]; /* by row: their misses and suspensions */
     struct tracker_pairs pairs;   /* owners that do not get the contributions of some members */
-    struct tracker_leases leases; /* the electors of the next commit */
+    struct tracker_leases leases; /* leases and votes with which this start may continue */
 };
 
 /* The stage and its times (tracker_stage.c).
  * stage_skip_gap            After a gap without events, move all times by the gap. Returns the
- *                           gap, or 0 if it is short.
+ *                           gap in ms, or 0 if it is short.
  * stage_mark_quorum         Record that a quorum is connected.
  * stage_mark_current_state  Record that a member with the current state is connected.
  * stage_mark_concluded      Record that the members with the state of a complete run were released.
- * stage_update_wait_budget  Add the time since the last call to the budget for waits, and take
- *                           the same time off it if rounds were waiting.
- * stage_may_wait            Whether rounds may wait for late members, with so much budget left.
+ * stage_update_wait_budget  Add a part of the time since the last call to the budget for waits, and
+ *                           take the whole time off it if rounds were waiting.
+ * stage_may_wait            Whether the budget for late members is above reserve_ms.
  * tracker_enter_stage       Begin a stage; TRAIN also begins a round. */
 void stage_init(struct tracker_stage *stage, const struct tracker_record *record, int64_t now_ms);
 int64_t stage_skip_gap(struct tracker_stage *stage, int64_t heartbeat_ms, int64_t now_ms);
@@ -265,10 +265,10 @@ bool writer_can_write(const struct tracker_writer *writer);
  * tracker_register_start       Assign the row to a new start of a member, whose session is being
  *                              written.
  * tracker_admit_member         The session is durable: admit the member.
- * tracker_reject_start         The session could not be written.
+ * tracker_reject_start         The session could not be written: let the member retry.
  * tracker_count_missed_rounds  Count a missed round for members without a seat.
- * tracker_has_state            Whether the member has reported a state and is not fetching one.
- * tracker_is_ready             Whether the member may have a seat in the next round. */
+ * tracker_member_has_state     Whether the member has reported a state, and is not fetching one.
+ * tracker_is_ready_for_round   Whether the member may have a seat in the next round. */
 uint32_t tracker_find_row(const struct tracker *tracker, const struct identity *id);
 uint64_t tracker_live_seats(const struct tracker *tracker);
 struct tracker_member *tracker_member_in_seat(struct tracker *tracker, uint32_t seat);
@@ -289,8 +289,8 @@ void tracker_store_declaration(struct tracker_member *member, const struct messa
 void tracker_clear_declarations(struct tracker *tracker);
 bool tracker_store_report(struct tracker *tracker, uint32_t row, const struct message *message);
 void tracker_count_missed_rounds(struct tracker *tracker);
-bool tracker_has_state(const struct tracker_member *member);
-bool tracker_is_ready(const struct tracker *tracker, uint32_t row);
+bool tracker_member_has_state(const struct tracker_member *member);
+bool tracker_is_ready_for_round(const struct tracker *tracker, uint32_t row);
 bool tracker_is_slow_joiner(const struct tracker *tracker, uint32_t row);
 
 /* Messages (tracker_handle.c).
@@ -317,49 +317,51 @@ void tracker_advance(struct tracker *tracker, int64_t now_ms, struct actions *ac
 void tracker_return_ranges(struct entry *entry, uint64_t used);
 
 /* Rollbacks (tracker_rollback.c).
- * tracker_roll_back           Roll back to the newest state that a member has, if no member had
- *                             the current one for too long.
+ * tracker_roll_back_if_state_lost  If no member had the current state for too long, roll back to
+ *                             the newest state that a member has.
  * tracker_is_rollback_order_due  Whether the operator has ordered a rollback, and a connected
  *                             member has that state on disk.
  * tracker_follow_rollback_order  Roll back as ordered; no round is open.
- * tracker_is_state_stored     Whether a member reported that it has this state on disk.
+ * tracker_member_stores_state  Whether a member reported that it has this state on disk.
  * tracker_add_rollback_state  Add the state of a COMMIT or GENESIS, or the target of a ROLLBACK. */
-void tracker_roll_back(struct tracker *tracker, int64_t now_ms, struct actions *actions);
+void tracker_roll_back_if_state_lost(struct tracker *tracker, int64_t now_ms,
+                                     struct actions *actions);
 bool tracker_is_rollback_order_due(const struct tracker *tracker);
 void tracker_follow_rollback_order(struct tracker *tracker, struct actions *actions);
-bool tracker_is_state_stored(const struct tracker_member *member, const struct hash *root);
+bool tracker_member_stores_state(const struct tracker_member *member, const struct hash *root);
 void tracker_add_rollback_state(struct tracker_rollback *rollback, const struct entry *entry);
 
 /* Owners and contributors that are separated (tracker_pairs.c).
  * tracker_clear_pairs      Forget the pairs of a row, which gets another member.
- * tracker_observe_pairs    A round has ended: separate owners from seats that they stopped waiting
- *                          for, except from seats that are late for most owners.
+ * tracker_separate_pairs   At the end of a round, separate owners from seats that they stopped
+ *                          waiting for, except from seats that are late for more than a third.
  * tracker_separated_seats  The seats whose contributions an owner does not wait for.
  * tracker_has_many_pairs   Whether the row is separated from more than a third of the voters. */
 void tracker_clear_pairs(struct tracker *tracker, uint32_t row);
-void tracker_observe_pairs(struct tracker *tracker);
+void tracker_separate_pairs(struct tracker *tracker);
 uint64_t tracker_separated_seats(const struct tracker *tracker, uint32_t owner);
 bool tracker_has_many_pairs(const struct tracker *tracker, uint32_t row);
 
 /* Leases (tracker_leases.c).
  * leases_fill_entry         Fill in the leases of a draft's entry.
  * leases_apply_entry        Update the electors and the needed votes from an entry that is durable.
- * tracker_can_seats_commit  Whether the members in these seats of the newest OPEN can commit it.
- * tracker_count_electors    The electors, and what `rows` have of them; none without leases.
+ * tracker_can_seats_commit  Whether votes of these seats of the newest OPEN suffice by the leases.
+ * tracker_count_electors    Count the electors, and those that are in `rows`; 0 without leases.
  * tracker_list_missing_electors  The electors that have not resigned and are not connected.
- * tracker_may_continue_with Whether a round of these rows can be committed.
+ * tracker_may_continue_with Whether the leases allow that these rows commit a round.
  * tracker_has_resigned      Whether the row is an elector that has resigned.
- * tracker_must_resign       Whether a row resigns before it leaves: `stayers` may wait for it.
+ * tracker_must_resign       Whether a row resigns before it leaves, because an elector is in
+ *                           `stayers`, the rows that stay.
  * tracker_handle_resignation  Make the resignation of a row durable.
  * tracker_rows_allowed_by_leases  The rows that may have a seat: those of the operator's order;
  *                           without one, all whose votes no other start has.
  * tracker_may_vote          Whether a seat of this row has a vote: the row is neither a guest nor
  *                           an elector that has resigned.
- * leases_mark_vote          A row votes, or says that another start has its lease (`is_promised`).
- * leases_clear_row          The member of the row starts again: it is neither promised nor mute.
+ * leases_mark_vote          Record that a row voted, or gave another start its lease.
+ * leases_clear_row          The row's member has restarted: it is neither promised nor mute.
  * leases_mark_mute_rows     The round is too old: mark the live voters that have not voted.
- * tracker_is_round_overruled  Whether an order, or its start, excludes the open round.
- * tracker_watch_electors    Record whether half of the electors or more are missing. */
+ * tracker_is_round_overruled  Whether an order to continue excludes the open round.
+ * tracker_watch_electors    Record whether at least half of the electors are missing. */
 void leases_fill_entry(const struct tracker *tracker, struct entry *entry);
 void leases_apply_entry(struct tracker_leases *leases, const struct entry *head);
 bool tracker_can_seats_commit(const struct tracker *tracker, uint64_t seats);
@@ -399,34 +401,32 @@ void tracker_replay_suspension(struct tracker *tracker, const struct entry *entr
 void tracker_restore_member(struct tracker *tracker, uint32_t row);
 
 /* The table (tracker_table.c).
- * tracker_find_links      Find for each of `seats` the others that it cannot connect to; either
- *                         may report it. Only voters are well connected or candidates.
+ * tracker_find_links      Find for each of `seats` the others that it cannot connect to, by the
+ *                         reports of both. Only voters are well connected or candidates.
  * tracker_fill_upload_rates
- *                         The upload rate of each of `seats`, for assigning slices; not zero for at
- *                         least one of them, zero for all others.
- * tracker_owner_candidates Those of these voting seats that may own slices; empty for none.
+ *                         Fill in the upload rate of each of `seats`, for assigning slices. At
+ *                         least one is not zero; those of other seats are zero.
+ * tracker_owner_candidates  The seats that may own slices, of these voting seats; 0: of no seats.
  * tracker_plan_seats      Fill in the seats that contribute to a slice: those of `seats` that have
  *                         a weight.
- * plan_drop_seats         Let these seats contribute no longer, unless the owner has their
- *                         contributions already.
- * table_mark_all_new      Treat all plans as changed, because the record does not say when they
- *                         changed.
- * tracker_allows_result   Whether a seat that owns a slice reports a result of the contributions
- *                         that it was to add; any other seat may report any.
+ * plan_drop_seats         Let these seats contribute no longer.
+ * table_mark_all_new      Treat all plans as changed, because the record has no versions of plans.
+ * tracker_allows_result   Whether an honest seat can have this result. That is checked only of the
+ *                         owner of the slice.
  * tracker_write_table     Write the weights, owners and roots of the declarations.
  * tracker_change_plan     Change one slice of the draft's table, which gets the next version.
  * tracker_clear_table     Clear the draft's table for the round that opens.
  * tracker_weighted_seats  Those of `seats` that have a weight in the table.
- * tracker_restore_exclusions  At a start: why the table gives no weight to some of its seats. */
+ * tracker_restore_exclusions  At a start, find why the table gives no weight to some seats. */
 void tracker_restore_exclusions(struct tracker *tracker);
-struct tracker_links {
+struct tracker_links {                       /* which seats can connect to each other */
     uint64_t unreachable[SWARM_MEMBERS_MAX]; /* by seat: seats that it cannot connect to */
     /* voters that can connect to more than half of the voters, so that their sums have most
-     * contributions; all voters if there are none */
+     * contributions; all voters if there are no such voters */
     uint64_t well_connected;
-    /* seats that may own slices: well connected ones that can connect to all voters, so that
-     * the contribution of each voter is in their slices; all well connected seats if those are
-     * too few */
+    /* voters that may own slices: those that can connect to all voters, so that the contribution
+     * of each voter is in their slices. If they are fewer than half of the voters: all well
+     * connected ones */
     uint64_t owner_candidates;
 };
 void tracker_find_links(const struct tracker *tracker, uint64_t seats, struct tracker_links *links);
@@ -445,9 +445,9 @@ void tracker_clear_table(struct tracker *tracker, uint32_t round);
 uint64_t tracker_weighted_seats(const struct round_table *table, uint64_t seats);
 
 /* The exchange (tracker_exchange.c).
- * tracker_begin_exchange       The first table of the round is durable.
- * tracker_advance_exchange     Recover missing results, then propose.
- * tracker_count_deliveries     Count what the newest commit has of each seat.
+ * tracker_begin_exchange       The first table of the round is durable: reset the exchange.
+ * tracker_advance_exchange     Recover missing results; propose if none is missing.
+ * tracker_count_deliveries     Count the contributions of each seat in the newest commit.
  * tracker_update_holders       Update the holders of results from the report of a row.
  * tracker_clear_stale_holders  Clear the holders of slices that have a new epoch.
  * tracker_find_slice_report    A seat's report of a slice in the open round, or NULL. */
@@ -469,13 +469,13 @@ const struct slice_report *tracker_find_slice_report(const struct tracker *track
 
 /* Contributions of earlier rounds (tracker_repeats.c).
  * repeats_add_commit  Remember the declared roots of a round that was committed.
- * repeats_replay      Remember the norms of a COMMIT before the start of the tracker; another entry
- *                     clears all.
+ * repeats_replay_entry  Remember the norms of a COMMIT before the start of the tracker. An entry of
+ *                     another kind clears everything.
  * repeats_clear       Forget all rounds, because after a rollback a member may repeat its work.
- * repeats_contain     Whether a contribution with this root, or with this norm before the start of
- *                     the tracker, was declared in a remembered round, by any member. */
+ * repeats_contain     Whether any member declared a contribution with this root in a remembered
+ *                     round, or with this norm in one before the start of the tracker. */
 void repeats_add_commit(struct tracker_repeats *repeats, const struct round_table *table);
-void repeats_replay(struct tracker_repeats *repeats, const struct entry *entry);
+void repeats_replay_entry(struct tracker_repeats *repeats, const struct entry *entry);
 void repeats_clear(struct tracker_repeats *repeats);
 bool repeats_contain(const struct tracker_repeats *repeats, const struct hash *root, double norm);
 

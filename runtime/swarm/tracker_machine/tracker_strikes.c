@@ -1,20 +1,20 @@
-/* tracker_strikes: members that miss a part of a round although they are fast enough for it, whose
- * contribution has no weight, or whose contributions oppose those of the others, and the rounds for
- * which they then have no seat. */
+/* tracker_strikes: the suspensions of members. A member is suspended if it misses parts of rounds
+ * for which it is fast enough, if its contributions have no weight, if they oppose those of the
+ * others, or if it made a false statement. */
 #include "runtime/swarm/tracker_machine/tracker_accusation.h"
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
 enum {
-    STRIKE_ROUNDS = 3,      /* last rounds in which others waited for a member: remembered */
-    STRIKES_MAX = 2,        /* misses in these rounds that suspend the member */
-    OPPOSED_ROUNDS = 8,     /* commits with its contribution that are remembered, below 32 */
-    OPPOSED_MAX = 4,        /* opposed contributions in these commits that suspend the member */
-    STRIKE_SEATS_MIN = 4,   /* fewest voters of a round that judges a voter: one cannot decide */
-    STRIKE_GUESTS_MIN = 3,  /* fewest voters of a round that judges a guest, which is no voter */
-    TERM_MIN = 8,           /* rounds of the first suspension */
-    TERM_MAX = 512,         /* rounds of the longest one */
-    CLEAN_ROUNDS = 64,      /* rounds without a miss that halve the next term */
-    SUSPENDED_PART_MIN = 3, /* at most 1/3 of the connected members are suspended */
+    STRIKE_ROUNDS = 3,     /* number of remembered rounds in which others waited for a member */
+    STRIKES_MAX = 2,       /* number of misses in STRIKE_ROUNDS that suspends a member */
+    OPPOSED_ROUNDS = 8,    /* number of remembered commits with a member's part, at most 31 */
+    OPPOSED_MAX = 4,       /* opposed contributions in OPPOSED_ROUNDS that suspend a member */
+    STRIKE_SEATS_MIN = 4,  /* minimum voters to judge a voter, so that one voter cannot decide */
+    STRIKE_GUESTS_MIN = 3, /* minimum voters to judge a guest, which does not vote itself */
+    TERM_MIN = 8,          /* rounds of a member's first suspension */
+    TERM_MAX = 512,        /* rounds of the longest suspension */
+    CLEAN_ROUNDS = 64,     /* rounds without a miss that halve a member's next term */
+    SUSPENDED_DIVISOR = 3, /* at most 1/3 of the connected members are suspended */
 };
 
 bool tracker_is_suspended(const struct tracker *tracker, uint32_t row) {
@@ -38,9 +38,10 @@ void tracker_suspend_liar(struct tracker *tracker, uint32_t row, enum suspension
     tracker->strikes[row].evidence = *evidence;
 }
 
-/* The reason for which a seat missed the ended round. Late contributions count only for a seat that
- * delivered in time before: until then its own speed is not known. Sketches, which are much
- * smaller, count for a seat whose contributions to this commit were in time. */
+/* Returns what a seat missed in the round that has ended, or NONE. Late contributions are a miss
+ * only of a seat that delivered in time before, because the speed of other seats is not known.
+ * Missing sketches, which are much smaller, are a miss of a seat whose contributions were in
+ * time. */
 static enum suspension_reason find_miss(const struct tracker *tracker, uint32_t seat) {
     const struct tracker_exchange *exchange = &tracker->exchange;
     const struct seat_delivery *delivery = &exchange->deliveries[seat];
@@ -66,15 +67,15 @@ static enum suspension_reason find_miss(const struct tracker *tracker, uint32_t 
                : SUSPENSION_NONE;
 }
 
-/* Whether a round has so many voters that one of them cannot decide about this seat. */
+/* Whether a round has enough voters to judge this seat, so that no single voter decides. */
 static bool has_enough_voters(const struct entry *roster, uint32_t seat) {
     return entry_voter_count(roster) >=
            (roster->seats[seat].is_guest == 1 ? STRIKE_GUESTS_MIN : STRIKE_SEATS_MIN);
 }
 
-/* Records a round in which others waited for the member; it missed a part unless `missed` is
- * NONE. */
-static void record_round(struct tracker_strikes *strikes, enum suspension_reason missed) {
+/* Records a round in which others waited for the member, and what the member missed; NONE:
+ * nothing. */
+static void record_judged_round(struct tracker_strikes *strikes, enum suspension_reason missed) {
     bool is_liar = is_false_statement(strikes->due);
     strikes->misses =
         (strikes->misses << 1 | (missed != SUSPENSION_NONE)) & ((1U << STRIKE_ROUNDS) - 1);
@@ -89,8 +90,8 @@ static void record_round(struct tracker_strikes *strikes, enum suspension_reason
     }
 }
 
-/* Records whether the member's contribution to a commit opposed the others. */
-static void record_direction(struct tracker_strikes *strikes, bool is_opposed) {
+/* Records whether the member's contribution to a commit was opposed. */
+static void record_opposition(struct tracker_strikes *strikes, bool is_opposed) {
     strikes->opposed = (strikes->opposed << 1 | is_opposed) & ((1U << OPPOSED_ROUNDS) - 1);
     strikes->clean_rounds = is_opposed ? 0 : strikes->clean_rounds;
     if (seats_count(strikes->opposed) >= OPPOSED_MAX && strikes->due == SUSPENSION_NONE) {
@@ -99,9 +100,9 @@ static void record_direction(struct tracker_strikes *strikes, bool is_opposed) {
     }
 }
 
-/* Records for each contributor to the commit whether it opposed the others, even if its member is
- * disconnected by now. */
-static void judge_directions(struct tracker *tracker) {
+/* Records for each contributor to the commit whether its contribution was opposed, even if the
+ * member is disconnected by now. */
+static void record_opposed_contributors(struct tracker *tracker) {
     const struct entry *commit = &tracker->record.head;
     const uint64_t opposed = tracker_find_opposed_seats(tracker);
     ASSERT(commit->kind == ENTRY_COMMIT);
@@ -110,12 +111,12 @@ static void judge_directions(struct tracker *tracker) {
         const int row = tracker->seats.row_of_seat[seat];
         if (row != NO_SEAT && member->weight > 0 && member->contributed > 0 &&
             has_enough_voters(commit, seat)) {
-            record_direction(&tracker->strikes[row], seats_contain(opposed, seat));
+            record_opposition(&tracker->strikes[row], seats_contain(opposed, seat));
         }
     }
 }
 
-/* Seats whose contribution had no weight, or was rejected by owners. */
+/* Returns the seats whose contribution had no weight, or was rejected by owners. */
 static uint64_t find_excluded_seats(const struct tracker_exchange *exchange) {
     uint64_t excluded = 0;
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
@@ -137,20 +138,21 @@ void tracker_judge_round(struct tracker *tracker) {
         return;
     }
     if (record->head.kind == ENTRY_COMMIT) {
-        judge_directions(tracker);
+        record_opposed_contributors(tracker);
     }
     uint64_t judged = exchange->expected_seats | exchange->undeclared_seats |
                       find_excluded_seats(exchange) | tracker_find_silent_seats(tracker);
     SEATS_EACH(seat, tracker_live_seats(tracker) & judged) {
         if (has_enough_voters(&record->head, (uint32_t)seat)) {
-            record_round(&tracker->strikes[tracker->seats.row_of_seat[seat]],
-                         find_miss(tracker, (uint32_t)seat));
+            record_judged_round(&tracker->strikes[tracker->seats.row_of_seat[seat]],
+                                find_miss(tracker, (uint32_t)seat));
         }
     }
 }
 
-/* Returns the row to suspend next, or ROW_NONE. A third of the voters at most is suspended at a
- * time: if more are due, the network is at fault. Guests may all be liars. */
+/* Returns the row to suspend next, or ROW_NONE. At most a third of the voters are suspended at a
+ * time: if more are due, the network is at fault. There is no such limit for guests, which may all
+ * be liars. */
 static uint32_t find_due_row(struct tracker *tracker) {
     uint32_t due = ROW_NONE;
     uint32_t suspended = 0;
@@ -167,7 +169,7 @@ static uint32_t find_due_row(struct tracker *tracker) {
         suspended += !tracker->members[row].is_silent && tracker_is_suspended(tracker, row);
         due = is_due ? row : due;
     }
-    return SUSPENDED_PART_MIN * (suspended + 1) <= connected ? due : ROW_NONE;
+    return SUSPENDED_DIVISOR * (suspended + 1) <= connected ? due : ROW_NONE;
 }
 
 bool tracker_suspend_next(struct tracker *tracker, struct actions *actions) {
@@ -191,13 +193,13 @@ void tracker_apply_suspension(struct tracker *tracker, const struct entry *entry
     ASSERT(entry->kind == ENTRY_SUSPEND);
     uint32_t row = tracker_find_row(tracker, &entry->suspension.id);
     if (row == ROW_NONE) {
-        return; /* another member has the row by now */
+        return; /* another member has the row of the suspended member by now */
     }
     uint32_t term = entry->suspension.until_round - entry->round - 1;
     tracker->strikes[row] = (struct tracker_strikes){.until_round = entry->suspension.until_round,
                                                      .term = term,
                                                      .reason = entry->suspension.reason};
-    tracker_mark_slow(tracker, row); /* when it returns, no owner waits for it at first */
+    tracker_mark_slow(tracker, row); /* no owner waits for the member at first when it returns */
 }
 
 void tracker_restore_member(struct tracker *tracker, uint32_t row) {
@@ -208,7 +210,8 @@ void tracker_restore_member(struct tracker *tracker, uint32_t row) {
     tracker_restore_speed(tracker, row, &tracker->record.speeds[row]);
 }
 
-/* What the record has of a member is newer than a suspension that is over. */
+/* A suspension that is over is older than what the record has of the member, so the record is
+ * restored after it. */
 void tracker_replay_suspension(struct tracker *tracker, const struct entry *entry) {
     const uint32_t row = tracker_find_row(tracker, &entry->suspension.id);
     tracker_apply_suspension(tracker, entry);

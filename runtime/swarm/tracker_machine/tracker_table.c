@@ -15,8 +15,8 @@ static uint64_t median_upload_rate(const struct tracker *tracker, uint64_t seats
     return count > 0 ? (uint64_t)sorted_value_i64(rates, count, (count - 1) / 2) : 1;
 }
 
-/* Measurements of equal uplinks differ. An owner with more slices than its uplink can carry delays
- * all members, and treating similar uplinks as equal costs little. */
+/* Whether an upload rate is so near the median that it is treated as equal. Measurements of equal
+ * uplinks differ, and an owner with more slices than its uplink can carry delays all members. */
 static bool is_similar_rate(uint64_t up, uint64_t median) {
     return 3 * up > 2 * median && 2 * up < 3 * median;
 }
@@ -38,8 +38,9 @@ static bool is_reachable(const struct tracker *tracker, uint32_t seat) {
     return row != NO_SEAT && tracker->members[row].report.measured.upload_kib_s != 0;
 }
 
-/* Owners are compared with their median: where more than half seem slow, these measurements are of
- * another time, and the few others, which may be liars, would own everything. */
+/* Returns the reachable seats that may own slices by their speed. If these are fewer than half of
+ * the reachable seats, returns all of them: the measurements are then outdated, and the few fast
+ * seats, which may be liars, would own everything. */
 uint64_t tracker_owner_candidates(const struct tracker *tracker, uint64_t seats) {
     uint64_t reachable = 0;
     uint64_t fast = 0;
@@ -50,11 +51,11 @@ uint64_t tracker_owner_candidates(const struct tracker *tracker, uint64_t seats)
         fast |=
             row != NO_SEAT && tracker_may_own_slices(tracker, (uint32_t)row) ? seat_bit(seat) : 0;
     }
-    seats = reachable != 0 ? reachable : seats; /* if no seat may own slices, all may */
+    seats = reachable != 0 ? reachable : seats; /* if no seat is reachable, all may own slices */
     return 2 * seats_count(seats & fast) >= seats_count(seats) ? seats & fast : seats;
 }
 
-/* Returns the seats that, according to the report of `seat`, do not answer it. */
+/* Returns the seats that `seat` cannot connect to, according to its report. */
 static uint64_t reported_unreachable_seats(const struct tracker *tracker, uint32_t seat) {
     int row = tracker->seats.row_of_seat[seat];
     uint64_t seats = 0;
@@ -90,9 +91,10 @@ void tracker_find_links(const struct tracker *tracker, uint64_t seats,
                                   : links->well_connected;
 }
 
-/* Takes slices from owners of more than `most` and gives them to the others, one by one. */
-static void limit_counts(uint64_t owners, uint32_t most,
-                         uint32_t counts[static SWARM_MEMBERS_MAX]) {
+/* Takes slices from owners with more than `most`, and gives them to the other owners, one by
+ * one. */
+static void limit_owned_slices(uint64_t owners, uint32_t most,
+                               uint32_t counts[static SWARM_MEMBERS_MAX]) {
     uint32_t surplus = 0;
     ASSERT(most > 0);
     SEATS_EACH(seat, owners) {
@@ -108,8 +110,9 @@ static void limit_counts(uint64_t owners, uint32_t most,
     }
 }
 
-/* Computes the number of slices of each seat: its share by rate, rounded down, plus one for the
- * seats with the largest remainders, lower seats first; at most `most`. */
+/* Computes the number of slices of each seat: its share by its rate, rounded down, plus one for
+ * each of the seats with the largest remainders, lower seats first. No seat has more than
+ * `most`. */
 static void divide_slices(uint32_t slice_count, const uint64_t rates[static SWARM_MEMBERS_MAX],
                           uint32_t most, uint32_t counts[static SWARM_MEMBERS_MAX]) {
     uint64_t remainders[SWARM_MEMBERS_MAX];
@@ -135,10 +138,11 @@ static void divide_slices(uint32_t slice_count, const uint64_t rates[static SWAR
         counts[largest] += 1;
         remainders[largest] = 0;
     }
-    limit_counts(owners, most, counts);
+    limit_owned_slices(owners, most, counts);
 }
 
-/* Twice the fair share; more only if the owners are too few. */
+/* Returns the maximum number of slices of an owner: twice the share of a seat if all seats owned
+ * equally many, or more if the owners are too few for that. */
 static uint32_t owned_slices_max(uint32_t slice_count, uint64_t owners, uint64_t seats) {
     uint32_t fair = (2 * slice_count + seats_count(seats) - 1) / seats_count(seats);
     uint32_t needed = (slice_count + seats_count(owners) - 1) / seats_count(owners);
@@ -154,8 +158,9 @@ uint64_t tracker_weighted_seats(const struct round_table *table, uint64_t seats)
     return weighted;
 }
 
-/* A seat's declaration, and its weight before the norms are compared. */
-static struct entry_member declaration_of_seat(struct tracker *tracker, uint32_t seat) {
+/* Returns a seat's declaration, with its weight before the norms are compared. Records whether it
+ * repeats a contribution. */
+static struct entry_member read_declaration(struct tracker *tracker, uint32_t seat) {
     const struct tracker_member *member = tracker_member_in_seat(tracker, seat);
     const struct training_amount *trained = &member->trained;
     uint64_t weight =
@@ -223,7 +228,7 @@ static void fill_declarations(struct tracker *tracker, struct round_table *table
         const struct tracker_member *member = tracker_member_in_seat(tracker, (uint32_t)seat);
         if (member->has_declared) {
             table->declared_seats |= seat_bit(seat);
-            table->members[seat] = declaration_of_seat(tracker, (uint32_t)seat);
+            table->members[seat] = read_declaration(tracker, (uint32_t)seat);
             table->signatures[seat] = member->declaration;
             table->roots[seat] = member->root;
         }
@@ -231,9 +236,9 @@ static void fill_declarations(struct tracker *tracker, struct round_table *table
     clear_weights_by_norm(tracker, table);
 }
 
-/* Waits for no slow seat, and for none that is separated from the owner, unless these are more than
- * half of the voting seats: then the network has changed, or no speed is known yet. An owner always
- * has its own contribution. */
+/* Sets the seats that contribute to a slice. The owner does not wait for slow seats and seats that
+ * are separated from it, unless these are more than half of the voting seats: then the network has
+ * changed, or no speed is known yet. An owner always has its own contribution. */
 void tracker_plan_seats(const struct tracker *tracker, const struct round_table *table,
                         uint32_t slice, uint64_t seats, struct slice_plan *plan) {
     uint64_t weighted = tracker_weighted_seats(table, seats & table->declared_seats);
@@ -261,9 +266,9 @@ void plan_drop_seats(struct slice_plan *plan, uint64_t seats) {
     plan->optional_seats &= ~seats;
 }
 
-/* Whether this report can be that of an honest owner: it waits for all expected contributions, so
- * only those that it rejected may be missing, and at most half of those of the voters. Fewer than a
- * third of the voters lie, so an honest owner never rejects more. */
+/* Whether this report can be that of an honest owner, if the seat is the owner. An honest owner
+ * waits for all expected contributions, so only those that it rejected may be missing. It never
+ * rejects those of more than half of the voters, because fewer than a third of the voters lie. */
 bool tracker_allows_result(const struct tracker *tracker, uint32_t seat, uint32_t slice,
                            const struct slice_report *report) {
     const struct slice_plan *plan = &tracker->record.table.slices[slice];
@@ -286,7 +291,8 @@ static uint64_t find_weightless_seats(const struct round_table *table) {
     return excluded;
 }
 
-/* An excluded seat owns slices only if no other seat can. */
+/* Plans all slices of the first table. A seat without a weight owns slices only if no other seat
+ * can. */
 static void fill_plans(const struct tracker *tracker, struct round_table *table) {
     uint64_t rates[SWARM_MEMBERS_MAX];
     uint32_t counts[SWARM_MEMBERS_MAX];

@@ -4,7 +4,7 @@
 #include "runtime/swarm/protocol/audit.h"
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
-/* Describes each deadline and the time that it follows from (limits: protocol.h). */
+/* Describes each deadline and the time that it follows from (timing.h has the rules). */
 static void describe_deadlines(const struct tracker *tracker, const struct swarm_timing *timing,
                                struct text *text) {
     const struct timing_times *times = tracker_usual_times(tracker);
@@ -30,8 +30,8 @@ const char *tracker_stage_name(const struct tracker *tracker) {
     return STAGES[tracker->stage.kind];
 }
 
-/* Whether the view shows the slices of the open round's table, and not those of the newest commit.
- * */
+/* Whether the view shows the slices in the table of the open round, or else those in the newest
+ * commit. */
 static bool shows_open_table(const struct tracker *tracker) {
     return tracker->stage.kind == STAGE_EXCHANGE || tracker->stage.kind == STAGE_VOTE;
 }
@@ -52,7 +52,7 @@ static uint32_t count_slices_of_seat(const struct tracker *tracker, uint32_t sea
     return count;
 }
 
-/* The member's part in the newest commit. */
+/* Fills in the part that a member has in the newest commit. */
 static void fill_commit_fields(const struct entry *commit, struct tracker_view_member *member) {
     ASSERT(commit->kind == ENTRY_COMMIT && commit->result_count > 0);
     const int seat = roster_find_seat(commit, &member->id);
@@ -87,7 +87,8 @@ static void fill_member_view(const struct tracker *tracker, uint32_t row,
         member->seat != NO_SEAT && !member->is_silent && lacks[tracker->stage.kind];
 }
 
-/* Fills in the number of members that are present and needed, and the time of the last progress. */
+/* Fills in the numbers of present and of needed members, what the stage waits for, and the time of
+ * its last progress. */
 static void fill_round_fields(const struct tracker *tracker, struct tracker_view *view) {
     static const char *const AWAITED[] = {[STAGE_READY] = NULL,
                                           [STAGE_TRAIN] = "training",

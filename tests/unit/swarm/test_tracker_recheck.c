@@ -17,7 +17,7 @@ static struct hash result_hash(uint32_t slice) {
 }
 
 static void set_random(uint8_t first_byte) {
-    tracker_set_random(scene.tracker, &(struct hash){{first_byte}});
+    tracker_set_next_seed(scene.tracker, &(struct hash){{first_byte}});
 }
 
 /* Beats until there is another proposal; all results are there. */
