@@ -9,6 +9,7 @@
 
 enum { DOWNLOAD_MS = 3000 }; /* longest duration of one fetch */
 
+/* Whether a fetch is in progress, and how the last one ended. */
 enum download_state { DOWNLOAD_NONE, DOWNLOAD_PENDING, DOWNLOAD_DONE, DOWNLOAD_FAILED };
 
 /* One fetch, which reuses its buffer when it begins again. */

@@ -19,6 +19,7 @@ enum {
     DELIVERY_MS = 5000,
 };
 
+/* The delegation port of a tracker. */
 struct delegation_server {
     int fd;                                    /* listening socket */
     size_t count;                              /* size of the frame in bytes; 0: none yet */

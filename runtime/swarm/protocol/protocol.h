@@ -352,6 +352,7 @@ enum event_kind {
     EVENT_CLOSED,  /* The last connection to `peer` has closed; frames in transit to it are lost. */
 };
 
+/* What a caller passes to a state machine. The kind decides which fields are set. */
 struct event {
     enum event_kind kind;
     enum write_outcome write_outcome; /* Success or failure of a write. */
@@ -426,6 +427,7 @@ enum action_kind {
     ACTION_LEFT,  /* The member has left the swarm. Rosters of further rounds do not include it. */
 };
 
+/* What a state machine asks its caller to do. The kind decides which fields are set. */
 struct action {
     enum action_kind kind;
     bool to_tracker; /* The message goes to the tracker, not to `to`. */

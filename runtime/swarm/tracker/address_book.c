@@ -10,7 +10,7 @@
 static const char PROMISE_NAME[] = "announced";
 
 enum {
-    SHORT_ID_BYTES = 13,  /* first 12 hex digits of an id and a NUL, as in `skep status` */
+    SHORT_ID_BYTES = 13,  /* size of the first 12 hex digits of an id, with a NUL */
     FORMAT_VERSION = 2,   /* version of the stored form of the table */
     ATTENDANCE_MS = 1000, /* time between two counts of members; each count visits all slices */
 };
@@ -115,7 +115,7 @@ static void send_to_outdated_members(struct tracker_loop *loop) {
             count = wire_write_address_book(&message, loop->scratch);
         }
         reach_crash_point(loop, CRASH_BEFORE, CRASH_SEND_ADDRESS_BOOK);
-        if (tracker_loop_send(loop, guest, WIRE_ADDRESS_BOOK, 0, loop->scratch, count)) {
+        if (tracker_loop_send_payload(loop, guest, WIRE_ADDRESS_BOOK, 0, loop->scratch, count)) {
             guest_set_announced_version(guest, loop->members->version);
         }
         reach_crash_point(loop, CRASH_AFTER, CRASH_SEND_ADDRESS_BOOK);
@@ -150,8 +150,8 @@ static bool is_leaving(const struct tracker_view *view, const struct identity *i
     return is_found;
 }
 
-/* Counts the electors, connected and absent. An elector that was removed from the allow-list has no
- * name any more. */
+/* Counts the connected electors, and adds the absent ones. An elector that was removed from the
+ * allow-list has no name any more, so its id is shown. */
 static void count_electors(const struct tracker_loop *loop, const struct tracker_view *view,
                            int64_t now_ms, struct attendance *attendance) {
     for (uint32_t i = 0; i < view->missing_count; i++) {
@@ -205,7 +205,7 @@ static void send_attendance(struct tracker_loop *loop) {
         if (guest->is_used && guest->has_introduced &&
             guest->attendance_version != watch->version &&
             member_table_find_by_channel_key(loop->members, guest->curve) != MEMBER_NONE &&
-            tracker_loop_send(loop, guest, WIRE_ATTENDANCE, 0, payload, count)) {
+            tracker_loop_send_payload(loop, guest, WIRE_ATTENDANCE, 0, payload, count)) {
             guest_set_attendance_version(guest, watch->version);
         }
     }

@@ -9,7 +9,7 @@
 #include "runtime/swarm/wire/attendance.h"
 
 enum {
-    ADDRESS_BOOK_FIELDS_MAX = 8,
+    ADDRESS_BOOK_FIELDS_MAX = 8, /* maximum number of fields of the stored map */
     /* Size of the longest stored form: a MessagePack map with the keys, names and addresses. */
     ADDRESS_BOOK_BYTES_MAX =
         PACKER_MAP_BYTES_MAX + ADDRESS_BOOK_FIELDS_MAX * PACKER_FIELD_BYTES_MAX +
@@ -43,8 +43,8 @@ void address_book_publish_changes(struct tracker_loop *loop);
 struct tracker_view;
 
 /* attendance_count: counts the members that a round needs and those that are connected.
- * attendance_publish_changes: counts them once a second, and sends a changed attendance to each
- * member. */
+ * attendance_publish_changes: counts the members once a second, and sends a changed attendance to
+ * each of them. */
 void attendance_count(const struct tracker_loop *loop, const struct tracker_view *view,
                       int64_t now_ms, struct attendance *attendance);
 void attendance_publish_changes(struct tracker_loop *loop, int64_t now_ms);

@@ -14,7 +14,7 @@
 enum {
     /* A member may be evicted when it was silent for this many times silence_ms. */
     UNRESPONSIVE_SILENCES = 6,
-    KEY_PREFIX_BYTES = 6, /* bytes of its key that are shown in hex for a member without a name */
+    KEY_PREFIX_BYTES = 6, /* bytes of the key that are shown in hex as name of a nameless member */
     STRANGER_LOG_MS = 60 * 1000, /* time between two log lines about strangers */
 };
 
@@ -46,14 +46,14 @@ static void report_disconnect(struct tracker_loop *loop, struct identity id) {
     machine_driver_step(loop, &event);
 }
 
-void process_on_connect(struct tracker_loop *loop, const struct messenger_event *event) {
+void guest_on_connect(struct tracker_loop *loop, const struct messenger_event *event) {
     struct tracker_guest *guest = guest_find_or_add(loop->guests, event->curve, tracker_now_ms());
     if (guest != NULL) {
         guest_set_ip(guest, event->address);
     }
 }
 
-void process_on_disconnect(struct tracker_loop *loop, const uint8_t curve[static KEY_BYTES]) {
+void guest_on_disconnect(struct tracker_loop *loop, const uint8_t curve[static KEY_BYTES]) {
     struct tracker_guest *guest = guest_find(loop->guests, curve);
     if (guest != NULL) {
         guest_remove(guest);
@@ -141,7 +141,8 @@ void guest_reject(struct tracker_loop *loop, struct tracker_guest *guest, const 
     const size_t length = strnlen(reason, WIRE_REJECT_REASON_BYTES - 1);
     memcpy(payload + WIRE_DOCUMENT_OFFSET, reason, length);
     const size_t count = wire_write_document(WIRE_REJECTED, length, payload);
-    guest_set_rejected(guest, tracker_loop_send(loop, guest, WIRE_REJECTED, 0, payload, count));
+    guest_set_rejected(guest,
+                       tracker_loop_send_payload(loop, guest, WIRE_REJECTED, 0, payload, count));
 }
 
 bool stranger_log_record(struct stranger_log *log, const struct public_keys *keys, int64_t now_ms) {
@@ -246,7 +247,7 @@ static void reject_replaced_start(struct tracker_loop *loop, struct tracker_gues
              "an older process of %s reconnected after a newer one had joined; asking the older "
              "one to exit",
              member->name);
-    (void)tracker_loop_send(loop, guest, WIRE_REPLACED, 0, NULL, 0);
+    (void)tracker_loop_send_payload(loop, guest, WIRE_REPLACED, 0, NULL, 0);
 }
 
 static void log_admitted(const struct tracker_guest *guest, const struct admitted_member *member) {

@@ -27,10 +27,10 @@ _Static_assert(GUEST_MEMBER + 1 == MESSAGE_GUEST_CLASSES,
  * tracker_loop. */
 uint32_t classify_guest(const void *context, const uint8_t curve[static KEY_BYTES]);
 
-/* process_on_connect, process_on_disconnect: handle the opening and closing of a process's control
+/* guest_on_connect, guest_on_disconnect: handle the opening and closing of a process's control
  * connection. */
-void process_on_connect(struct tracker_loop *loop, const struct messenger_event *event);
-void process_on_disconnect(struct tracker_loop *loop, const uint8_t curve[static KEY_BYTES]);
+void guest_on_connect(struct tracker_loop *loop, const struct messenger_event *event);
+void guest_on_disconnect(struct tracker_loop *loop, const uint8_t curve[static KEY_BYTES]);
 
 /* guest_on_introduction: handles a request to join: admits the process, or sends the reason why
  * not. */
@@ -50,19 +50,20 @@ void guest_reject(struct tracker_loop *loop, struct tracker_guest *guest, const 
 void guest_reject_stranger(struct tracker_loop *loop, struct tracker_guest *guest,
                            const struct public_keys *keys, const char *name);
 
-enum { STRANGERS_KNOWN_MAX = 64 }; /* rejected keys that get a log line each */
+enum { STRANGERS_KNOWN_MAX = 64 }; /* maximum number of rejected keys that get a log line each */
 
-/* stranger_log: limits the log lines about keys that are not on the allow-list: one for each of the
- * first STRANGERS_KNOWN_MAX keys, then one a minute for a key, and one for the number of others. */
+/* stranger_log: limits the log lines about keys that are not on the allow-list. Each of the first
+ * STRANGERS_KNOWN_MAX keys gets one. Later, there is one line a minute about a key, and one about
+ * the number of other rejected connections. */
 struct stranger_log {
     struct hash known[STRANGERS_KNOWN_MAX]; /* [known_count]: hashes of the keys that have a line */
-    uint32_t known_count;                   /* number of these keys */
+    uint32_t known_count;                   /* number of elements of `known` in use */
     int64_t next_ms;                        /* time from which one more line is written */
     uint32_t skipped; /* rejected connections since the last line, without a line of their own */
 };
 
-/* stranger_log_record: records that a key was rejected. Returns whether to write a log line about
- * it now. If not, counts the rejection in `skipped`, unless this key has had a line. */
+/* stranger_log_record: records that keys were rejected. Returns whether to write a log line about
+ * them now. If not, counts the rejection in `skipped`, unless these keys have had a line. */
 bool stranger_log_record(struct stranger_log *log, const struct public_keys *keys, int64_t now_ms);
 
 /* admission_review_all: applies a new allow-list to the members and to the guests that have

@@ -20,10 +20,11 @@
 #include <stdint.h>
 
 enum {
-    ALLOW_LIST_MAX = ROSTER_KEYS_MAX, /* maximum number of keys */
-    MEMBER_NAME_BYTES = 64,           /* longest name of a member with its NUL: A-Z a-z 0-9 - _ . */
+    ALLOW_LIST_MAX = ROSTER_KEYS_MAX, /* maximum number of keys in the list */
+    MEMBER_NAME_BYTES = 64,           /* size of the longest name with its NUL: A-Z a-z 0-9 - _ . */
 };
 
+/* One process that may join. */
 struct allow_list_row {
     struct public_keys keys;      /* public keys of the member */
     char name[MEMBER_NAME_BYTES]; /* name of the member; "" for none */
@@ -31,9 +32,9 @@ struct allow_list_row {
 
 /* The content of the file. Zero-initialise it before the first allow_list_read. */
 struct allow_list {
-    bool is_open;   /* every key may join; those without a row as guests */
+    bool is_open;   /* every key may join; keys without a row join as guests */
     uint32_t count; /* number of rows in use */
-    struct allow_list_row rows[ALLOW_LIST_MAX];
+    struct allow_list_row rows[ALLOW_LIST_MAX]; /* [count]: keys and names, in the file's order */
     struct file_stamp stamp; /* version of the file that was read; zero: file missing */
 };
 
@@ -44,8 +45,8 @@ struct allow_list {
 MUST_CHECK enum status allow_list_read(const char *path, struct allow_list *list,
                                        struct fault *fault);
 
-/* allow_list_read_complete: the same for a tracker that serves the list. A list that an operator
- * still edits may be incomplete.
+/* allow_list_read_complete: reads the file for a tracker, which needs a complete list. A list that
+ * an operator still edits may be incomplete.
  * errors  also STATUS_INPUT at file:line:column: `open: true` with fewer than ROSTER_VOTERS_MIN
  *         members; *list is then unchanged except for its stamp */
 MUST_CHECK enum status allow_list_read_complete(const char *path, struct allow_list *list,
@@ -91,8 +92,10 @@ MUST_CHECK enum status allow_list_remove(const char *path, const char *key_or_na
 MUST_CHECK enum status allow_list_parse_rows(const struct yaml_document *document,
                                              struct allow_list *list, struct fault *fault);
 
-/* allow_list_append: adds a row at the end, if there are fewer than ALLOW_LIST_MAX rows.
- * allow_list_erase: removes row `index`, which is less than list->count. */
+/* allow_list_append: adds a row at the end.
+ * limits  list->count is less than ALLOW_LIST_MAX
+ * allow_list_erase: removes the row with this index.
+ * limits  index is less than list->count */
 void allow_list_append(struct allow_list *list, const struct allow_list_row *row);
 void allow_list_erase(struct allow_list *list, uint32_t index);
 
@@ -106,6 +109,7 @@ struct allow_list_authority {
     const char *operator_key_path;    /* file that may have the operator's secret keys */
 };
 
+/* The allow-list of a running tracker. */
 struct allow_list_watch {
     const char *path;                             /* path of the allow-list file */
     const struct allow_list_authority *authority; /* NULL: the list is not signed */
@@ -117,27 +121,28 @@ struct allow_list_watch {
 };
 
 /* allow_list_watch_open: reads the file for the first time. `path` and `authority` are kept by
- * reference. A list that the operator has not signed is signed if the operator's key is there.
+ * reference. A list that the operator has not signed is signed, if the operator's secret key is on
+ * this machine.
  * errors  those of allow_list_read_complete */
 MUST_CHECK enum status allow_list_watch_open(const char *path,
                                              const struct allow_list_authority *authority,
                                              struct region *region, struct allow_list_watch **watch,
                                              struct fault *fault);
 
-/* allow_list_watch_update_epoch: read the operator's signed list again, and sign a list that
- * differs from it if the operator's key is there.
- * allow_list_watch_use_epoch: use this epoch of the ledger, if it is newer.
+/* allow_list_watch_update_epoch: read the operator's signed list again. If the allow-list differs
+ * from it, sign the allow-list, if the operator's secret key is on this machine.
+ * allow_list_watch_use_epoch: use this roster epoch of the ledger, if it is newer.
  * allow_list_watch_check_epoch: whether there is a roster epoch, without which no round can open.
  * errors  STATUS_INPUT: the operator has never signed the list
  * allow_list_watch_permits: whether these keys may join: by the list, and by the operator's newest
  * signed list, if there is one.
- * allow_list_is_in_epoch: whether the operator has signed exactly this list. */
+ * allow_list_matches_epoch: whether the operator has signed exactly this list. */
 void allow_list_watch_update_epoch(struct allow_list_watch *watch);
 void allow_list_watch_use_epoch(struct allow_list_watch *watch, const struct roster_epoch *epoch);
 MUST_CHECK enum status allow_list_watch_check_epoch(const struct allow_list_watch *watch,
                                                     struct fault *fault);
 bool allow_list_watch_permits(const struct allow_list_watch *watch, const struct public_keys *keys);
-bool allow_list_is_in_epoch(const struct allow_list *list, const struct roster_epoch *epoch);
+bool allow_list_matches_epoch(const struct allow_list *list, const struct roster_epoch *epoch);
 
 /* allow_list_sign: sign the list as the next roster epoch, and write it to its file.
  * errors  STATUS_INPUT: an open list with fewer than three named members; those of
@@ -146,8 +151,8 @@ MUST_CHECK enum status allow_list_sign(const char *path, const struct allow_list
                                        const struct hash *swarm,
                                        const struct key_pairs *operator_keys, struct fault *fault);
 
-/* allow_list_sign_file: the same for the list in the file. The first OPEN of a ledger contains a
- * roster epoch, so this is done when a swarm is created.
+/* allow_list_sign_file: read the list and sign it. The first OPEN of a ledger contains a roster
+ * epoch, so a list is signed when its swarm is created.
  * errors  those of allow_list_read_complete and allow_list_sign */
 MUST_CHECK enum status allow_list_sign_file(const char *path, const struct hash *swarm,
                                             const struct key_pairs *operator_keys,

@@ -24,8 +24,8 @@ struct allow_list_edit {                  /* a change of the allow-list file */
     size_t old_length;                    /* length of old_text */
     struct yaml_document document;        /* old_text, parsed */
     struct allow_list old_list, new_list; /* lists before and after the edit */
-    struct allow_list parsed_list;        /* parsed from new_text, to check it */
-    struct text new_text;                 /* text of the file after the edit */
+    struct allow_list parsed_list; /* list that new_text contains, to compare with new_list */
+    struct text new_text;          /* text of the file after the edit */
 };
 
 static enum status lock_folder(struct allow_list_edit *edit, struct fault *fault) {
@@ -73,6 +73,7 @@ static void close_edit(struct allow_list_edit *edit) {
     }
 }
 
+/* Appends a row to the text of a list. */
 static void add_row(struct text *text, const struct allow_list_row *row, int indent) {
     char key[KEYS_TEXT_BYTES];
     text_add(text, "%*s- key: %s\n", indent, "", public_keys_write(&row->keys, key));
@@ -81,7 +82,7 @@ static void add_row(struct text *text, const struct allow_list_row *row, int ind
     }
 }
 
-/* Returns the offset of the end of line `line`, counted from 1. */
+/* Returns the offset in old_text at which line `line` ends; the first line is line 1. */
 static size_t offset_after_line(const struct allow_list_edit *edit, int line) {
     const char *at = edit->old_text;
     const char *end = edit->old_text + edit->old_length;
@@ -92,7 +93,7 @@ static size_t offset_after_line(const struct allow_list_edit *edit, int line) {
     return (size_t)(at - edit->old_text);
 }
 
-static int find_last_line(const struct yaml_node *item) {
+static int find_last_line_of_item(const struct yaml_node *item) {
     int line = item->line;
     for (const struct yaml_node *child = item->child; child != NULL; child = child->sibling) {
         line = child->line > line ? child->line : line;
@@ -100,7 +101,7 @@ static int find_last_line(const struct yaml_node *item) {
     return line;
 }
 
-static int line_indent(const struct allow_list_edit *edit, int line) {
+static int indent_of_line(const struct allow_list_edit *edit, int line) {
     const char *at = edit->old_text + offset_after_line(edit, line - 1);
     return (int)strspn(at, " ");
 }
@@ -109,10 +110,10 @@ static int line_indent(const struct allow_list_edit *edit, int line) {
 static void insert_row(struct allow_list_edit *edit, const struct allow_list_row *row) {
     const struct yaml_node *members = yaml_find(&edit->document, "members");
     const struct yaml_node *item = members == NULL ? NULL : members->child;
-    int indent = item == NULL ? 2 : line_indent(edit, item->line);
+    int indent = item == NULL ? 2 : indent_of_line(edit, item->line);
     size_t at = members == NULL ? edit->old_length : offset_after_line(edit, members->line);
     for (; item != NULL; item = item->sibling) {
-        at = offset_after_line(edit, find_last_line(item));
+        at = offset_after_line(edit, find_last_line_of_item(item));
     }
     text_add_bytes(&edit->new_text, edit->old_text, at);
     if (at > 0 && edit->old_text[at - 1] != '\n') {
@@ -130,7 +131,7 @@ static void remove_lines(struct allow_list_edit *edit, int index) {
         item = item->sibling;
     }
     size_t from = offset_after_line(edit, item->line - 1);
-    size_t until = offset_after_line(edit, find_last_line(item));
+    size_t until = offset_after_line(edit, find_last_line_of_item(item));
     text_add_bytes(&edit->new_text, edit->old_text, from);
     text_add_bytes(&edit->new_text, edit->old_text + until, edit->old_length - until);
 }
@@ -144,9 +145,9 @@ static void write_canonical_text(struct allow_list_edit *edit) {
     }
 }
 
-/* Parses the new text, and returns whether it gives the new list. For unusual YAML styles it
- * does not. */
-static bool is_parsed_as_target(struct allow_list_edit *edit, struct region *region) {
+/* Parses the new text, and returns whether it contains the new list. It does not if the old text
+ * has an unusual YAML style. */
+static bool is_parsed_as_new_list(struct allow_list_edit *edit, struct region *region) {
     struct yaml_document document;
     struct fault fault;
     if (edit->new_text.truncated || yaml_open(edit->new_text.bytes, edit->new_text.length,
@@ -165,7 +166,7 @@ static enum status replace_file(struct allow_list_edit *edit, struct region *reg
     char path[PATH_BYTES];
     struct text new_name = text_over(path, sizeof path);
     text_add(&new_name, "%s.new", edit->path);
-    if (!is_parsed_as_target(edit, region)) {
+    if (!is_parsed_as_new_list(edit, region)) {
         write_canonical_text(edit);
     }
     if (new_name.truncated || edit->new_text.truncated) {

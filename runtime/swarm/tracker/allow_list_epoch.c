@@ -20,7 +20,7 @@ static void set_epoch_members(const struct allow_list *list, struct roster_epoch
     qsort(epoch->members, epoch->count, sizeof epoch->members[0], compare_keys);
 }
 
-bool allow_list_is_in_epoch(const struct allow_list *list, const struct roster_epoch *epoch) {
+bool allow_list_matches_epoch(const struct allow_list *list, const struct roster_epoch *epoch) {
     static struct roster_epoch wanted;
     set_epoch_members(list, &wanted);
     return epoch->serial != 0 && wanted.is_open == epoch->is_open && wanted.count == epoch->count &&
@@ -62,7 +62,8 @@ enum status allow_list_sign_file(const char *path, const struct hash *swarm,
     return status;
 }
 
-/* Signs a changed list where the operator's key is beside the tracker. Returns whether it did. */
+/* Signs a changed list, if the operator's secret key is on this machine. Returns whether the list
+ * was signed. */
 static bool sign_changed_list(struct allow_list_watch *watch) {
     const struct allow_list_authority *authority = watch->authority;
     struct operator_key key;
@@ -83,8 +84,9 @@ static bool sign_changed_list(struct allow_list_watch *watch) {
     return is_signed;
 }
 
-/* Serials never fall, so an older file is ignored. */
-static void read_epoch(struct allow_list_watch *watch) {
+/* Reads the operator's signed list. A file with an older serial is ignored, because serials never
+ * fall. */
+static void read_signed_list(struct allow_list_watch *watch) {
     static struct known_roster known;
     char file[ROSTER_PATH_BYTES];
     struct fault fault;
@@ -105,12 +107,12 @@ void allow_list_watch_update_epoch(struct allow_list_watch *watch) {
     if (watch->authority == NULL) {
         return;
     }
-    read_epoch(watch);
-    if (allow_list_is_in_epoch(&watch->list, &watch->epoch)) {
+    read_signed_list(watch);
+    if (allow_list_matches_epoch(&watch->list, &watch->epoch)) {
         return;
     }
     if (sign_changed_list(watch)) {
-        read_epoch(watch);
+        read_signed_list(watch);
     } else if (watch->epoch.serial != 0) {
         log_line(LOG_WARNING,
                  "allow-list %s: the operator has not signed its newest version; until `skep "

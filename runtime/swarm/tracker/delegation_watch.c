@@ -41,7 +41,8 @@ static void read_delegation_file(struct tracker_loop *loop) {
     }
 }
 
-/* A new delegation may expire earlier or later, so its warnings begin anew. */
+/* Warns if the delegation expires soon. A new delegation has another expiry, so its warnings begin
+ * anew. */
 static void warn_of_expiry(struct tracker_loop *loop, uint64_t now_s) {
     struct delegation_watch *watch = &loop->delegation;
     char left[24], key[KEYS_TEXT_BYTES];
@@ -73,7 +74,7 @@ bool delegation_watch_requires_exit(const struct tracker_loop *loop) {
     return loop->delegation.is_revoked || loop->delegation.has_expired;
 }
 
-enum status delegation_watch_fault(const struct tracker_loop *loop, struct fault *fault) {
+enum status delegation_watch_set_fault(const struct tracker_loop *loop, struct fault *fault) {
     const char *path = loop->delegation.file.path;
     return loop->delegation.is_revoked
                ? fault_set(fault, STATUS_INPUT, path,

@@ -14,25 +14,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* A process that is connected to the tracker. */
 struct tracker_guest {
     bool is_used;                   /* the slot has a guest */
     bool has_introduced;            /* the introduction is valid, and no later start replaced it */
     bool was_rejected;              /* the guest received the reason for its rejection */
     bool may_query;                 /* the allow-list permits the queries of this connection */
     uint32_t strikes;               /* number of protocol violations */
-    uint32_t announced_version;     /* version of the address book sent to it; 0: none */
-    uint32_t attendance_version;    /* version of the attendance sent to it; 0: none */
+    uint32_t announced_version;     /* version of the address book sent to the guest; 0: none */
+    uint32_t attendance_version;    /* version of the attendance sent to the guest; 0: none */
     int64_t last_active_ms;         /* time of the last connection, introduction or query */
     uint8_t curve[KEY_BYTES];       /* channel key of the connection */
-    char ip[MESSAGE_ADDRESS_BYTES]; /* IP address that it connects from */
+    char ip[MESSAGE_ADDRESS_BYTES]; /* IP address that the guest connects from */
     struct wire_introduction introduction; /* the newest valid introduction */
     struct document_stream stream;         /* documents that are being sent to the guest */
     struct ledger_request ledger_request;  /* the guest's open request for ledger entries */
     struct guest_usage usage;              /* queries and pings of the connection */
 };
 
+/* All processes that are connected to the tracker. */
 struct guest_table {
-    struct tracker_guest *rows; /* [capacity] */
+    struct tracker_guest *rows; /* [capacity]: slots, of which some are in use */
     uint32_t capacity;          /* number of guest slots */
     uint64_t rejected_messages; /* messages that failed their checks, since the tracker started */
     struct guest_probe probes[GUEST_PROBES_MAX]; /* tests that guests requested (reachability.c) */

@@ -47,8 +47,8 @@ static struct member_usage *find_usage(struct tracker_loop *loop,
     return row == MEMBER_NONE ? NULL : &loop->members->rows[row].usage;
 }
 
-/* Whether the sender of a query may be sent entries now. */
-static bool may_send(struct tracker_loop *loop, const struct tracker_guest *guest) {
+/* Whether entries may be sent to the sender of a query now. */
+static bool may_send_entries_to(struct tracker_loop *loop, const struct tracker_guest *guest) {
     struct member_usage *usage = find_usage(loop, guest);
     const int64_t now_ms = tracker_now_ms();
     if (document_stream_is_busy(&guest->stream)) {
@@ -87,7 +87,8 @@ static bool read_entry(struct tracker_loop *loop, uint64_t index) {
     return is_read;
 }
 
-/* Reads as many entries as fit into a page, at least one; none if the first cannot be read. */
+/* Reads as many entries as fit into a page, but at least one. The page is empty if the first entry
+ * cannot be read. */
 static struct wire_ledger_page fill_page(struct tracker_loop *loop, uint64_t first) {
     struct ledger_server *server = loop->ledger_server;
     const uint64_t entry_count = loop->driver->durable.store.entry_count;
@@ -129,7 +130,7 @@ void ledger_server_run(struct tracker_loop *loop) {
         if (!guest->is_used || !request->is_due || begun_ms < request->retry_ms) {
             continue;
         }
-        const bool is_sent = may_send(loop, guest) && send_page(loop, guest);
+        const bool is_sent = may_send_entries_to(loop, guest) && send_page(loop, guest);
         const int64_t ended_ms = tracker_now_ms();
         request->is_due = !is_sent;
         request->retry_ms = is_sent ? 0 : ended_ms + SEND_RETRY_MS;

@@ -10,7 +10,7 @@
 #include <sys/random.h>
 
 enum {
-    WRITE_RETRY_MS = 1000,               /* delay after a failed write */
+    WRITE_RETRY_MS = 1000,               /* time between a failed write and its retry */
     FAILURE_LOG_INTERVAL_MS = 60 * 1000, /* time between two log lines about failed writes */
     /* Time between two warnings that members trained on too few of their samples. */
     TRAINING_WARNING_MS = 10 * 60 * 1000,
@@ -102,7 +102,7 @@ static enum crash_point_id find_crash_point(const struct action *action) {
     }
 }
 
-/* Number of members whose contribution is in any slice of a commit. */
+/* Returns the number of members whose contribution is in any slice of a commit. */
 static int count_contributors(const struct entry *commit) {
     uint64_t seats = 0;
     for (uint32_t slice = 0; slice < commit->slice_count; slice++) {
@@ -175,8 +175,8 @@ static void log_write_failure(struct machine_driver *driver, int64_t now_ms) {
     }
 }
 
-/* Makes an action durable. Returns false after a failed write: the state machine is notified only
- * after a delay, because it repeats a failed write immediately. */
+/* Performs an ACTION_WRITE, and sets *event to its outcome. Returns false after a failed write, of
+ * which the state machine is notified only after a delay, because it retries the write at once. */
 static bool write_action(struct tracker_loop *loop, const struct action *action,
                          struct event *event) {
     struct machine_driver *driver = loop->driver;
@@ -218,9 +218,9 @@ static void log_stage(struct machine_driver *driver) {
     driver->stage_since_ms = now_ms;
 }
 
-/* Gives the state machine new random bytes. getrandom never returns fewer than 32 bytes, and the
- * kernel's generator was seeded when the tracker started. */
-static void set_random_bytes(struct tracker *tracker) {
+/* Gives the state machine new random bytes for the seed of a proposal. getrandom always returns all
+ * 32 bytes, because the kernel's generator was seeded before the tracker started. */
+static void draw_next_seed(struct tracker *tracker) {
     struct hash random;
     ssize_t count = getrandom(&random, sizeof random, 0);
     ASSERT(count == (ssize_t)sizeof random);
@@ -236,8 +236,8 @@ static struct continue_file make_continue_file(const struct tracker_loop *loop) 
         .swarm = loop->options.manifest_hash, .state = state, .start = start, .order = order};
 }
 
-/* Writes the file that states what the operator can order, again when the number of ready members
- * has changed. */
+/* Writes the file with the order that the operator can sign, and writes it again when the number of
+ * ready members has changed. */
 static void write_waiting_file(struct tracker_loop *loop) {
     struct machine_driver *driver = loop->driver;
     const struct continue_file file = make_continue_file(loop);
@@ -276,7 +276,8 @@ void machine_driver_read_continue_order(struct tracker_loop *loop) {
     }
 }
 
-static void log_fork(struct machine_driver *driver) {
+/* Logs whether a fork is possible, when that has changed. */
+static void log_fork_change(struct machine_driver *driver) {
     struct elector_count count = {0};
     const bool is_possible = tracker_is_fork_possible(driver->tracker, &count);
     const enum fork_state state = !is_possible      ? FORK_NONE
@@ -312,7 +313,7 @@ void machine_driver_step(struct tracker_loop *loop, const struct event *event) {
     while (event != NULL && !driver->is_fenced) {
         const struct action *write = NULL;
         struct actions actions = {.rows = driver->action_rows, .capacity = ACTIONS_MAX};
-        set_random_bytes(driver->tracker);
+        draw_next_seed(driver->tracker);
         tracker_step(driver->tracker, event, tracker_now_ms(), &actions);
         for (uint32_t i = 0; i < actions.count; i++) {
             const struct action *action = &actions.rows[i];
@@ -326,7 +327,7 @@ void machine_driver_step(struct tracker_loop *loop, const struct event *event) {
         event = write != NULL && write_action(loop, write, &written) ? &written : NULL;
         log_stage(driver);
     }
-    log_fork(driver);
+    log_fork_change(driver);
     if (driver->fork == FORK_WAITS) {
         write_waiting_file(loop);
     }

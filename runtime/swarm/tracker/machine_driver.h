@@ -1,6 +1,6 @@
-/* machine_driver: runs the tracker's state machine and owns it and the store. Passes an event to
- * the state machine and performs the actions that it returns, until no action causes a further
- * event. A promise is durable in the store before a message about it is sent. */
+/* machine_driver: runs the tracker's state machine, and owns the state machine and the store. It
+ * passes an event to the state machine and performs the actions that this returns, until no action
+ * causes a further event. A promise is durable in the store before a message about it is sent. */
 #ifndef SKEP_SWARM_TRACKER_MACHINE_DRIVER_H
 #define SKEP_SWARM_TRACKER_MACHINE_DRIVER_H
 
@@ -10,10 +10,14 @@
 
 struct tracker_loop;
 
-/* What the log says of a fork: that half of the electors or more are missing, and whether the
- * tracker continues with the others. */
-enum fork_state { FORK_NONE, FORK_CONTINUES, FORK_WAITS };
+/* Whether a fork is possible, because at least half of the electors are missing. */
+enum fork_state {
+    FORK_NONE,      /* no fork is possible */
+    FORK_CONTINUES, /* a fork is possible, but the tracker has enough electors to continue */
+    FORK_WAITS,     /* a fork is possible, and the tracker waits for electors or an order */
+};
 
+/* The state machine with its store, its failed writes and what was logged about it. */
 struct machine_driver {
     struct tracker *tracker;        /* the state machine */
     struct tracker_durable durable; /* the store of its promises and the ledger */
@@ -29,7 +33,7 @@ struct machine_driver {
     bool is_fenced;     /* another process has started with the same store */
     /* Number of members in the file at options.waiting_path; 0: it was not written. */
     uint32_t waiting_count;
-    enum fork_state fork;   /* the state that was logged last */
+    enum fork_state fork;   /* the fork state that was logged last */
     const char *stage;      /* stage of the round, which began at stage_since_ms */
     int64_t stage_since_ms; /* when the current stage began */
 };

@@ -16,9 +16,10 @@
 
 enum {
     MEMBER_NONE = -1,  /* no row of the table */
-    START_IDS_MAX = 8, /* recent starts of one identity that are stored */
+    START_IDS_MAX = 8, /* maximum number of recent starts of one identity that are stored */
 };
 
+/* A member, as the tracker's process knows it. */
 struct admitted_member {
     struct public_keys keys;             /* public keys of the member */
     char name[WIRE_MEMBER_NAME_BYTES];   /* display name; "" for none */
@@ -27,19 +28,19 @@ struct admitted_member {
     /* The fields below are not stored on disk. */
     struct member_probe probe;         /* checks whether `address` is reachable */
     struct member_usage usage;         /* what the member has requested */
-    struct timing_measured measured;   /* from the member's last REPORT */
+    struct timing_measured measured;   /* times in the member's last REPORT */
     uint32_t report_round;             /* round of the member's last REPORT */
     int64_t last_received_ms;          /* time of the last message; initially the tracker's start */
-    uint64_t start_ids[START_IDS_MAX]; /* newest first; only the newest start is the member */
+    uint64_t start_ids[START_IDS_MAX]; /* ids of recent starts, newest first */
     uint32_t start_count;              /* number of elements of start_ids in use */
 };
 
-/* Zero-initialise it before the first call. */
+/* The admitted members. Zero-initialise the table before the first call. */
 struct member_table {
     uint32_t version; /* version of the address book; increases with every change */
     uint32_t count;   /* number of rows in use */
     bool is_unsaved;  /* the address book has changed since it was last saved */
-    struct admitted_member rows[SWARM_MEMBERS_MAX];
+    struct admitted_member rows[SWARM_MEMBERS_MAX]; /* [count]: the members */
 };
 
 /* member_table_find_by_channel_key, member_table_find_by_identity: return the index of the row with

@@ -68,8 +68,8 @@ static void send_outcome(struct tracker_loop *loop, const struct tracker_guest *
     struct text text = text_over(probe.address, sizeof probe.address);
     text_add(&text, "%s", address);
     /* A guest repeats its request when the outcome is lost. */
-    (void)tracker_loop_send(loop, guest, WIRE_PROBE_ADDRESS, 0, payload,
-                            wire_write_probe(&probe, payload));
+    (void)tracker_loop_send_payload(loop, guest, WIRE_PROBE_ADDRESS, 0, payload,
+                                    wire_write_probe(&probe, payload));
 }
 
 static bool is_testing(const struct tracker_loop *loop, const struct tracker_guest *guest) {

@@ -13,10 +13,11 @@
 
 enum {
     PROBE_TIMEOUT_MS = 5000, /* time after which an attempt has failed */
-    PROBE_RETRY_MS = 30000,  /* time between the starts of two attempts */
-    GUEST_PROBES_MAX = 8,    /* tests at the same time for guests that are not members */
+    PROBE_RETRY_MS = 30000,  /* time between the starts of two attempts for one member */
+    GUEST_PROBES_MAX = 8,    /* maximum number of tests at a time for guests that are not members */
 };
 
+/* The test of a member's address. */
 struct member_probe {
     struct connect_probe connection; /* the connection attempt in progress */
     int64_t started_ms;              /* start of the last attempt; 0: none for this address */
@@ -39,13 +40,15 @@ struct guest_probe {
 struct tracker_loop;
 struct tracker_guest;
 
-/* reachability_advance_probes: continues the attempts in progress, and starts those that are due:
- * for connected members whose address is not known to be reachable. Does not block. */
+/* reachability_advance_probes: continues the attempts in progress, and starts the ones that are
+ * due. Only connected members whose address is not known to be reachable are tested. Does not
+ * block. */
 void reachability_advance_probes(struct tracker_loop *loop, int64_t now_ms);
 
-/* reachability_test_guest: tests an address for a guest, and sends it the outcome, at once if the
- * address is not tested. Does nothing while a test for this guest is in progress.
- * reachability_end_guests: ends all of these tests, before the messenger is closed. */
+/* reachability_test_guest: begins to test an address for a guest. The guest gets the outcome after
+ * the test, or at once if the address cannot be tested. Does nothing while a test for this guest is
+ * in progress.
+ * reachability_end_guests: ends all tests for guests, before the messenger is closed. */
 void reachability_test_guest(struct tracker_loop *loop, struct tracker_guest *guest,
                              const char *advertised, int64_t now_ms);
 void reachability_end_guests(struct tracker_loop *loop);

@@ -7,7 +7,12 @@
 
 #include <string.h>
 
-enum { FORMAT_VERSION = 1, FIELD_COUNT = 5, FILE_BYTES_MAX = 1024, POLL_MS = 500 };
+enum {
+    FORMAT_VERSION = 1,    /* value of the field "format" */
+    FIELD_COUNT = 5,       /* number of JSON fields in the file */
+    FILE_BYTES_MAX = 1024, /* maximum size of the file */
+    POLL_MS = 500,         /* time between two checks of a watched file */
+};
 
 enum status rollback_file_write(const char *path, const struct rollback_file *file,
                                 struct fault *fault) {

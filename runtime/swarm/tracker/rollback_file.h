@@ -13,10 +13,11 @@
 
 #include <stdbool.h>
 
+/* The content of the file. */
 struct rollback_file {
-    struct hash swarm; /* hash of the manifest */
-    struct hash root;  /* root of the state to return to */
-    struct rollback_order order;
+    struct hash swarm;           /* hash of the manifest */
+    struct hash root;            /* root of the state to return to */
+    struct rollback_order order; /* newest entry at the time of the order, and the signature */
 };
 
 /* rollback_file_write: replace the file atomically and durably.
@@ -32,8 +33,8 @@ MUST_CHECK enum status rollback_file_read(const char *path, struct rollback_file
 
 /* file_watch: detects that a file of the operator is new or has changed. Zero it, except for
  * `path`, before the first call.
- * file_watch_poll: whether the file exists and has changed since the last call that returned
- * true. It checks twice a second. */
+ * file_watch_poll: whether the file exists and has changed since the last call that returned true.
+ * The file is checked at most twice a second. */
 struct file_watch {
     const char *path;        /* path of the file */
     struct file_stamp stamp; /* version of the file that was detected last; zero: none */

@@ -11,24 +11,24 @@
 
 /* The kind of a query's sender, by the key or identity that it has proven. */
 enum requester {
-    REQUESTER_UNPROVEN, /* its proof is invalid */
-    REQUESTER_STRANGER, /* any other process */
-    REQUESTER_LISTED,   /* the tracker's identity, one on the allow-list, or a member's */
-    REQUESTER_MEMBER,   /* the connection of a member */
+    REQUESTER_UNPROVEN, /* a process with an invalid proof */
+    REQUESTER_STRANGER, /* a process of no other kind */
+    REQUESTER_LISTED,   /* an identity on the allow-list, of a member, or of the tracker itself */
+    REQUESTER_MEMBER,   /* a query on the connection of a member */
 };
 
-/* What all requesters of a kind together have requested. */
+/* The limits that all requesters of a kind share. */
 struct serving_buckets {
     struct token_bucket strangers, listed; /* bytes sent to all requesters of this kind */
     struct token_bucket new_guests;        /* guests added to the member table */
 };
 
-/* What one connection has requested. */
+/* The limits of one connection. */
 struct guest_usage {
-    struct token_bucket queries, pings; /* numbers of queries and pings */
+    struct token_bucket queries, pings; /* one token per query, and one per ping */
 };
 
-/* What one member has requested, whatever its connection. */
+/* The limits of one member, whatever its connection. */
 struct member_usage {
     struct token_bucket starts, ledger_entries; /* numbers of starts and of entries sent */
     uint64_t start_number;                      /* number of the last HELLO that was admitted */
@@ -48,16 +48,17 @@ MUST_CHECK bool serving_permit_start(struct member_usage *usage, uint64_t start_
  * it has to wait. */
 MUST_CHECK bool serving_permit_guest(struct serving_buckets *buckets, int64_t now_ms);
 
-/* serving_may_send_bytes: whether a requester may be sent another answer. serving_charge_bytes:
- * charge an answer of this length.
+/* serving_may_send_bytes: whether the limit of this kind of requesters allows another answer.
+ * serving_charge_bytes: charge an answer of this length to that limit.
  * limits  not REQUESTER_UNPROVEN */
 bool serving_may_send_bytes(struct serving_buckets *buckets, enum requester requester,
                             int64_t now_ms);
 void serving_charge_bytes(struct serving_buckets *buckets, enum requester requester, size_t bytes,
                           int64_t now_ms);
 
-/* serving_may_send_entries: whether a member may be sent more entries of a ledger of this length.
- * serving_charge_entries: charge the entries of an answer. */
+/* serving_may_send_entries: whether the member's limit allows more entries of a ledger with
+ * entry_count entries.
+ * serving_charge_entries: charge `sent` entries to that limit. */
 bool serving_may_send_entries(struct member_usage *usage, uint64_t entry_count, int64_t now_ms);
 void serving_charge_entries(struct member_usage *usage, uint64_t entry_count, uint64_t sent,
                             int64_t now_ms);

@@ -30,6 +30,7 @@
 struct allow_list_authority;
 struct tracker_loop; /* in the region */
 
+/* What a tracker is started with. */
 struct tracker_loop_options {
     const struct key_pairs *keys;                 /* keys of the tracker */
     const char *name;                             /* name of the swarm */
@@ -52,8 +53,8 @@ struct tracker_loop_options {
     const char *delegation_path;
     struct tracker_settings settings; /* settings of the state machine */
     uint32_t members_max;             /* maximum number of members: 1 .. SWARM_MEMBERS_MAX */
-    uint32_t queued_frames;           /* frames that each queue of a connection can hold */
-    uint32_t strangers_max;           /* limit for connections of strangers; 0: default */
+    uint32_t queued_frames;           /* maximum number of frames in each queue of a connection */
+    uint32_t strangers_max;           /* maximum number of connections of strangers; 0: default */
     uint32_t idle_ms; /* an idle guest is disconnected after this time; 0: default */
     int stop_fd;      /* tracker_loop_run returns when it is readable; -1: none */
     /* Set by tests that end the process at a crash point; else NULL. Called at each crash point

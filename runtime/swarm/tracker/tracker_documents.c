@@ -71,7 +71,7 @@ static enum crash_point_id find_crash_point(enum message_kind kind) {
     }
 }
 
-static int find_document(const struct message *message) {
+static int document_of_message(const struct message *message) {
     switch (message->kind) {
     case MESSAGE_ENTRY:
         return DOCUMENT_ENTRY;
@@ -84,8 +84,8 @@ static int find_document(const struct message *message) {
     }
 }
 
-/* Returns a key such that messages with equal keys have equal payloads. The session, which differs
- * per member, is in the frame header. */
+/* Returns a hash of a message: messages with equal hashes have equal payloads. The session, which
+ * differs for each member, is not in the payload but in the frame header. */
 static struct hash message_key(const struct message *message) {
     const uint64_t numbers[] = {
         message->kind,  message->incarnation, message->number,
@@ -141,7 +141,7 @@ static void send_due_documents(struct tracker_loop *loop, struct tracker_guest *
         ASSERT((stream->due_mask >> document & 1) != 0);
         if (document == DOCUMENT_TABLE_CHANGES && stream->due_generation[document] != generation) {
             /* The buffer now has the changes since another version, which this guest may not have.
-             * It is not sent, and the state machine repeats the message. */
+             * So it is not sent, and the state machine repeats the message. */
             stream->due_mask &= ~(1U << document);
             stream->current_document = NO_DOCUMENT;
             continue;
@@ -192,7 +192,7 @@ void tracker_loop_send_action(struct tracker_loop *loop, const struct action *ac
     const int row = member_table_find_by_identity(loop->members, &action->to);
     struct tracker_guest *guest =
         row == MEMBER_NONE ? NULL : guest_find(loop->guests, loop->members->rows[row].keys.curve);
-    const int document = find_document(message);
+    const int document = document_of_message(message);
     if (guest == NULL) {
         return;
     }
@@ -208,15 +208,16 @@ void tracker_loop_send_action(struct tracker_loop *loop, const struct action *ac
     reach_crash_point(loop, CRASH_AFTER, find_crash_point(message->kind));
 }
 
-bool tracker_loop_send(struct tracker_loop *loop, const struct tracker_guest *guest,
-                       enum wire_kind kind, uint64_t offset, const void *payload, size_t count) {
+bool tracker_loop_send_payload(struct tracker_loop *loop, const struct tracker_guest *guest,
+                               enum wire_kind kind, uint64_t offset, const void *payload,
+                               size_t count) {
     const struct frame frame = {.kind = (uint8_t)kind, .offset = offset, .length = (uint32_t)count};
     return messenger_send(loop->messenger, guest->curve, CHANNEL_CONTROL, &frame, payload) ==
            SEND_OK;
 }
 
-/* Sends a document that a guest has requested, and charges its bytes to the requesters of this
- * kind. */
+/* Sends a document that a guest has requested, and charges its bytes to the budget that all
+ * requesters of the kind `requester` share. */
 static void serve_document(struct tracker_loop *loop, struct tracker_guest *guest,
                            enum document document, enum requester requester) {
     const struct frame header = {.kind = document == DOCUMENT_MANIFEST     ? WIRE_MANIFEST

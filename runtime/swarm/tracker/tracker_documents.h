@@ -25,6 +25,7 @@ enum document {
     DOCUMENT_COUNT          /* number of kinds of documents */
 };
 
+/* The newest content of one kind of document. */
 struct document_buffer {
     uint8_t *bytes;         /* encoded content of the document */
     size_t capacity, count; /* size of `bytes`, and how many of them are used */
@@ -33,8 +34,9 @@ struct document_buffer {
     uint32_t generation;    /* increases with each new content */
 };
 
+/* The newest content of all documents. */
 struct document_table {
-    struct document_buffer buffers[DOCUMENT_COUNT];
+    struct document_buffer buffers[DOCUMENT_COUNT]; /* by enum document */
 };
 
 /* The documents to send to one guest. They are sent one after the other, because pieces of two
@@ -67,15 +69,16 @@ bool document_stream_is_busy(const struct document_stream *stream);
  * not connected: a member requests what it lacks when it reconnects. */
 void tracker_loop_send_action(struct tracker_loop *loop, const struct action *action);
 
-/* tracker_loop_send: sends one short payload. Returns false when it was not sent. */
-bool tracker_loop_send(struct tracker_loop *loop, const struct tracker_guest *guest,
-                       enum wire_kind kind, uint64_t offset, const void *payload, size_t count);
+/* tracker_loop_send_payload: sends one short payload. Returns false when it was not sent. */
+bool tracker_loop_send_payload(struct tracker_loop *loop, const struct tracker_guest *guest,
+                               enum wire_kind kind, uint64_t offset, const void *payload,
+                               size_t count);
 
 /* tracker_loop_send_manifest: starts sending the manifest to a guest.
  * tracker_loop_send_status: writes a new swarm status, and starts sending it to a guest. A stranger
  * gets the status without the members' addresses.
  * tracker_loop_send_checkpoint: starts sending the newest checkpoint of the ledger to a guest.
- * All do nothing while requesters of this kind have received too many bytes. */
+ * All three do nothing while requesters of this kind have received too many bytes together. */
 void tracker_loop_send_manifest(struct tracker_loop *loop, struct tracker_guest *guest,
                                 enum requester requester);
 void tracker_loop_send_status(struct tracker_loop *loop, struct tracker_guest *guest,

@@ -9,15 +9,16 @@
 #include <string.h>
 #include <sys/random.h>
 
+/* Names of the values in the store, and the path of the file with this machine's id. */
 static const char MEMBERS[] = TRACKER_MEMBERS, TABLE[] = "table", RESIGNATIONS[] = "resignations",
                   SPEEDS[] = "speeds", PLACE[] = "place", MACHINE_ID[] = "/etc/machine-id";
 static const char DAMAGED_REMEDY[] =
     "restore a copy of the store, or move it away and import a member's ledger with --ledger FILE";
 
 enum {
-    PROMISES_MAX = 4, /* the members, the table, the resignations and the speeds */
+    PROMISES_MAX = 4, /* maximum promises in one write: members, table, resignations, speeds */
     PLACE_FORMAT = 1, /* version of the stored form of the store's place */
-    /* size of the longest such form */
+    /* maximum size of the stored form of the store's place */
     PLACE_BYTES_MAX = PACKER_MAP_BYTES_MAX + 3 * PACKER_FIELD_BYTES_MAX + HASH_BYTES,
     MACHINE_ID_BYTES = 64, /* size of the longest id of a machine, with its NUL */
 };
@@ -91,8 +92,8 @@ static enum status load_speeds(struct tracker_durable *durable, struct tracker_r
     return error == NULL ? OK : set_damaged_promise_fault(durable, SPEEDS, error, fault);
 }
 
-/* Reads the newest entry that made a root current. Entries of open or aborted rounds may follow
- * it. */
+/* Loads the newest entry, the newest one that made a root current, and the root before that.
+ * Entries of open or aborted rounds may lie between the two. */
 static enum status load_commit(struct tracker_durable *durable, struct tracker_record *record,
                                struct fault *fault) {
     struct ledger_store *store = &durable->store;
@@ -147,8 +148,8 @@ static void advance_chain(struct tracker_durable *durable, const struct entry *e
     ledger_advance(&durable->chain, entry);
 }
 
-/* Records the entry if it is a SUSPEND, because the term of the next suspension of that member
- * follows from its last one, however old. */
+/* Records the index of a SUSPEND entry, because the term of the next suspension of the same member
+ * follows from its last one, however old that is. */
 static void record_suspension(struct tracker_durable *durable,
                               const struct tracker_record *record) {
     const struct entry *entry = &durable->entry;
@@ -174,8 +175,9 @@ static enum status load_chain(struct tracker_durable *durable, struct tracker_re
     return OK;
 }
 
-static enum status check_swarm(struct tracker_durable *durable,
-                               const struct durable_options *options, struct fault *fault) {
+static enum status check_ledger_of_swarm(struct tracker_durable *durable,
+                                         const struct durable_options *options,
+                                         struct fault *fault) {
     char found[HASH_HEX_BYTES], expected[HASH_HEX_BYTES];
     struct entry *first = &durable->entry;
     TRY(ledger_store_read(&durable->store, 0, first->slices, durable->slice_count, first, fault));
@@ -214,7 +216,7 @@ static enum status write_genesis(struct tracker_durable *durable,
     return ledger_store_append(&durable->store, &durable->entry, fault);
 }
 
-/* The stored form: a MessagePack map {format, place, file}. */
+/* The place of a store, as it is stored: a MessagePack map {format, place, file}. */
 struct stored_place {
     uint32_t place;   /* place of the store (struct tracker_start) */
     struct hash file; /* identity of the file in which the place was stored */
@@ -259,10 +261,10 @@ static uint32_t draw_place(void) {
     return 1 + drawn % INT32_MAX;
 }
 
-/* Sets the place of the store. If this file is not the one in which the stored place was written,
- * draws and stores a new place. Also does so if the creation time of the file is unknown, because a
- * copy on another file system may have the same inode. If a file system or machine is cloned as a
- * whole, the copies have the same identity. */
+/* Sets the place of the store. Draws and stores a new place if the file is a copy of the one in
+ * which the place was stored, or if the file's creation time is unknown, because a copy on another
+ * file system may have the same inode. A clone of a whole file system or machine is not
+ * detected. */
 static enum status set_place(struct tracker_durable *durable, struct fault *fault) {
     struct ledger_store *store = &durable->store;
     struct stored_place stored = {0};
@@ -289,8 +291,8 @@ static enum status set_place(struct tracker_durable *durable, struct fault *faul
 static enum status load_state(struct tracker_durable *durable,
                               const struct durable_options *options, struct tracker_record *record,
                               struct fault *fault) {
-    if (durable->store.entry_count > 0) { /* before the first write to it */
-        TRY(check_swarm(durable, options, fault));
+    if (durable->store.entry_count > 0) { /* checked before the first write to the store */
+        TRY(check_ledger_of_swarm(durable, options, fault));
     }
     TRY(ledger_store_count_start(&durable->store, &durable->incarnation, fault));
     TRY(set_place(durable, fault));
@@ -331,9 +333,9 @@ void tracker_durable_close(struct tracker_durable *durable) {
     ledger_store_close(&durable->store);
 }
 
-/* Adds hash and signature to an entry. Returns an error for an invalid entry, and for a commit
- * whose hash is not the one that its voters signed: such an entry must not be written, because the
- * chain could not be verified. */
+/* Adds hash and signature to an entry. Returns an error for an invalid entry, and for a COMMIT
+ * whose hash is not the one that its voters signed. Such an entry must not be written, because the
+ * chain could then not be verified. */
 static const char *complete_entry(struct tracker_durable *durable, const struct entry *entry) {
     entry_copy(&durable->entry, entry);
     if (entry->kind != ENTRY_COMMIT) {
@@ -357,7 +359,8 @@ static void mark_part_stored(struct durable_part *part) {
     part->next = old;
 }
 
-/* Lists the parts of the record that differ from those in the store. Returns their number. */
+/* Encodes the parts of the record, and lists those that differ from the store. Returns their
+ * number. */
 static uint32_t list_changed_parts(struct tracker_durable *durable,
                                    const struct tracker_record *record,
                                    struct store_promise promises[static PROMISES_MAX]) {

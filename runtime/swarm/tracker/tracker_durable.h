@@ -30,8 +30,8 @@
  *              which this place was stored. Written at the start of a tracker. */
 
 enum {
-    RECORD_FIELDS_MAX = 16, /* Number of fields of any map. */
-    /* size of a map without its lists */
+    RECORD_FIELDS_MAX = 16, /* Maximum number of fields of a part's map. */
+    /* Maximum size of a part without its lists. */
     RECORD_FIXED_BYTES_MAX = PACKER_MAP_BYTES_MAX + RECORD_FIELDS_MAX * PACKER_FIELD_BYTES_MAX,
     /* Size of the longest stored members. */
     RECORD_MEMBERS_BYTES_MAX =
@@ -70,7 +70,7 @@ MUST_CHECK const char *record_read_resignations(const uint8_t *bytes, size_t cou
 MUST_CHECK const char *record_read_speeds(const uint8_t *bytes, size_t count,
                                           struct tracker_record *record);
 
-/* The name of the durable record that contains the members and their sessions. */
+/* The name of the part `members` in the store. */
 #define TRACKER_MEMBERS "members"
 
 /* One part of the record in its stored form: the bytes in the store, and the bytes that the
@@ -80,6 +80,7 @@ struct durable_part {
     size_t stored_count, next_count; /* sizes of `stored` and `next` */
 };
 
+/* The store of a running tracker, with what the last write made durable. */
 struct tracker_durable {
     struct ledger_store store;    /* the SQLite file */
     const struct key_pairs *keys; /* keys of the tracker */
@@ -93,17 +94,18 @@ struct tracker_durable {
     struct ledger_checkpoint checkpoint;
     /* The encoded parts of the record. */
     struct durable_part members, table, resignations, speeds;
-    /* [row of the members]: index of the entry with the last suspension of the member; 0: none. */
+    /* By the member's row: index of the ledger entry with its last suspension; 0: none. */
     uint64_t suspended_at[SWARM_MEMBERS_MAX];
 };
 
+/* How a store is opened, and what the GENESIS entry of a new one contains. */
 struct durable_options {
     const char *path;             /* path of the store; kept by reference */
     const struct key_pairs *keys; /* keys of the tracker; kept by reference */
-    uint32_t slice_count;
-    struct hash manifest; /* manifest hash in the GENESIS entry */
-    struct hash root;     /* root in the GENESIS entry */
-    bool needs_leases;    /* of a new ledger: members give leases with their votes */
+    uint32_t slice_count;         /* number of slices of the parameters */
+    struct hash manifest;         /* manifest hash in the GENESIS entry */
+    struct hash root;             /* root in the GENESIS entry */
+    bool needs_leases;            /* of a new ledger: members give leases with their votes */
     /* delegation in the GENESIS entry; NULL: none; kept by reference */
     const struct delegation *delegation;
 };
@@ -127,7 +129,7 @@ MUST_CHECK enum status tracker_durable_replay(struct tracker_durable *durable,
 
 /* tracker_durable_write: performs an ACTION_WRITE: signs the entry unless it is a COMMIT, which its
  * voters signed, and makes it and the record durable in one transaction. *event becomes the
- * EVENT_WRITTEN that reports the outcome. If that is not WRITE_OK, *fault describes the reason.
+ * EVENT_WRITTEN that reports the outcome. If the outcome is not WRITE_OK, *fault has the reason.
  * Afterwards, durable->entry is the written entry. */
 void tracker_durable_write(struct tracker_durable *durable, const struct action *action,
                            struct event *event, struct fault *fault);

@@ -20,8 +20,8 @@ enum {
 
 static const char OTHER_COPY[] = "use a different member's copy";
 
-/* The highest incarnation (in `chain`) and member session in the copied ledger, which must not be
- * used again. */
+/* The highest incarnation (in `chain`) and the highest member session in the copied ledger. Numbers
+ * up to these must not be used again. */
 struct highest_numbers {
     struct ledger_chain chain; /* the copied entries */
     uint32_t session;          /* highest member session */
@@ -107,8 +107,8 @@ static enum status fill_store(const struct tracker_import *import, const char *p
     return status;
 }
 
-/* Fails if the store contains entries. Opening it also makes SQLite remove the log files that a
- * lost store has left. */
+/* Fails if the store contains entries. When the store is opened, SQLite also removes the log files
+ * that a lost store has left. */
 static enum status check_store_is_empty(const char *path, struct fault *fault) {
     struct region region = {0};
     struct ledger_store store;

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The ledger to copy, and the store to create. */
 struct tracker_import {
     const char *source_path;     /* ledger to copy: JSON lines of a member, or a store */
     const char *store_path;      /* store to create; it is missing or has no entries */
@@ -15,9 +16,10 @@ struct tracker_import {
     struct hash manifest;        /* manifest hash in the GENESIS entry */
 };
 
-/* tracker_import: verifies the copy entry by entry, and creates the store from it, completely or
- * not at all. Skips NUMBERS_SKIPPED incarnations and member sessions, because the lost store may
- * have used numbers that no entry contains, and members ignore a tracker that uses a number again.
+/* tracker_import: verifies the copied ledger entry by entry, and creates the store from it,
+ * completely or not at all. Skips NUMBERS_SKIPPED incarnations and member sessions, because the
+ * lost store may have used numbers that no entry contains, and members ignore a tracker that uses a
+ * number again.
  * errors  STATUS_INPUT at an entry that does not follow the one before, has an invalid signature,
  *         or belongs to a different swarm; when the copy has no entries, or the store has some;
  *         those of ledger_source_open, ledger_store_open and base/file.h */

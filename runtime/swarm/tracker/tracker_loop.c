@@ -10,12 +10,12 @@
 
 enum {
     WAIT_MAX_MS = 50, /* longest wait for frames; allow-list and probes are polled between waits */
-    BUSY_WAIT_MAX_MS = 5,        /* longest wait while a ledger query is not answered */
-    INCOMING_FRAMES_MAX = 65536, /* frames handled before deadlines are checked again */
+    BUSY_WAIT_MAX_MS = 5,        /* longest wait for frames while a ledger query is not answered */
+    INCOMING_FRAMES_MAX = 65536, /* maximum frames handled before deadlines are checked again */
     INCOMING_MAX_MS = 1000, /* longest time to handle frames before deadlines are checked again */
     LINGER_MS = 500,        /* time to send queued frames before the sockets close */
-    GUESTS_MAX = 128,       /* connections of guests that are not members */
-    STRANGERS_MAX = 96,     /* connections of strangers, unless options.strangers_max is set */
+    GUESTS_MAX = 128,       /* maximum connections of guests that are not members */
+    STRANGERS_MAX = 96, /* maximum connections of strangers, unless options.strangers_max is set */
     STRANGER_SLOT_MS = 5 * 1000, /* after this time, another guest may evict a stranger */
     /* time after which an idle guest is disconnected, unless options.idle_ms is set */
     GUEST_IDLE_MS = 20 * 1000,
@@ -145,8 +145,8 @@ static void close_delegation_server(struct tracker_loop *loop) {
     }
 }
 
-/* Passes a roster epoch that the ledger does not have to the state machine. */
-static void pass_roster(struct tracker_loop *loop) {
+/* Passes the operator's newest roster epoch to the state machine, unless the ledger has it. */
+static void pass_roster_epoch(struct tracker_loop *loop) {
     const struct roster_epoch *epoch = &loop->watch->epoch;
     if (epoch->serial > loop->driver->durable.chain.roster_epoch.serial &&
         epoch->serial > loop->roster_serial) {
@@ -183,7 +183,7 @@ enum status tracker_loop_open(const struct tracker_loop_options *options, struct
     }
     delegation_watch_open(opened);
     admission_review_all(opened);
-    pass_roster(opened);
+    pass_roster_epoch(opened);
     *loop = opened;
     return OK;
 }
@@ -247,10 +247,10 @@ static void handle_event(struct tracker_loop *loop, const struct messenger_event
     struct tracker_guest *guest;
     switch (event->kind) {
     case MESSENGER_OPENED:
-        process_on_connect(loop, event);
+        guest_on_connect(loop, event);
         break;
     case MESSENGER_CLOSED:
-        process_on_disconnect(loop, event->curve);
+        guest_on_disconnect(loop, event->curve);
         break;
     case MESSENGER_FRAME:
         guest = guest_find_or_add(loop->guests, event->curve, tracker_now_ms());
@@ -317,7 +317,7 @@ static void run_due_work(struct tracker_loop *loop) {
     if (allow_list_watch_poll(loop->watch, now_ms)) {
         messenger_reclassify_guests(loop->messenger);
         admission_review_all(loop);
-        pass_roster(loop);
+        pass_roster_epoch(loop);
     }
     if (loop->options.order_path != NULL && file_watch_poll(&loop->order_watch, now_ms)) {
         read_rollback_order(loop);
@@ -356,7 +356,7 @@ enum status tracker_loop_run(struct tracker_loop *loop, struct fault *fault) {
                          "another tracker of this swarm has taken over: %s",
                          loop->driver->fault.reason);
     }
-    return delegation_watch_requires_exit(loop) ? delegation_watch_fault(loop, fault) : OK;
+    return delegation_watch_requires_exit(loop) ? delegation_watch_set_fault(loop, fault) : OK;
 }
 
 void tracker_loop_close(struct tracker_loop *loop) {

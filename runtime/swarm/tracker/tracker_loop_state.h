@@ -24,9 +24,10 @@
 #include "runtime/swarm/tracker/tracker.h"
 #include "transport/messages/messages.h"
 
+/* The tracker's process. */
 struct tracker_loop {
-    struct tracker_loop_options options; /* settings of the tracker */
-    struct messenger *messenger;
+    struct tracker_loop_options options;         /* settings of the tracker */
+    struct messenger *messenger;                 /* sends and receives frames of all connections */
     struct delegation_server *delegation_server; /* NULL: there is no delegation */
     struct machine_driver *driver;               /* runs the state machine and its store */
     struct member_table *members;                /* admitted members */
@@ -70,7 +71,7 @@ enum crash_point_id {
     CRASH_WRITE_OPEN,         /* at the write of an OPEN entry */
     CRASH_WRITE_TABLE,        /* at the write of a round table */
     CRASH_WRITE_COMMIT,       /* at the write of a COMMIT entry */
-    CRASH_WRITE_ABORT,        /* at the write of an ABORT entry */
+    CRASH_WRITE_ABORT,        /* at the write of an ABORT, SUSPEND or ROLLBACK entry */
     CRASH_SEND_WELCOME,       /* at the sending of a WELCOME message */
     CRASH_SEND_ENTRY,         /* at the sending of an ENTRY message */
     CRASH_SEND_TABLE,         /* at the sending of a TABLE message */

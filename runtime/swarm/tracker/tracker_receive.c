@@ -47,11 +47,11 @@ static void receive_message(struct tracker_loop *loop, struct tracker_guest *gue
     machine_driver_step(loop, &received);
 }
 
-/* The keys of a query's sender that it has proven. */
+/* What the sender of a query has proven. */
 struct query_sender {
     enum requester requester; /* kind of the sender */
     bool has_proof;           /* the query contains a valid proof */
-    struct public_keys keys;  /* with a proof: those of the identity */
+    struct public_keys keys;  /* if has_proof: public keys of the sender's identity */
 };
 
 static bool is_known_identity(const struct tracker_loop *loop, const struct public_keys *keys) {
@@ -111,12 +111,12 @@ static void send_pong(struct tracker_loop *loop, const struct tracker_guest *gue
     uint8_t payload[WIRE_SMALL_BYTES_MAX];
     uint64_t number = 0;
     if (wire_read_ping(event->payload, event->frame.length, &number) == NULL) {
-        (void)tracker_loop_send(loop, guest, WIRE_PONG, 0, payload,
-                                wire_write_ping(number, payload));
+        (void)tracker_loop_send_payload(loop, guest, WIRE_PONG, 0, payload,
+                                        wire_write_ping(number, payload));
     }
 }
 
-/* Tests an address for a process that has shown that it may join. */
+/* Tests an address for a process that has sent a permitted query before. */
 static void handle_probe_request(struct tracker_loop *loop, struct tracker_guest *guest,
                                  const struct messenger_event *event) {
     struct wire_probe probe;

@@ -13,10 +13,10 @@ enum {
     SLICE_PLAN_BYTES = 1 + 2 + 8 + 8, /* stored size of the owner, epoch and masks of one slice */
 };
 
-/* A record and the number of slices of its table. */
+/* What the functions that pack a part of the record need. */
 struct packed_record {
-    struct tracker_record *record;
-    uint32_t slice_count;
+    struct tracker_record *record; /* the record that is written or read */
+    uint32_t slice_count;          /* number of slices of its table */
 };
 
 /* Writes `expected`, or reads a number that must be equal to `expected`. */

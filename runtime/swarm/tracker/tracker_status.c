@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Size of the longest text of write_awaited. */
+/* Size of the longest text that write_awaited writes. */
 enum { AWAITED_BYTES = SWARM_MEMBERS_MAX * (MEMBER_NAME_BYTES + 2) + 160 };
 
 static double seconds_since(int64_t at_ms) {

@@ -73,7 +73,7 @@ static void send_missing_messages(struct tracker *tracker, int64_t now_ms,
                                   struct actions *actions) {
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         if (!tracker->members[row].is_silent) {
-            tracker_send_missing(tracker, row, now_ms, actions);
+            tracker_send_missing_message(tracker, row, now_ms, actions);
         }
     }
 }
@@ -109,7 +109,7 @@ static void handle_written(struct tracker *tracker, const struct event *event, i
 }
 
 static void handle_tick(struct tracker *tracker, int64_t now_ms) {
-    tracker_tick_members(tracker, now_ms);
+    tracker_mark_timed_out_members(tracker, now_ms);
     writer_clear_backoff(&tracker->writer);
     tracker_watch_electors(tracker, now_ms);
 }

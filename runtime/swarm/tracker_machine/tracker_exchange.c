@@ -24,7 +24,7 @@ void exchange_stop_poll(struct tracker_exchange *exchange) {
     exchange->ends_training = false;
 }
 
-void exchange_end_training(struct tracker_exchange *exchange) {
+void exchange_request_training_end(struct tracker_exchange *exchange) {
     exchange->poll += !exchange->ends_training;
     exchange->ends_training = true;
 }
@@ -265,10 +265,9 @@ static bool keeps_half(const struct tracker *tracker, uint32_t slice, uint64_t v
     return 2 * seats_count(left & voters) >= seats_count(first);
 }
 
-/* Checks a live owner by its lowest slice without a sum. When its wait for contributions ends, the
- * owner stops waiting for the seats that delay it, if at least half of the voters are left, and is
- * replaced if not. When its wait for results ends, an owner with all contributions is replaced. If
- * most owners are as slow, the second wait is longer, and the first one replaces no owner. */
+/* Checks a live owner by its lowest slice without a sum. At the end of its wait for contributions,
+ * the owner stops waiting for the seats that delay it, or is replaced if too few voters would be
+ * left. An owner with all contributions is replaced at the end of its wait for results. */
 static void check_owner(struct tracker *tracker, struct recovery *recovery, uint32_t slice,
                         int64_t now_ms) {
     struct tracker_exchange *exchange = &tracker->exchange;
@@ -404,7 +403,8 @@ static void send_proposal(struct tracker *tracker, const struct recovery *recove
     tracker_complete_proposal(tracker);
     tracker_enter_stage(tracker, STAGE_VOTE, now_ms);
     SEATS_EACH(seat, recovery->live) {
-        tracker_send_missing(tracker, (uint32_t)tracker->seats.row_of_seat[seat], now_ms, actions);
+        tracker_send_missing_message(tracker, (uint32_t)tracker->seats.row_of_seat[seat], now_ms,
+                                     actions);
     }
 }
 

@@ -142,8 +142,8 @@ static uint64_t message_number(const struct message *message) {
     return number;
 }
 
-void tracker_send_missing(struct tracker *tracker, uint32_t row, int64_t now_ms,
-                          struct actions *actions) {
+void tracker_send_missing_message(struct tracker *tracker, uint32_t row, int64_t now_ms,
+                                  struct actions *actions) {
     ASSERT(tracker->writer.parts == 0);
     struct message message = next_message(tracker, row);
     const struct tracker_last_sent next = {
@@ -174,7 +174,7 @@ static void handle_report(struct tracker *tracker, uint32_t row, const struct me
     tracker_update_holders(tracker, row, now_ms);
     tracker_observe_owner_report(tracker, row, now_ms);
     if (tracker->writer.parts == 0) {
-        tracker_send_missing(tracker, row, now_ms, actions);
+        tracker_send_missing_message(tracker, row, now_ms, actions);
     }
 }
 

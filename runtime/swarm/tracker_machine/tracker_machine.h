@@ -21,6 +21,7 @@ enum {
     TRACKER_REPLAY_ENTRIES = 4 * ROLLBACK_STATES_MAX,
 };
 
+/* What the state machine knows of its swarm and of the operator's choices. */
 struct tracker_settings {
     uint32_t slice_count;     /* Number of slices, 1 .. SWARM_SLICES_MAX. */
     uint64_t slice_elements;  /* Number of elements in each slice except the last. */
@@ -110,9 +111,9 @@ struct elector_count {
     uint32_t promised; /* connected voters that gave their lease to another start */
 };
 
-/* A copy of the tracker's state for status reports. */
 enum { VIEW_DERIVATION_BYTES = 512 }; /* size of tracker_view.derivation */
 
+/* What status reports show of one member. */
 struct tracker_view_member {
     struct identity id;   /* public key of the member */
     uint32_t session;     /* Session number of the member. */
@@ -130,6 +131,7 @@ struct tracker_view_member {
     enum suspension_reason suspended_for; /* reason for that suspension */
 };
 
+/* A copy of the tracker's state for status reports. */
 struct tracker_view {
     const struct tracker_record *record;    /* Valid until the next tracker_step. */
     const char *stage;                      /* name of the stage, from tracker_stage_name */

@@ -115,7 +115,8 @@ void tracker_reject_start(struct tracker *tracker, uint32_t row) {
     tracker->members[row].start_id = 0;
 }
 
-void tracker_tick_members(struct tracker *tracker, int64_t now_ms) {
+/* Marks the members as silent whose last message is older than silence_ms. */
+void tracker_mark_timed_out_members(struct tracker *tracker, int64_t now_ms) {
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         struct tracker_member *member = &tracker->members[row];
         member->is_silent |=

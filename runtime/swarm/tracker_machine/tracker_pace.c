@@ -47,6 +47,7 @@ static int64_t wait_from_median(const struct tracker *tracker, int64_t time_ms, 
     return time_ms > 0 ? wait_ms : otherwise_ms;
 }
 
+/* The factor on the median time of a part that no earlier round has measured. */
 static double unmeasured_factor(const struct tracker *tracker) {
     double patience = tracker->settings.training.patience;
     return patience > UNMEASURED_FACTOR_MIN ? patience : UNMEASURED_FACTOR_MIN;

@@ -143,6 +143,7 @@ static void assert_head_follows(const struct entry *next, const struct entry *he
     ASSERT(next->seat_count > 0);
 }
 
+/* Requests the write of writer.next, in which `parts` of the record have changed. */
 void tracker_write_draft(struct tracker *tracker, uint32_t parts, struct actions *actions) {
     struct tracker_writer *writer = &tracker->writer;
     const struct tracker_record *next = &writer->next;

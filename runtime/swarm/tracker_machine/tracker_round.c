@@ -244,7 +244,7 @@ static void advance_train_stage(struct tracker *tracker, int64_t now_ms, struct 
         exchange_set_undeclared_seats(&tracker->exchange, awaited & ~declared);
         tracker_write_table(tracker, actions);
     } else if (waited_ms >= tracker_training_end_ms(tracker)) {
-        exchange_end_training(&tracker->exchange);
+        exchange_request_training_end(&tracker->exchange);
     }
 }
 

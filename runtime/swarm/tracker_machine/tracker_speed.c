@@ -145,6 +145,7 @@ bool tracker_may_own_slices(const struct tracker *tracker, uint32_t row) {
            is_owner_in_time(tracker, speed);
 }
 
+/* The upload rate of a row in contributions per SPEED_RATE_MS; 0: not known. */
 uint32_t tracker_upload_rate(const struct tracker *tracker, uint32_t row) {
     return recent_value(&tracker->speeds[row].times[SPEED_RATE]);
 }

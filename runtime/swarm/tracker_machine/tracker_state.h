@@ -280,7 +280,7 @@ void tracker_register_start(struct tracker *tracker, uint32_t row, const struct 
                             int64_t now_ms);
 void tracker_admit_member(struct tracker *tracker, uint32_t row);
 void tracker_reject_start(struct tracker *tracker, uint32_t row);
-void tracker_tick_members(struct tracker *tracker, int64_t now_ms);
+void tracker_mark_timed_out_members(struct tracker *tracker, int64_t now_ms);
 void tracker_shift_member_times(struct tracker *tracker, int64_t gap_ms);
 void tracker_mark_silent(struct tracker_member *member);
 void tracker_mark_message_received(struct tracker_member *member, int64_t now_ms);
@@ -295,15 +295,15 @@ bool tracker_is_slow_joiner(const struct tracker *tracker, uint32_t row);
 
 /* Messages (tracker_handle.c).
  * tracker_send             Send to a row, with incarnation and session filled in.
- * tracker_send_missing     Send the next message that the member lacks, unless it was just sent.
+ * tracker_send_missing_message  Send the next message that the member lacks, if it is due.
  * tracker_send_goodbyes    Send GOODBYE to all members that may exit, when the run is complete.
  * tracker_clear_last_sent  Send the next message at once, even if it is a repetition. */
 void tracker_handle_message(struct tracker *tracker, const struct message *message, int64_t now_ms,
                             struct actions *actions);
 void tracker_send(struct tracker *tracker, uint32_t row, struct message message,
                   struct actions *actions);
-void tracker_send_missing(struct tracker *tracker, uint32_t row, int64_t now_ms,
-                          struct actions *actions);
+void tracker_send_missing_message(struct tracker *tracker, uint32_t row, int64_t now_ms,
+                                  struct actions *actions);
 void tracker_send_goodbyes(struct tracker *tracker, int64_t now_ms, struct actions *actions);
 void tracker_clear_last_sent(struct tracker_last_sent *last);
 
@@ -459,7 +459,7 @@ void exchange_set_undeclared_seats(struct tracker_exchange *exchange, uint64_t s
 void tracker_begin_exchange(struct tracker *tracker, int64_t now_ms);
 void tracker_count_deliveries(struct tracker *tracker);
 void exchange_stop_poll(struct tracker_exchange *exchange);
-void exchange_end_training(struct tracker_exchange *exchange);
+void exchange_request_training_end(struct tracker_exchange *exchange);
 void tracker_clear_holder(struct tracker *tracker, uint32_t seat);
 void tracker_advance_exchange(struct tracker *tracker, int64_t now_ms, struct actions *actions);
 void tracker_update_holders(struct tracker *tracker, uint32_t row, int64_t now_ms);
