@@ -136,14 +136,14 @@ void join_check_perform(struct member_run *member, struct join_check *check) {
     check_tracker(member, check);
 }
 
-static bool has_answered(const struct join_check *check) {
+static bool has_tracker_answered(const struct join_check *check) {
     return check->access_status == OK || check->access_status == STATUS_INPUT;
 }
 
 int join_check_list_results(const struct join_check *check,
                             struct fit_check list[static JOIN_CHECKS_MAX]) {
     const struct fault *access_fault = check->access_status == OK ? NULL : &check->access_fault;
-    const bool answered = has_answered(check);
+    const bool answered = has_tracker_answered(check);
     int count = 0;
     list[count++] =
         (struct fit_check){"data", check->data_status == OK ? NULL : &check->data_fault, false};
@@ -177,7 +177,7 @@ void join_check_print(const struct member_run *member, const struct join_check *
              check->address);
     const char *const good[JOIN_CHECKS_MAX] = {
         "files of the right number, sizes and formats; join compares their content", answers,
-        has_answered(check) ? "this key may join" : reached, reached};
+        has_tracker_answered(check) ? "this key may join" : reached, reached};
     for (int i = 0; i < count; i++) {
         print_result(&list[i], good[i]);
     }

@@ -6,6 +6,7 @@
 
 struct invocation;
 
+/* How a command starts its ranks. */
 struct ranks_request {
     int64_t count;          /* the value of --ranks; 0: not given */
     bool reads_environment; /* whether to use the variables that launchers set */
@@ -14,12 +15,13 @@ struct ranks_request {
     bool saves_snapshots;
 };
 
+/* This process as one rank of a site, or as the process that starts the ranks. */
 struct ranks {
     struct session *session; /* NULL: ranks_begin was not called */
     struct launch_info launch;
     bool is_parent;      /* this process only started the ranks, and all have ended */
     int exit_code;       /* exit code of the process that started the ranks */
-    char log_prefix[32]; /* "rank 3: " */
+    char log_prefix[32]; /* beginning of each log line, such as "rank 3: " */
 };
 
 /* ranks_begin: determines the rank of this process, and sets session->ranks, local_ranks and site.

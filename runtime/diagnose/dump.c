@@ -78,7 +78,7 @@ static void add_params(struct dump *dump, const char *prefix, enum param_view vi
         snprintf(name, sizeof name, "%s.%s", prefix, tensor.name);
         tensor.name = region_copy_text(&session->region, name);
         add_tensor(dump, &tensor);
-        if (rank_parts_piece(session, i, view, PART_SAVED, &piece)) {
+        if (rank_parts_find_piece(session, i, view, PART_SAVED, &piece)) {
             piece.name = tensor.name;
             add_piece(dump, &piece);
         }

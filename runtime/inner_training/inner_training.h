@@ -56,13 +56,13 @@ struct training_position {
     uint32_t round;   /* last round whose results were applied; 0: the genesis */
     uint32_t commits; /* number of commits of the run up to that round */
     int64_t updates;  /* number of updates of the inner moments */
-    /* products of the decay rates of these updates */
+    /* products of the decay rates of all `updates` */
     struct decay_products products;
     uint32_t saved_round;   /* round of the newest snapshot; 0: none */
     uint32_t saved_commits; /* number of commits up to `saved_round` */
     uint32_t encoded_round; /* round of the last encoded contribution; 0: none */
     int64_t inner_steps;    /* steps since the inner weights were equal to the outer weights */
-    double loss_sum;        /* sum of the losses of these inner steps, over `loss_tokens` */
+    double loss_sum;        /* sum of the losses of `inner_steps`, over `loss_tokens` */
     int64_t loss_tokens;    /* number of tokens that `loss_sum` covers */
 };
 

@@ -13,12 +13,12 @@ static bool find_owned_span(const struct session *session, int index, int owner,
     struct tensor_piece piece;
     int64_t first;
     int64_t count;
-    if (!rank_parts_range(session, index, VIEW_MASTER, owner, &first, &count)) {
+    if (!rank_parts_find_range(session, index, VIEW_MASTER, owner, &first, &count)) {
         return false;
     }
     *span = (struct inner_span){.owner = owner, .begin = begin + first, .count = count};
     if (ranks->index[AXIS_WORLD] == owner) {
-        bool is_stored = rank_parts_piece(session, index, VIEW_MASTER, PART_SAVED, &piece);
+        bool is_stored = rank_parts_find_piece(session, index, VIEW_MASTER, PART_SAVED, &piece);
         ASSERT(is_stored && piece.dtype == DTYPE_F32 && piece.device_memory == NULL);
         ASSERT(piece.first == first && piece.count == count);
         span->values = piece.memory;
@@ -46,6 +46,7 @@ static int list_spans(const struct session *session, struct inner_span *spans) {
     return count;
 }
 
+/* Returns the index of the first element of a parameter in the flat space. */
 static int64_t param_begin(const struct blueprint *blueprint, const char *name) {
     int64_t begin = 0;
     int index = 0;

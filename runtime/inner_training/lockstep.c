@@ -73,8 +73,8 @@ static enum status execute_step(struct member_run *member, const struct lockstep
                                          .schedule = command->schedule,
                                          .limits = member->lockstep.limits};
     TRY(broadcast_bytes(member, list, (size_t)command->windows * sizeof *list, fault));
-    return step_on_windows(&member->trainer.session, &windows, &member->lockstep.step_result,
-                           fault);
+    return step_execute_on_windows(&member->trainer.session, &windows,
+                                   &member->lockstep.step_result, fault);
 }
 
 static void reset_moments(struct trainer *trainer) {

@@ -162,7 +162,7 @@ static enum status execute_apply_job(struct member_run *member, const struct mem
     }
     TRY(apply_results(member, job, &round, fault));
     TRY(program_failure(&member->trainer.session.bound, fault));
-    stored_states_on_commit(member, job->entry);
+    stored_states_update(member, job->entry);
     struct event event = {.kind = EVENT_APPLIED, .job = job->job, .root = round.root};
     mailbox_post_answer(member_loop_mailbox(member->loop), &event);
     return log_and_save_round(member, &round, fault);
@@ -209,7 +209,7 @@ static enum status execute_adopt_job(struct member_run *member, const struct mem
         return OK;
     }
     member_log_disk_state(member, NULL);
-    stored_states_on_commit(member, job->entry);
+    stored_states_update(member, job->entry);
     struct event event = {.kind = EVENT_APPLIED, .job = job->job, .root = replica->root};
     mailbox_post_answer(member_loop_mailbox(member->loop), &event);
     return OK;

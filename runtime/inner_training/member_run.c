@@ -93,7 +93,7 @@ static enum status open_metrics(struct member_run *member, struct fault *fault) 
         return OK;
     }
     round_record_plan(session, &member->outer.replica, &member->outer.record);
-    TRY(metrics_check(session->settings.metrics_path, "metrics", fault));
+    TRY(metrics_check_path(session->settings.metrics_path, "metrics", fault));
     return metrics_open(session, &member->trainer.metrics, fault);
 }
 
@@ -222,7 +222,7 @@ static enum status execute_jobs(struct member_run *member, struct fault *fault) 
         if (is_new) {
             TRY(member_job_execute(member, &job, fault));
             member->job_ended_ns = clock_monotonic_ns();
-            stored_states_write_due(member, job.kind);
+            stored_states_write_if_due(member, job.kind);
         }
         TRY(lockstep_send_idle(member, fault));
     }

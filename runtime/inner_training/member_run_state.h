@@ -93,14 +93,14 @@ MUST_CHECK enum status member_collect_memory_use(struct member_run *member, stru
 /* ---- stored_states.c ---- */
 
 /* stored_states_publish: reports the roots of the stored states to the network thread.
- * stored_states_on_commit: called for each commit or rollback whose state this member now has.
+ * stored_states_update: called for each commit or rollback whose state this member now has.
  * Records whether the member was drawn to store that state, and removes states that the swarm can
  * no longer return to.
- * stored_states_write_due: called after each job, before the next one is waited for, because the
+ * stored_states_write_if_due: called after each job, before the next one is waited for, because the
  * network thread may change the state in between. Writes the state if that is due. A failure is
  * logged; the write is repeated after the training that follows. All are called on rank 0. */
 void stored_states_publish(struct member_run *member);
-void stored_states_on_commit(struct member_run *member, const struct entry *entry);
-void stored_states_write_due(struct member_run *member, enum action_kind ended_job);
+void stored_states_update(struct member_run *member, const struct entry *entry);
+void stored_states_write_if_due(struct member_run *member, enum action_kind ended_job);
 
 #endif

@@ -20,7 +20,7 @@ void stored_states_publish(struct member_run *member) {
     mailbox_set_stored_states(member_loop_mailbox(member->loop), roots);
 }
 
-void stored_states_on_commit(struct member_run *member, const struct entry *entry) {
+void stored_states_update(struct member_run *member, const struct entry *entry) {
     struct outer_state *outer = &member->outer;
     outer->state_is_due = entry->kind == ENTRY_COMMIT && is_state_stored_after(entry->commits) &&
                           is_drawn_to_store(member, entry);
@@ -28,7 +28,7 @@ void stored_states_on_commit(struct member_run *member, const struct entry *entr
     stored_states_publish(member);
 }
 
-void stored_states_write_due(struct member_run *member, enum action_kind ended_job) {
+void stored_states_write_if_due(struct member_run *member, enum action_kind ended_job) {
     struct outer_state *outer = &member->outer;
     const struct training_position *position = &member->position;
     const bool may_write =

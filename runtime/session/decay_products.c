@@ -35,13 +35,13 @@ struct number_pair decay_products_values(const struct decay_products *products) 
 static const char *const NAMES[DECAY_PRODUCT_VALUES] = {
     "beta1_bits", "beta2_bits", "beta1_product_bits", "beta2_product_bits", "equal_updates"};
 
-static uint64_t bits_of(double number) {
+static uint64_t bits_from_double(double number) {
     uint64_t bits;
     memcpy(&bits, &number, sizeof bits);
     return bits;
 }
 
-static double number_of_bits(uint64_t bits) {
+static double double_from_bits(uint64_t bits) {
     double number;
     memcpy(&number, &bits, sizeof number);
     return number;
@@ -50,8 +50,8 @@ static double number_of_bits(uint64_t bits) {
 void decay_products_save(const struct decay_products *products,
                          struct snapshot_value values[static DECAY_PRODUCT_VALUES]) {
     const uint64_t saved[DECAY_PRODUCT_VALUES] = {
-        bits_of(products->rates.first), bits_of(products->rates.second),
-        bits_of(products->earlier.first), bits_of(products->earlier.second),
+        bits_from_double(products->rates.first), bits_from_double(products->rates.second),
+        bits_from_double(products->earlier.first), bits_from_double(products->earlier.second),
         (uint64_t)products->updates};
     for (int i = 0; i < DECAY_PRODUCT_VALUES; i++) {
         values[i] = (struct snapshot_value){.value = saved[i]};
@@ -68,8 +68,8 @@ bool decay_products_load(const struct snapshot *snapshot, int64_t updates_max,
         }
     }
     const struct decay_products loaded = {
-        .rates = {number_of_bits(saved[0]), number_of_bits(saved[1])},
-        .earlier = {number_of_bits(saved[2]), number_of_bits(saved[3])},
+        .rates = {double_from_bits(saved[0]), double_from_bits(saved[1])},
+        .earlier = {double_from_bits(saved[2]), double_from_bits(saved[3])},
         .updates = (int64_t)saved[4]};
     /* false for NaN */
     const bool are_possible = loaded.rates.first >= 0 && loaded.rates.first < 1 &&

@@ -24,8 +24,8 @@ struct tensor_spec rank_parts_tensor(const struct session *session, int index,
                                 .shape = {param->shape[0], param->shape[1]}};
 }
 
-bool rank_parts_range(const struct session *session, int index, enum param_view view, int shard,
-                      int64_t *first, int64_t *count) {
+bool rank_parts_find_range(const struct session *session, int index, enum param_view view,
+                           int shard, int64_t *first, int64_t *count) {
     const struct unit_param *of = unit_param_at(session, index);
     int64_t slot = unit_view_of_param(session, index, view).shard_elements;
     int64_t begin = slot * shard - of->offset;
@@ -47,7 +47,7 @@ static struct param_part saved_part(const struct session *session, int index, en
     int64_t first;
     int64_t count;
     if (ranks->index[AXIS_REPLICATE] != 0 ||
-        !rank_parts_range(session, index, view, ranks->index[AXIS_SHARD], &first, &count)) {
+        !rank_parts_find_range(session, index, view, ranks->index[AXIS_SHARD], &first, &count)) {
         return (struct param_part){0};
     }
     ASSERT(first >= part.first && first + count <= part.first + part.count);
@@ -59,8 +59,8 @@ static struct param_part saved_part(const struct session *session, int index, en
                                .address = address + (first - part.first) * dtype_bytes(part.dtype)};
 }
 
-bool rank_parts_piece(const struct session *session, int index, enum param_view view,
-                      enum part_kind kind, struct tensor_piece *piece) {
+bool rank_parts_find_piece(const struct session *session, int index, enum param_view view,
+                           enum part_kind kind, struct tensor_piece *piece) {
     struct param_part part = program_param_part(&session->bound, index, view);
     if (part.count > 0 && kind == PART_SAVED) {
         part = saved_part(session, index, view, part);
@@ -85,7 +85,8 @@ struct tensor_set rank_parts_of_view(struct session *session, enum param_view vi
     for (int i = 0; i < session->blueprint.param_count; i++) {
         if (rank_parts_has_view(session, i, view)) {
             tensors[set.tensor_count++] = rank_parts_tensor(session, i, view);
-            set.piece_count += rank_parts_piece(session, i, view, kind, &pieces[set.piece_count]);
+            set.piece_count +=
+                rank_parts_find_piece(session, i, view, kind, &pieces[set.piece_count]);
         }
     }
     return set;
@@ -104,10 +105,10 @@ static int list_parts(struct session *session, bool copies_only, struct tensor_p
     for (int i = 0; i < session->blueprint.param_count; i++) {
         bool has_master = has_separate_master(session, i);
         if (has_master || !copies_only) {
-            count += rank_parts_piece(session, i, VIEW_PARAMS, PART_STORED, &found[count]);
+            count += rank_parts_find_piece(session, i, VIEW_PARAMS, PART_STORED, &found[count]);
         }
         if (has_master && !copies_only) {
-            count += rank_parts_piece(session, i, VIEW_MASTER, PART_STORED, &found[count]);
+            count += rank_parts_find_piece(session, i, VIEW_MASTER, PART_STORED, &found[count]);
         }
     }
     *pieces = found;

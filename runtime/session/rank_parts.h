@@ -23,16 +23,16 @@ bool rank_parts_has_view(const struct session *session, int index, enum param_vi
 struct tensor_spec rank_parts_tensor(const struct session *session, int index,
                                      enum param_view view);
 
-/* rank_parts_range: sets the elements [*first, *first + *count) of parameter `index` that rank
+/* rank_parts_find_range: sets the elements [*first, *first + *count) of parameter `index` that rank
  * `shard` of the shard group owns. Returns false, with both unchanged, when there are none. The
  * ranges of all shards cover every element once. */
-bool rank_parts_range(const struct session *session, int index, enum param_view view, int shard,
-                      int64_t *first, int64_t *count);
+bool rank_parts_find_range(const struct session *session, int index, enum param_view view,
+                           int shard, int64_t *first, int64_t *count);
 
-/* rank_parts_piece: sets *piece to this rank's part of a view of parameter `index`. Returns false,
- * with *piece unchanged, when there is none. */
-bool rank_parts_piece(const struct session *session, int index, enum param_view view,
-                      enum part_kind kind, struct tensor_piece *piece);
+/* rank_parts_find_piece: sets *piece to this rank's part of a view of parameter `index`. Returns
+ * false, with *piece unchanged, when there is none. */
+bool rank_parts_find_piece(const struct session *session, int index, enum param_view view,
+                           enum part_kind kind, struct tensor_piece *piece);
 
 /* rank_parts_of_view: returns the parts of one view of every parameter, as copied to a file.
  * tensors  at most [param_count], pieces at most [param_count]

@@ -238,8 +238,9 @@ enum status step_check_data(struct session *session, const struct step_source *s
     return OK;
 }
 
-enum status step_from_data(struct session *session, const struct step_source *source, int64_t step,
-                           int64_t *cursor, struct step_result *result, struct fault *fault) {
+enum status step_execute_from_stream(struct session *session, const struct step_source *source,
+                                     int64_t step, int64_t *cursor, struct step_result *result,
+                                     struct fault *fault) {
     const struct step_schedule schedule = step_schedule_at(session, step);
     struct step_rows rows = rows_of_stream(session, source, *cursor);
     TRY(execute_step(session, &rows, &schedule, source->limits, result, fault));
@@ -247,8 +248,8 @@ enum status step_from_data(struct session *session, const struct step_source *so
     return OK;
 }
 
-enum status step_on_windows(struct session *session, const struct step_windows *step,
-                            struct step_result *result, struct fault *fault) {
+enum status step_execute_on_windows(struct session *session, const struct step_windows *step,
+                                    struct step_result *result, struct fault *fault) {
     ASSERT(step->count > 0);
     struct step_rows rows = {.data = step->data, .windows = step->windows, .count = step->count};
     return execute_step(session, &rows, &step->schedule, step->limits, result, fault);

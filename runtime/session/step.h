@@ -68,8 +68,9 @@ struct step_source {
     struct step_limits *limits; /* NULL: no limits */
 };
 
-/* step_from_data: executes a whole step on rows of the shuffled stream. *cursor advances only when
- * the step is complete. The step's valid labels are counted before its first backward pass.
+/* step_execute_from_stream: executes a whole step on rows of the shuffled stream. *cursor advances
+ * only when the step is complete. The step's valid labels are counted before its first backward
+ * pass.
  *
  *     rows of a step   | microbatch 0          | microbatch 1          | ...
  *                      | rank 0 | rank 1 | ... | rank 0 | rank 1 | ...     batch.microbatch each
@@ -81,9 +82,10 @@ struct step_source {
  * errors  those of data_read_window on any rank; STATUS_INPUT when every token of the step is a
  *         separator; parameters and *cursor have not changed then either; those of
  *         program_failure */
-MUST_CHECK enum status step_from_data(struct session *session, const struct step_source *source,
-                                      int64_t step, int64_t *cursor, struct step_result *result,
-                                      struct fault *fault);
+MUST_CHECK enum status step_execute_from_stream(struct session *session,
+                                                const struct step_source *source, int64_t step,
+                                                int64_t *cursor, struct step_result *result,
+                                                struct fault *fault);
 
 /* step_check_data: reads this rank's rows of the step that begins at `cursor` of the stream, and
  * computes nothing. Must be called after session_bind.
@@ -100,11 +102,12 @@ struct step_windows {
     struct step_limits *limits; /* NULL: no limits */
 };
 
-/* step_on_windows: executes a whole step on the windows in `step`, one per row. All ranks call it
- * with the same windows and schedule.
- * errors  those of step_from_data */
-MUST_CHECK enum status step_on_windows(struct session *session, const struct step_windows *step,
-                                       struct step_result *result, struct fault *fault);
+/* step_execute_on_windows: executes a whole step on the windows in `step`, one per row. All ranks
+ * call it with the same windows and schedule.
+ * errors  those of step_execute_from_stream */
+MUST_CHECK enum status step_execute_on_windows(struct session *session,
+                                               const struct step_windows *step,
+                                               struct step_result *result, struct fault *fault);
 
 /* evaluate_batch: returns the sum of losses over the valid labels in the batches of all ranks, and
  * adds their number to *valid. The batch of this rank has `own_valid` of them. */

@@ -463,7 +463,7 @@ static enum status read_source(const struct settings_source *source,
     return OK;
 }
 
-static enum status check_path(const char *path, struct fault *fault) {
+static enum status check_path_length(const char *path, struct fault *fault) {
     return strlen(path) < PATH_BYTES ? OK
                                      : fault_set(fault, STATUS_INPUT, "run file", NULL,
                                                  "the path is %zu characters long; the limit is %d",
@@ -478,7 +478,7 @@ enum status settings_open(const char *path, const char *const *overrides, int ov
     if (path == NULL) {
         return read_source(&source, NULL, region, settings, fault);
     }
-    TRY(check_path(path, fault));
+    TRY(check_path_length(path, fault));
     TRY(yaml_open_file(path, region, &document, fault));
     return read_source(&source, &document, region, settings, fault);
 }
@@ -487,7 +487,7 @@ enum status settings_open_source(const struct settings_source *source, const cha
                                  size_t length, struct region *region, struct settings *settings,
                                  struct fault *fault) {
     struct yaml_document document;
-    TRY(check_path(source->path, fault));
+    TRY(check_path_length(source->path, fault));
     TRY(yaml_open(text, length, source->path, region, &document, fault));
     return read_source(source, &document, region, settings, fault);
 }

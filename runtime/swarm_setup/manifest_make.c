@@ -119,7 +119,7 @@ static enum status compare_keys(const char *current, const char *earlier, const 
                      shown_line_length(current), current, shown_line_length(earlier), earlier);
 }
 
-enum status manifest_draft_matches(const struct manifest_draft *draft,
+enum status manifest_draft_compare(const struct manifest_draft *draft,
                                    const struct manifest *manifest, const char *subject,
                                    struct fault *fault) {
     TRY(compare_keys(draft->run_text, manifest->run_text, subject, fault));

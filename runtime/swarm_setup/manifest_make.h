@@ -35,11 +35,11 @@ MUST_CHECK enum status manifest_draft_sign(const struct manifest_draft *draft, c
                                            struct region *region, struct manifest *manifest,
                                            const char **text, struct fault *fault);
 
-/* manifest_draft_matches: checks that an existing manifest was created from this run: the same
+/* manifest_draft_compare: checks that an existing manifest was created from this run: the same
  * settings and config.json. Data and weights are not read, because the manifest has their
  * hashes.
  * errors  STATUS_INPUT at `subject`; the fault states the first difference */
-MUST_CHECK enum status manifest_draft_matches(const struct manifest_draft *draft,
+MUST_CHECK enum status manifest_draft_compare(const struct manifest_draft *draft,
                                               const struct manifest *manifest, const char *subject,
                                               struct fault *fault);
 

@@ -80,7 +80,7 @@ static void add_swarm_memory(struct session *session, const struct swarm_terms *
     const struct swarm_member_kind kind = {.is_site = session_rank_count(session) > 1,
                                            .records_rounds =
                                                session->settings.swarm_record != NULL};
-    swarm_memory_extents(terms, session->target, kind, extents);
+    swarm_memory_list_extents(terms, session->target, kind, extents);
     uint64_t declared = target_declared_bytes(session->target, SPACE_DEVICE);
     session->target = swarm_memory_declare_queues(terms, session->target, &session->region);
     session->resident = extents;

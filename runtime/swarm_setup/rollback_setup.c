@@ -37,7 +37,7 @@ static void remove_unavailable_states(struct stored_chain *stored) {
     for (uint32_t i = 0; i < stored->count; i++) {
         const struct past_state *state = &stored->states[i].state;
         if (state_history_find_entry(&chain->history, &state->entry) < chain->history.count &&
-            is_state_retained(state->commits, chain->commits)) {
+            is_stored_state_retained(state->commits, chain->commits)) {
             stored->states[kept++] = stored->states[i];
         }
     }

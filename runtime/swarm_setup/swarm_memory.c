@@ -24,9 +24,9 @@ bool swarm_device_computes_on_replica(const struct target *target) {
     return target->kind == TARGET_CUDA && !target->unified;
 }
 
-void swarm_memory_extents(const struct swarm_terms *terms, const struct target *target,
-                          struct swarm_member_kind kind,
-                          struct resident_extent extents[static SWARM_EXTENT_COUNT]) {
+void swarm_memory_list_extents(const struct swarm_terms *terms, const struct target *target,
+                               struct swarm_member_kind kind,
+                               struct resident_extent extents[static SWARM_EXTENT_COUNT]) {
     const struct replica_memory memory = replica_memory_of(&terms->shape);
     const struct replica_device_memory device = replica_device_memory_of(&terms->shape);
     bool on_device = swarm_device_computes_on_replica(target);

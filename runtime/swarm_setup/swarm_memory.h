@@ -42,13 +42,13 @@ struct swarm_member_kind {
     bool records_rounds; /* true if swarm.record is set */
 };
 
-/* swarm_memory_extents: fills in the extents that replica_memory_of lists, each in a space of this
- * target. An extent that is not needed has 0 bytes. The extents are in host memory. If the device
- * has separate memory, the extents it copies are in pinned memory, and its working buffers are in
- * device memory. */
-void swarm_memory_extents(const struct swarm_terms *terms, const struct target *target,
-                          struct swarm_member_kind kind,
-                          struct resident_extent extents[static SWARM_EXTENT_COUNT]);
+/* swarm_memory_list_extents: fills in the extents that replica_memory_of lists, each in a space of
+ * this target. An extent that is not needed has 0 bytes. The extents are in host memory. If the
+ * device has separate memory, the extents it copies are in pinned memory, and its working buffers
+ * are in device memory. */
+void swarm_memory_list_extents(const struct swarm_terms *terms, const struct target *target,
+                               struct swarm_member_kind kind,
+                               struct resident_extent extents[static SWARM_EXTENT_COUNT]);
 
 /* swarm_memory_declare_queues: returns a copy of the target that declares ZeroMQ's queues as used
  * host memory.

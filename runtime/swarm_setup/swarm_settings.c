@@ -189,7 +189,7 @@ enum status swarm_state_folder(const char *name, char folder[static PATH_BYTES],
     return OK;
 }
 
-static bool is_set(const struct settings *settings, int key) {
+static bool is_key_set(const struct settings *settings, int key) {
     return settings->value_locations[key] != NULL;
 }
 
@@ -197,7 +197,7 @@ static bool is_set(const struct settings *settings, int key) {
  * member writes. */
 static enum status check_manifest_keys(const struct settings *settings, struct fault *fault) {
     for (int i = 0; i < setting_key_count(); i++) {
-        if (is_set(settings, i) && !swarm_shares_key(setting_key_at(i))) {
+        if (is_key_set(settings, i) && !swarm_shares_key(setting_key_at(i))) {
             return fault_set(fault, STATUS_INPUT, settings->value_locations[i],
                              "ask the swarm's operator for a valid manifest",
                              "the manifest sets %s, which is a local setting of each member",

@@ -402,7 +402,7 @@ static enum status check_earlier_manifest(struct tracker_setup *setup,
     TRY(check_operator_key(setup, args, fault));
     TRY(tracker_delegation_load(setup, fault));
     TRY(check_manifest_copy(setup, args->run_path, &setup->manifest, fault));
-    TRY(manifest_draft_matches(&setup->draft, &setup->manifest, setup->manifest_path, fault));
+    TRY(manifest_draft_compare(&setup->draft, &setup->manifest, setup->manifest_path, fault));
     return open_or_import_store(setup, args->ledger_copy_path, fault);
 }
 

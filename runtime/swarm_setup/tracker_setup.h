@@ -50,7 +50,7 @@ struct tracker_setup {
  * memory  the caller passes a zeroed *setup; the rest is in `region`
  * errors  those of manifest_draft_read, identity_load_or_create, operator_key_read_or_create,
  *         manifest_draft_sign,
- *         manifest_draft_matches; STATUS_USAGE for an invalid address; STATUS_INPUT when the store
+ *         manifest_draft_compare; STATUS_USAGE for an invalid address; STATUS_INPUT when the store
  *         was lost, or the operator's key of a new swarm cannot sign; those of tracker_import,
  *         tracker_delegation_load and, before anything is written, state_folder_check_unused */
 MUST_CHECK enum status tracker_setup_prepare(const struct tracker_setup_args *args,

@@ -150,8 +150,8 @@ static enum status execute_step(struct training *training, struct fault *fault) 
     struct step_result result;
     int64_t begin_ns = clock_monotonic_ns();
     step_trace_begin_step(session, &training->trace, training->step + 1);
-    enum status status =
-        step_from_data(session, &source, training->step, &training->cursor, &result, fault);
+    enum status status = step_execute_from_stream(session, &source, training->step,
+                                                  &training->cursor, &result, fault);
     if (status != OK) {
         return handle_data_failure(training, status, fault);
     }

@@ -137,7 +137,7 @@ static enum status set_aside_earlier_files(struct training *training, struct fau
     if (!session_is_rank0(session)) {
         return OK;
     }
-    TRY(metrics_check(session->settings.metrics_path, "metrics", fault));
+    TRY(metrics_check_path(session->settings.metrics_path, "metrics", fault));
     return training->fresh ? resume_set_aside_files(&session->settings, fault) : OK;
 }
 
@@ -198,11 +198,11 @@ enum status training_prepare(struct training *training, bool fresh, struct fault
     training->fresh = fresh;
     session->disk.keeps_earlier_files = fresh;
     TRY(trainer_agree_on_stage(trainer, OK, fault));
-    TRY(trainer_agree_on_stage(
-        trainer,
-        locks ? resume_lock(&session->settings, &training->lock_fd, &training->made_folder, fault)
-              : OK,
-        fault));
+    TRY(trainer_agree_on_stage(trainer,
+                               locks ? resume_lock_folder(&session->settings, &training->lock_fd,
+                                                          &training->made_folder, fault)
+                                     : OK,
+                               fault));
     TRY(trainer_tokenise_text(trainer, fault));
     TRY(trainer_agree_on_stage(trainer, open_data(training, fault), fault));
     TRY(trainer_agree_on_stage(trainer, build_program(session, fault), fault));

@@ -20,7 +20,7 @@ enum {
     TAIL_BYTES = 64 << 10 /* bytes at the end of an earlier file that are read */
 };
 
-enum status metrics_check(const char *path, const char *key, struct fault *fault) {
+enum status metrics_check_path(const char *path, const char *key, struct fault *fault) {
     char remedy[NAME_BYTES];
     char above[PATH_BYTES];
     if (file_exists(path)) {
@@ -324,8 +324,8 @@ struct rank_memory metrics_own_memory(const struct session *session) {
     return own;
 }
 
-static void add_rank(struct text *line, const struct session *session, int rank,
-                     const struct rank_memory *memory) {
+static void add_rank_memory(struct text *line, const struct session *session, int rank,
+                            const struct rank_memory *memory) {
     bool first = true;
     text_add(line, "%s{\"rank\": %d, \"high_water_bytes\": {", rank > 0 ? ", " : "", rank);
     for (int space = 0; space < SPACE_COUNT; space++) {
@@ -360,7 +360,7 @@ void metrics_write_memory(struct metrics *metrics, const struct session *session
     if (metrics->ranks > 1) {
         text_add(&line, ", \"ranks\": [");
         for (int rank = 0; rank < metrics->ranks; rank++) {
-            add_rank(&line, session, rank, &memories[rank]);
+            add_rank_memory(&line, session, rank, &memories[rank]);
         }
         text_add(&line, "]");
     }

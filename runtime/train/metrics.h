@@ -23,10 +23,10 @@ struct rank_memory {
     uint64_t process_bytes; /* memory that the operating system reports for the process */
 };
 
-/* metrics_check: checks that the file `path` can be written or created, without changing it. `key`
- * is the run key that contains the path.
+/* metrics_check_path: checks that the file `path` can be written or created, without changing it.
+ * `key` is the run key that contains the path.
  * errors  STATUS_INPUT when `path` is not a file and no file can be created there */
-MUST_CHECK enum status metrics_check(const char *path, const char *key, struct fault *fault);
+MUST_CHECK enum status metrics_check_path(const char *path, const char *key, struct fault *fault);
 
 /* metrics_open: opens the run's metrics for appending and creates their folder. An incomplete line
  * at the end, which a crash may leave, is removed.

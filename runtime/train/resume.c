@@ -12,7 +12,8 @@
 enum { SAME_SECOND_MAX = 100 }; /* maximum number of runs that are renamed within one second */
 enum { SHOWN_BYTES = 200 };     /* maximum bytes of a value that a message shows */
 
-enum status resume_lock(const struct settings *settings, int *fd, bool *made, struct fault *fault) {
+enum status resume_lock_folder(const struct settings *settings, int *fd, bool *made,
+                               struct fault *fault) {
     char path[2 * PATH_BYTES];
     char holder[FILE_HOLDER_BYTES];
     int opened = -1;

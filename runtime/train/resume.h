@@ -6,11 +6,11 @@
 #include "runtime/checkpoint/snapshot.h"
 #include "runtime/session/session.h"
 
-/* resume_lock: locks the run's folder for this process, until the process ends. *made: whether
- * this call made the folder.
+/* resume_lock_folder: locks the run's folder for this process, until the process ends. *made:
+ * whether this call made the folder.
  * errors  STATUS_INPUT when another process has locked it, naming that process */
-MUST_CHECK enum status resume_lock(const struct settings *settings, int *fd, bool *made,
-                                   struct fault *fault);
+MUST_CHECK enum status resume_lock_folder(const struct settings *settings, int *fd, bool *made,
+                                          struct fault *fault);
 
 /* resume_remove_folder: removes the lock and the run's folder, if nothing else is in it. The caller
  * still holds the lock. */

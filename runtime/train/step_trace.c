@@ -25,7 +25,7 @@ static bool parse_steps(const char *text, int64_t *first, int64_t *last) {
            *first <= *last && *last - *first < STEPS_MAX;
 }
 
-static enum status begin_file(const char *path, struct fault *fault) {
+static enum status begin_trace_file(const char *path, struct fault *fault) {
     char folder[PATH_BYTES];
     file_parent_folder(path, folder, sizeof folder);
     TRY(file_make_folders(folder, fault));
@@ -54,7 +54,7 @@ enum status step_trace_plan(struct session *session, struct step_trace *trace,
                          settings->trace_steps, STEPS_MAX);
     }
     if (session_is_rank0(session)) {
-        TRY(metrics_check(settings->trace_path, "trace", fault));
+        TRY(metrics_check_path(settings->trace_path, "trace", fault));
     }
     trace_init(&trace->trace, &session->program.schedule, last - first + 1, &session->region);
     size_t ranks = (size_t)session_rank_count(session);
@@ -75,7 +75,8 @@ static enum status write_in_turn(struct session *session, const struct step_trac
                                  struct fault *fault) {
     const char *path = session->settings.trace_path;
     int own = session->bound.ranks.index[AXIS_WORLD];
-    enum status status = session_agree(session, own == 0 ? begin_file(path, fault) : OK, fault);
+    enum status status =
+        session_agree(session, own == 0 ? begin_trace_file(path, fault) : OK, fault);
     for (int rank = 0; rank < session_rank_count(session) && status == OK; rank++) {
         status = rank == own ? trace_file_append(path, &session->program.schedule, &trace->trace,
                                                  rank, fault)

@@ -25,7 +25,7 @@ void post_sign_message(const struct world *world, const struct identity *id,
                        struct message *message) {
     const struct wire_shape shape = shape_of(world);
     const struct key_pairs keys = keys_of(id);
-    wire_sign(&shape, &keys, message);
+    wire_sign_message(&shape, &keys, message);
 }
 
 /* Adds the bytes that follow a message, and what was stored with them; false if the node does not

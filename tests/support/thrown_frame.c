@@ -103,7 +103,7 @@ static struct message random_message(struct thrower_view *view, struct dice *dic
     fill(dice, &message.signature, sizeof message.signature);
     memcpy(message.owner.bytes, view->keys->public_keys.sign, sizeof message.owner.bytes);
     if (dice_below(dice, 2) == 0) {
-        wire_sign(&view->shape, view->keys, &message);
+        wire_sign_message(&view->shape, view->keys, &message);
     }
     return message;
 }

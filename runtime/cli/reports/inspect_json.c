@@ -42,7 +42,7 @@ static void add_parameters(struct json_writer *json, const struct blueprint *mod
     json_end(json);
 }
 
-static void add_per_token(struct json_writer *json, const struct inspect_report *report) {
+static void add_costs_per_token(struct json_writer *json, const struct inspect_report *report) {
     const struct blueprint *model = report->blueprint;
     struct token_flops flops = counts_flops_per_token(model, report->sequence);
     json_begin_object(json_newline(json, 2), "flops_per_token");
@@ -168,7 +168,7 @@ void inspect_print_json(const struct inspect_report *report) {
     }
     add_shape(json, model);
     add_parameters(json, model);
-    add_per_token(json, report);
+    add_costs_per_token(json, report);
     add_units(json, report);
     add_tensors(json, model);
     json_newline(json, 0);

@@ -31,7 +31,7 @@ static int list_member_counts(const struct settings *settings, uint32_t present,
     return count;
 }
 
-static float momentum_of(const struct settings *settings, uint32_t members) {
+static float outer_momentum_of(const struct settings *settings, uint32_t members) {
     struct replica_shape shape = {.members_max = members};
     swarm_set_outer_rates(settings, &shape);
     return replica_outer_momentum(&shape, members);
@@ -47,7 +47,7 @@ void rates_report_append(const struct settings *settings, uint32_t present, stru
                  present > 0 ? " at present" : "", rates.betas.first, rates.betas.second,
                  rates.weight_decay);
         text_add(text, "mean share %.4g, outer momentum %.4g\n", rates.mean_share,
-                 (double)momentum_of(settings, counts[i]));
+                 (double)outer_momentum_of(settings, counts[i]));
     }
 }
 
@@ -67,7 +67,7 @@ void rates_report_add_json(const struct settings *settings, uint32_t present,
         json_add_f64(json, "beta2", rates.betas.second, 12);
         json_add_f64(json, "weight_decay", rates.weight_decay, 12);
         json_add_f64(json, "mean_share", rates.mean_share, 12);
-        json_add_f64(json, "outer_momentum", (double)momentum_of(settings, counts[i]), 9);
+        json_add_f64(json, "outer_momentum", (double)outer_momentum_of(settings, counts[i]), 9);
         json_end(json);
     }
     json_end(json);

@@ -92,7 +92,9 @@ void mesh_report_json(const struct mesh_report *report);
 struct comm_report {
     struct comm comm;
     bool is_tested; /* whether the verdicts are valid */
+    /* whether each collective gave the expected result in each group */
     struct comm_verdict verdicts[COMM_CHECK_COUNT][COMM_GROUP_COUNT];
+    /* [rate_count]: measured speeds */
     struct comm_rate rates[COMM_RATE_COUNT * COMM_SIZES_MAX];
     int rate_count; /* 0: not measured */
 };

@@ -283,9 +283,9 @@ struct electors {
  * members, or of half of them if the first one is among these. The members are the electors that
  * have not resigned, or those that the operator's order lists. Some may have no seat. */
 struct needed_votes {
-    uint64_t seats; /* mask of the seats of these members in the round's roster */
+    uint64_t seats; /* mask of the seats that the members have in the round's roster */
     uint64_t first; /* mask with the seat of the first one; 0: it has none, or half is not enough */
-    uint32_t count; /* number of these members; 0: no such votes are needed */
+    uint32_t count; /* number of the members, with or without a seat; 0: no such votes are needed */
 };
 
 /* entry_has_rollback_order: whether a ROLLBACK has an order of the operator.
@@ -398,15 +398,15 @@ size_t entry_record_bytes(const struct entry *entry, enum entry_form form);
 size_t entry_write(const struct entry *entry, enum entry_form form, uint8_t *bytes,
                    size_t capacity);
 
-/* entry_complete_results: set the fields of a commit that follow from its rows: result_count,
- * results, and what each member contributed and owned.
+/* entry_derive_fields_from_rows: set the fields of a commit that follow from its rows:
+ * result_count, results, and what each member contributed and owned.
  * limits  1 <= entry->slice_count <= SWARM_SLICES_MAX; owners and contributors are seats */
-void entry_complete_results(struct entry *entry);
+void entry_derive_fields_from_rows(struct entry *entry);
 
 /* entry_count_results: add each row to the counts of its owner and of its contributors.
  * entry_results_root: the Merkle root over the rows.
  * shapes  contributed, owned [entry->seat_count]
- * limits  as of entry_complete_results */
+ * limits  as of entry_derive_fields_from_rows */
 void entry_count_results(const struct entry *entry, uint32_t *contributed, uint32_t *owned);
 struct hash entry_results_root(const struct entry *entry);
 

@@ -282,7 +282,7 @@ struct hash entry_results_root(const struct entry *entry) {
         const struct hash leaf = hash_row_leaf(&entry->slices[s]);
         merkle_push_leaf(&stack, &leaf);
     }
-    const struct hash top = merkle_top(&stack);
+    const struct hash top = merkle_tree_top(&stack);
     return merkle_list_root_from_top(entry->slice_count, &top);
 }
 
@@ -299,7 +299,7 @@ void entry_count_results(const struct entry *entry, uint32_t *contributed, uint3
     }
 }
 
-void entry_complete_results(struct entry *entry) {
+void entry_derive_fields_from_rows(struct entry *entry) {
     uint32_t contributed[SWARM_MEMBERS_MAX] = {0}, owned[SWARM_MEMBERS_MAX] = {0};
     entry_count_results(entry, contributed, owned);
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {

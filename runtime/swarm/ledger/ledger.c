@@ -60,7 +60,8 @@ static const char *round_error(const struct ledger_chain *chain, const struct en
     return "has an unknown kind";
 }
 
-static bool has_state_of_chain(const struct ledger_chain *chain, const struct entry *entry) {
+/* Whether a COMMIT has the hash of the chain's state before it. */
+static bool has_hash_of_chain(const struct ledger_chain *chain, const struct entry *entry) {
     const struct hash state = ledger_chain_hash(chain);
     return hash_equal(&entry->chain, &state);
 }
@@ -95,7 +96,7 @@ static const char *chain_position_error(const struct ledger_chain *chain,
     if (entry->kind == ENTRY_ROLLBACK) {
         return rollback_error(&chain->history, entry);
     }
-    if (entry->kind == ENTRY_COMMIT && !has_state_of_chain(chain, entry)) {
+    if (entry->kind == ENTRY_COMMIT && !has_hash_of_chain(chain, entry)) {
         return "has a hash of the chain state that differs from the state of this chain";
     }
     const struct hash roster = hash_roster(entry);
@@ -305,7 +306,7 @@ void ledger_advance(struct ledger_chain *chain, const struct entry *entry) {
     }
     advance_electors(chain, entry);
     if (entry_sets_state(entry->kind)) {
-        (void)state_history_add(&chain->history, entry);
+        (void)state_history_apply_entry(&chain->history, entry);
     }
     if (chain->is_round_open) {
         chain->last_opened_round = entry->round;

@@ -34,7 +34,7 @@ enum status line_read_fields(const struct json_node *object, const struct line_f
                              size_t field_count, void *out, struct fault *fault);
 
 /* line_read_u64: read a required number from 0 to `max`.
- * line_read_u32: the same, up to 2^32 - 1. */
+ * line_read_u32: read a required number up to 2^32 - 1. */
 enum status line_read_u64(const struct json_node *object, const char *key, uint64_t max,
                           uint64_t *value, struct fault *fault);
 enum status line_read_u32(const struct json_node *object, const char *key, uint32_t *value,

@@ -58,7 +58,7 @@ void merkle_push_leaf(struct merkle_stack *stack, const struct hash *leaf) {
     stack->leaf_count++;
 }
 
-struct hash merkle_top(const struct merkle_stack *stack) {
+struct hash merkle_tree_top(const struct merkle_stack *stack) {
     struct hash top = {{0}};
     bool any = false;
     for (int level = 0; stack->leaf_count >> level != 0; level++) {
@@ -117,7 +117,7 @@ struct hash merkle_end(struct merkle_stream *stream) {
         const struct hash leaf = hash_end(&stream->leaf);
         merkle_push_leaf(&stream->stack, &leaf);
     }
-    const struct hash top = merkle_top(&stream->stack);
+    const struct hash top = merkle_tree_top(&stream->stack);
     return merkle_root_from_top(stream->bytes, &top);
 }
 
@@ -127,7 +127,7 @@ static struct hash subtree_root(const struct hash *leaves, uint64_t first, uint6
     for (uint64_t i = first; i < first + count; i++) {
         merkle_push_leaf(&stack, &leaves[i]);
     }
-    return merkle_top(&stack);
+    return merkle_tree_top(&stack);
 }
 
 struct hash merkle_root_from_leaves(uint64_t bytes, const struct hash *leaves) {

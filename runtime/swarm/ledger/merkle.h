@@ -75,10 +75,10 @@ void merkle_begin(struct merkle_stream *stream);
 void merkle_add(struct merkle_stream *stream, const void *bytes, size_t count);
 struct hash merkle_end(struct merkle_stream *stream);
 
-/* merkle_push_leaf, merkle_top: compute a root from leaf hashes: zero a stack, push the
+/* merkle_push_leaf, merkle_tree_top: compute a root from leaf hashes: zero a stack, push the
  * leaf hashes in order, and pass the top to merkle_root_from_top. */
 void merkle_push_leaf(struct merkle_stack *stack, const struct hash *leaf);
-struct hash merkle_top(const struct merkle_stack *stack);
+struct hash merkle_tree_top(const struct merkle_stack *stack);
 struct hash merkle_root_from_top(uint64_t bytes, const struct hash *top);
 
 /* merkle_root_from_leaves: the root of `bytes` bytes from the hashes of all leaves. */

@@ -20,8 +20,9 @@ struct delegation_document {
     struct delegation *delegation;
 };
 
+/* A roster epoch with the hash of its swarm, as a delegation_document. */
 struct roster_epoch_document {
-    struct hash swarm;
+    struct hash swarm; /* hash of the manifest */
     struct roster_epoch *epoch;
 };
 
@@ -170,8 +171,8 @@ bool roster_epoch_has_key(const struct roster_epoch *epoch, const uint8_t key[st
 
 /* ---- frames ---- */
 
-static size_t write_frame(struct packed_object object, uint8_t kind, uint8_t *bytes,
-                          size_t capacity) {
+static size_t write_document_frame(struct packed_object object, uint8_t kind, uint8_t *bytes,
+                                   size_t capacity) {
     const size_t length = packer_write(object, bytes + OPERATOR_FRAME_HEADER_BYTES,
                                        capacity - OPERATOR_FRAME_HEADER_BYTES);
     memcpy(bytes, MAGIC, MAGIC_BYTES);
@@ -182,8 +183,8 @@ static size_t write_frame(struct packed_object object, uint8_t kind, uint8_t *by
     return OPERATOR_FRAME_HEADER_BYTES + length;
 }
 
-static const char *read_frame(struct packed_object object, uint8_t kind, const uint8_t *bytes,
-                              size_t count) {
+static const char *read_document_frame(struct packed_object object, uint8_t kind,
+                                       const uint8_t *bytes, size_t count) {
     if (count < OPERATOR_FRAME_HEADER_BYTES || memcmp(bytes, MAGIC, MAGIC_BYTES) != 0) {
         return "is not a delegation or a roster epoch of an operator";
     }
@@ -199,16 +200,16 @@ static const char *read_frame(struct packed_object object, uint8_t kind, const u
 size_t delegation_write(const struct hash *swarm, const struct delegation *delegation,
                         uint8_t bytes[static DELEGATION_FRAME_BYTES_MAX]) {
     struct delegation_document document = delegation_without_const(swarm, delegation);
-    return write_frame((struct packed_object){pack_delegation, &document}, KIND_DELEGATION, bytes,
-                       DELEGATION_FRAME_BYTES_MAX);
+    return write_document_frame((struct packed_object){pack_delegation, &document}, KIND_DELEGATION,
+                                bytes, DELEGATION_FRAME_BYTES_MAX);
 }
 
 const char *delegation_read(const uint8_t *bytes, size_t count, struct hash *swarm,
                             struct delegation *delegation) {
     struct delegation_document document = {.delegation = delegation};
     memset(delegation, 0, sizeof *delegation);
-    const char *error = read_frame((struct packed_object){pack_delegation, &document},
-                                   KIND_DELEGATION, bytes, count);
+    const char *error = read_document_frame((struct packed_object){pack_delegation, &document},
+                                            KIND_DELEGATION, bytes, count);
     *swarm = document.swarm;
     return error;
 }
@@ -216,16 +217,16 @@ const char *delegation_read(const uint8_t *bytes, size_t count, struct hash *swa
 size_t roster_epoch_write(const struct hash *swarm, const struct roster_epoch *epoch,
                           uint8_t bytes[static ROSTER_FRAME_BYTES_MAX]) {
     struct roster_epoch_document document = roster_epoch_without_const(swarm, epoch);
-    return write_frame((struct packed_object){pack_roster_epoch, &document}, KIND_ROSTER_EPOCH,
-                       bytes, ROSTER_FRAME_BYTES_MAX);
+    return write_document_frame((struct packed_object){pack_roster_epoch, &document},
+                                KIND_ROSTER_EPOCH, bytes, ROSTER_FRAME_BYTES_MAX);
 }
 
 const char *roster_epoch_read(const uint8_t *bytes, size_t count, struct hash *swarm,
                               struct roster_epoch *epoch) {
     struct roster_epoch_document document = {.epoch = epoch};
     memset(epoch, 0, sizeof *epoch);
-    const char *error = read_frame((struct packed_object){pack_roster_epoch, &document},
-                                   KIND_ROSTER_EPOCH, bytes, count);
+    const char *error = read_document_frame((struct packed_object){pack_roster_epoch, &document},
+                                            KIND_ROSTER_EPOCH, bytes, count);
     *swarm = document.swarm;
     return error;
 }

@@ -34,8 +34,8 @@ enum {
     /* Smallest number of listed members of an open swarm. In a smaller one, every vote would be
      * needed for a quorum. */
     ROSTER_VOTERS_MIN = 3,
-    ROSTER_FRAME_BYTES_MAX =
-        512 + ROSTER_KEYS_MAX * KEY_BYTES, /* largest frame of a roster epoch */
+    /* largest frame of a roster epoch */
+    ROSTER_FRAME_BYTES_MAX = 512 + ROSTER_KEYS_MAX * KEY_BYTES,
 };
 
 /* The operator's statement that these are the tracker's keys. */

@@ -12,7 +12,7 @@ struct hash hash_cursor(const struct data_cursor *cursor) {
     return hash_end(&state);
 }
 
-uint32_t state_history_find(const struct state_history *history, const struct hash *root) {
+uint32_t state_history_find_root(const struct state_history *history, const struct hash *root) {
     ASSERT(history->count <= ROLLBACK_STATES_MAX);
     for (uint32_t i = history->count; i > 0; i--) {
         if (hash_equal(&history->states[i - 1].root, root)) {
@@ -30,10 +30,10 @@ uint32_t state_history_find_entry(const struct state_history *history, const str
     return at;
 }
 
-uint32_t state_history_add(struct state_history *history, const struct entry *entry) {
+uint32_t state_history_apply_entry(struct state_history *history, const struct entry *entry) {
     ASSERT(entry_sets_state(entry->kind));
-    uint32_t at =
-        entry->kind == ENTRY_ROLLBACK ? state_history_find(history, &entry->root) : history->count;
+    uint32_t at = entry->kind == ENTRY_ROLLBACK ? state_history_find_root(history, &entry->root)
+                                                : history->count;
     if (at < history->count) {
         history->count = at + 1;
         return at;
@@ -56,7 +56,7 @@ bool is_state_stored_after(uint32_t commits) {
     return commits > 0 && commits % STORED_STATE_COMMITS == 0;
 }
 
-bool is_state_retained(uint32_t commits, uint32_t newest) {
+bool is_stored_state_retained(uint32_t commits, uint32_t newest) {
     ASSERT(commits <= newest);
     return is_state_stored_after(commits) &&
            newest - commits < STORED_STATES_MAX * STORED_STATE_COMMITS;
@@ -119,13 +119,13 @@ bool rollback_order_is_signed(const uint8_t operator_key[static KEY_BYTES],
 
 uint32_t rollback_order_find_target(const struct state_history *history, const struct hash *root,
                                     const struct rollback_order *order) {
-    const uint32_t target = state_history_find(history, root);
+    const uint32_t target = state_history_find_root(history, root);
     const uint32_t newest = state_history_find_entry(history, &order->newest);
     return newest > target && newest < history->count ? target : history->count;
 }
 
 const char *rollback_error(const struct state_history *history, const struct entry *entry) {
-    const uint32_t target = state_history_find(history, &entry->root);
+    const uint32_t target = state_history_find_root(history, &entry->root);
     ASSERT(entry->kind == ENTRY_ROLLBACK);
     if (target == history->count) {
         return "rolls back to a root that is not in the history of the ledger";

@@ -41,24 +41,24 @@ struct state_history {
 /* hash_cursor: a hash that identifies the content of a cursor. */
 struct hash hash_cursor(const struct data_cursor *cursor);
 
-/* state_history_add: add the state of a GENESIS or COMMIT, or remove the states that a ROLLBACK
- * undoes. Returns the index of the state that is current afterwards. A full history first loses its
- * second state; the genesis stays because every member can recreate it. A ROLLBACK to a state that
- * is not in the history counts as a new state.
+/* state_history_apply_entry: add the state of a GENESIS or COMMIT, or remove the states that a
+ * ROLLBACK undoes. Returns the index of the state that is current afterwards. A full history first
+ * loses its second state; the genesis stays because every member can recreate it. A ROLLBACK to a
+ * state that is not in the history counts as a new state.
  * limits  the entry is a GENESIS, COMMIT or ROLLBACK */
-uint32_t state_history_add(struct state_history *history, const struct entry *entry);
+uint32_t state_history_apply_entry(struct state_history *history, const struct entry *entry);
 
-/* state_history_find: the index of the newest state with this root, or history->count.
+/* state_history_find_root: the index of the newest state with this root, or history->count.
  * state_history_find_entry: the index of the state of the entry with this hash, or
  * history->count. */
-uint32_t state_history_find(const struct state_history *history, const struct hash *root);
+uint32_t state_history_find_root(const struct state_history *history, const struct hash *root);
 uint32_t state_history_find_entry(const struct state_history *history, const struct hash *entry);
 
 /* is_state_stored_after: whether members store the state after the commit with this count.
- * is_state_retained: whether members that stored that state have not deleted it yet when the
+ * is_stored_state_retained: whether members that stored that state have not deleted it yet when the
  * chain has `newest` commits. */
 bool is_state_stored_after(uint32_t commits);
-bool is_state_retained(uint32_t commits, uint32_t newest);
+bool is_stored_state_retained(uint32_t commits, uint32_t newest);
 
 /* state_storing_seats: the seats of the members that store the state of a COMMIT:
  * STORED_STATE_KEEPERS of its voters, or all of them if they are fewer. They follow from the

@@ -47,7 +47,7 @@ static void sign_and_send(struct member_loop *loop, const struct action *action)
     if (message.kind == MESSAGE_VOTE) {
         add_evidence(loop, &message);
     }
-    wire_sign(&loop->shape, loop->options.keys, &message);
+    wire_sign_message(&loop->shape, loop->options.keys, &message);
     if (action->to_tracker) {
         (void)uplink_send_message(&loop->uplink, loop->tracker.keys.curve, &message);
         return;

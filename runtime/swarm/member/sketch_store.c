@@ -70,7 +70,7 @@ void sketch_store_sign_own(struct sketch_store *store, const struct member_job *
                                   .slice = slice,
                                   .ballot.seed = job->seed,
                                   .hash = page->hash};
-        wire_sign(store->shape, store->options->keys, &message);
+        wire_sign_message(store->shape, store->options->keys, &message);
         page->signature = message.signature;
     }
     store->own_seed = job->seed;

@@ -29,7 +29,7 @@ size_t slice_store_memory_bytes(const struct member_loop_options *options) {
 
 /* Signs a result that this member computed and adds it to the index. */
 static void add_signed_result(struct slice_store *store, struct message *result) {
-    wire_sign(store->shape, store->options->keys, result);
+    wire_sign_message(store->shape, store->options->keys, result);
     *result_index_reset(&store->index, result->round, result->slice) =
         (struct stored_result){.is_stored = true,
                                .epoch = result->epoch,

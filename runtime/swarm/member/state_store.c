@@ -116,7 +116,7 @@ static bool has_state_with_root(const struct state_store *store, const struct ha
 void state_store_remove_expired(struct state_store *store, uint32_t commits) {
     for (uint32_t i = store->count; i > 0; i--) {
         const uint32_t stored = store->states[i - 1].commits;
-        if (stored > commits || !is_state_retained(stored, commits)) {
+        if (stored > commits || !is_stored_state_retained(stored, commits)) {
             remove_state(store, i - 1);
         }
     }

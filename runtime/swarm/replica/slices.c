@@ -160,6 +160,6 @@ struct hash slices_zero_root(const struct slices *slices) {
         merkle_push_leaf(&stack, &first);
     }
     merkle_push_leaf(&stack, &last);
-    const struct hash top = merkle_top(&stack);
+    const struct hash top = merkle_tree_top(&stack);
     return merkle_list_root_from_top(slices->count, &top);
 }

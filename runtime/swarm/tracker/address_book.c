@@ -193,7 +193,7 @@ void attendance_count(const struct tracker_loop *loop, const struct tracker_view
     if (view->awaited != NULL) { /* a round is open: only members with a seat count */
         present = view->present;
     }
-    attendance_set_count(attendance, present, is_over ? 0 : view->needed);
+    attendance_set_counts(attendance, present, is_over ? 0 : view->needed);
 }
 
 static void send_attendance(struct tracker_loop *loop) {

@@ -60,7 +60,7 @@ void tracker_complete_proposal(struct tracker *tracker) {
     entry->seat_count = head->seat_count;
     memcpy(entry->seats, head->seats, sizeof head->seats);
     memcpy(entry->members, tracker->record.table.members, sizeof entry->members);
-    entry_complete_results(entry);
+    entry_derive_fields_from_rows(entry);
     tracker_return_ranges(entry, used);
     tracker->proposal.id += 1;
     tracker->proposal.seed = tracker->proposal.next_seed;

@@ -5,7 +5,7 @@
 void tracker_add_rollback_state(struct tracker_rollback *rollback, const struct entry *entry) {
     struct state_history *history = &rollback->history;
     bool was_full = history->count == ROLLBACK_STATES_MAX;
-    uint32_t at = state_history_add(history, entry);
+    uint32_t at = state_history_apply_entry(history, entry);
     bool is_new = hash_equal(&history->states[at].entry, &entry->hash);
     if (was_full && is_new) { /* the history has lost its second state */
         memmove(&rollback->cursors[1], &rollback->cursors[2],
@@ -106,6 +106,6 @@ bool tracker_is_rollback_order_due(const struct tracker *tracker) {
 void tracker_follow_rollback_order(struct tracker *tracker, struct actions *actions) {
     const struct tracker_rollback *rollback = &tracker->rollback;
     ASSERT(tracker_is_rollback_order_due(tracker));
-    write_rollback(tracker, state_history_find(&rollback->history, &rollback->ordered_root),
+    write_rollback(tracker, state_history_find_root(&rollback->history, &rollback->ordered_root),
                    &rollback->order, actions);
 }

@@ -57,7 +57,7 @@ void attendance_add_absence(struct attendance *attendance, const char *name,
     }
 }
 
-void attendance_set_count(struct attendance *attendance, uint32_t present, uint32_t needed) {
+void attendance_set_counts(struct attendance *attendance, uint32_t present, uint32_t needed) {
     if (present >= needed) {
         memset(attendance, 0, sizeof *attendance);
         return;
@@ -70,7 +70,7 @@ void attendance_set_count(struct attendance *attendance, uint32_t present, uint3
  * which may be the one that is missing. */
 void attendance_set_electors(struct attendance *attendance, uint32_t present, uint32_t electors) {
     const uint32_t majority = electors / 2 + 1;
-    attendance_set_count(attendance, present, majority > present ? majority : present + 1);
+    attendance_set_counts(attendance, present, majority > present ? majority : present + 1);
     attendance->are_electors = 1;
 }
 

@@ -48,14 +48,14 @@ MUST_CHECK const char *attendance_read(const uint8_t *payload, size_t count,
 /* attendance_init: set the state in which no member is absent and enough are present.
  * attendance_add_absence: count one absent member. The attendance names the absent member with the
  * newest message.
- * attendance_set_count: set `present` and `needed`, after all absent members were added. If
+ * attendance_set_counts: set `present` and `needed`, after all absent members were added. If
  * enough members are present, clears the attendance.
  * attendance_set_electors: set both for electors, after all absent ones were added. `present` is
  * the number of connected electors, which is too few, and `electors` the number of all. */
 void attendance_init(struct attendance *attendance);
 void attendance_add_absence(struct attendance *attendance, const char *name,
                             enum attendance_absence absence, uint64_t absent_ms);
-void attendance_set_count(struct attendance *attendance, uint32_t present, uint32_t needed);
+void attendance_set_counts(struct attendance *attendance, uint32_t present, uint32_t needed);
 void attendance_set_electors(struct attendance *attendance, uint32_t present, uint32_t electors);
 
 /* attendance_describe_need: writes "1 more member: 2 of at least 3 are here".

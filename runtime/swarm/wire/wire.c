@@ -38,10 +38,10 @@ enum {
     HAS_LEFT_OUT = 1 << 27,      /* field `values.left_out`, with a sparse codec only */
 
     MEMBER_MESSAGE = IS_MESSAGE | TO_TRACKER, /* a member's message to the tracker */
-    TRACKER_MESSAGE =
-        IS_MESSAGE | TO_MEMBER | HAS_INCARNATION, /* the tracker's message to a member */
-    PEER_MESSAGE =
-        IS_MESSAGE | TO_PEER | HAS_ROUND | HAS_SLICE, /* message about a slice to a member */
+    /* the tracker's message to a member */
+    TRACKER_MESSAGE = IS_MESSAGE | TO_MEMBER | HAS_INCARNATION,
+    /* a member's message about a slice to another member */
+    PEER_MESSAGE = IS_MESSAGE | TO_PEER | HAS_ROUND | HAS_SLICE,
 };
 
 static const uint32_t KINDS[WIRE_KIND_END] = {

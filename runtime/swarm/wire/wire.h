@@ -113,11 +113,12 @@ enum {
 enum wire_side { WIRE_TRACKER, WIRE_MEMBER };
 
 /* wire_may_send: whether `sender` may send this kind to `receiver`.
- * wire_accepted_kinds: the kinds that such a process accepts, for
+ * wire_accepted_kinds: the kinds that a process of this side accepts, for
  * messenger_options.accepted_kinds. */
 bool wire_may_send(enum wire_side sender, enum wire_side receiver, uint8_t kind);
 void wire_accepted_kinds(enum wire_side side, uint64_t kinds[static 4]);
 
+/* What a process sends to the tracker to be admitted. */
 struct wire_introduction {
     struct public_keys keys;           /* public keys of the process */
     char name[WIRE_MEMBER_NAME_BYTES]; /* name of the member; "" for none */
@@ -153,12 +154,14 @@ enum probe_outcome {
     PROBE_OUTCOMES   /* number of outcomes */
 };
 
+/* A request to the tracker for a connection test, or its answer. */
 struct wire_probe {
     /* the address to test, as in an introduction; in the tracker's answer, always with its host */
     char address[MESSAGE_ADDRESS_BYTES];
     uint32_t outcome; /* enum probe_outcome */
 };
 
+/* What the tracker sends to all members about each other. */
 struct wire_address_book {
     uint32_t version;                              /* Increases with every change. */
     uint32_t count;                                /* 0 .. SWARM_MEMBERS_MAX */
@@ -179,14 +182,15 @@ struct wire_shape {
  * it is split into chunks. */
 size_t wire_payload_bytes_max(const struct wire_shape *shape);
 
-/* wire_sign: sign a DECLARE (hash of the OPEN, round, tokens, samples, norm, root; context "skep
- * declaration"), a RESULT (which sets owner too) or SKETCHES (statement.h), and leave other kinds
- * unchanged. The hash of SKETCHES must be set to that of their bytes. The signature of a DECLARE
- * covers the hash of a MessagePack map of the swarm hash, as `swarm`, and those fields, in that
- * order. VOTE and ENTRY carry signatures of ledger_sign, whose hash includes the ledger's history.
+/* wire_sign_message: sign a DECLARE (hash of the OPEN, round, tokens, samples, norm, root; context
+ * "skep declaration"), a RESULT (which sets owner too) or SKETCHES (statement.h), and leave other
+ * kinds unchanged. The hash of SKETCHES must be set to that of their bytes. The signature of a
+ * DECLARE covers the hash of a MessagePack map of the swarm hash, as `swarm`, and those fields, in
+ * that order. VOTE and ENTRY carry signatures of ledger_sign, whose hash includes the ledger's
+ * history.
  */
-void wire_sign(const struct wire_shape *shape, const struct key_pairs *keys,
-               struct message *message);
+void wire_sign_message(const struct wire_shape *shape, const struct key_pairs *keys,
+                       struct message *message);
 
 /* wire_write_message: header and payload of a state machine's message. Bulk bytes follow the
  * payload in the same frame; frame->length includes them.

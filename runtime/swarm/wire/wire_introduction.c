@@ -62,7 +62,7 @@ const char *introduced_address_error(const char *address) {
     return address_error(whole);
 }
 
-static void introduction_hash(const struct wire_introduction *introduction, struct hash *hash) {
+static void hash_introduction(const struct wire_introduction *introduction, struct hash *hash) {
     struct hash_state state;
     hash_begin(&state);
     packer_hash((struct packed_object){pack_signed_fields, (void *)(uintptr_t)introduction},
@@ -74,13 +74,13 @@ static const char CONTEXT[] = "skep introduction";
 
 void wire_sign_introduction(const struct key_pairs *keys, struct wire_introduction *introduction) {
     struct hash hash;
-    introduction_hash(introduction, &hash);
+    hash_introduction(introduction, &hash);
     keys_sign(keys, CONTEXT, hash.bytes, HASH_BYTES, introduction->signature.bytes);
 }
 
 bool wire_introduction_is_signed(const struct wire_introduction *introduction) {
     struct hash hash;
-    introduction_hash(introduction, &hash);
+    hash_introduction(introduction, &hash);
     return keys_verify(introduction->keys.sign, CONTEXT, hash.bytes, HASH_BYTES,
                        introduction->signature.bytes);
 }
@@ -111,7 +111,7 @@ const char *wire_read_introduction(const uint8_t *payload, size_t count,
 
 static const char PROOF_CONTEXT[] = "skep question";
 
-static struct hash proof_hash(const struct public_keys *signer, const struct public_keys *tracker,
+static struct hash hash_proof(const struct public_keys *signer, const struct public_keys *tracker,
                               const uint8_t *channel) {
     struct hash_state state;
     hash_begin(&state);
@@ -125,14 +125,14 @@ static struct hash proof_hash(const struct public_keys *signer, const struct pub
 
 void wire_sign_proof(const struct key_pairs *keys, const struct public_keys *tracker,
                      const uint8_t channel[static KEY_BYTES], struct wire_proof *proof) {
-    const struct hash hash = proof_hash(&keys->public_keys, tracker, channel);
+    const struct hash hash = hash_proof(&keys->public_keys, tracker, channel);
     proof->keys = keys->public_keys;
     keys_sign(keys, PROOF_CONTEXT, hash.bytes, HASH_BYTES, proof->signature.bytes);
 }
 
 bool wire_proof_is_signed(const struct wire_proof *proof, const struct public_keys *tracker,
                           const uint8_t channel[static KEY_BYTES]) {
-    const struct hash hash = proof_hash(&proof->keys, tracker, channel);
+    const struct hash hash = hash_proof(&proof->keys, tracker, channel);
     return keys_verify(proof->keys.sign, PROOF_CONTEXT, hash.bytes, HASH_BYTES,
                        proof->signature.bytes);
 }

@@ -74,8 +74,8 @@ static struct hash hash_declare_message(const struct wire_shape *shape,
                                                         .root = message->root});
 }
 
-void wire_sign(const struct wire_shape *shape, const struct key_pairs *keys,
-               struct message *message) {
+void wire_sign_message(const struct wire_shape *shape, const struct key_pairs *keys,
+                       struct message *message) {
     if (message->kind == MESSAGE_DECLARE) {
         const struct hash hash = hash_declare_message(shape, message);
         keys_sign(keys, DECLARATION, hash.bytes, HASH_BYTES, message->signature.bytes);

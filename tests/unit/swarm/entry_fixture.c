@@ -57,7 +57,7 @@ static void fill_commit(struct entry_fixture *fixture, struct entry *entry) {
             .weight = sum,
             .hash = hash_of(&i, sizeof i)};
     }
-    entry_complete_results(entry);
+    entry_derive_fields_from_rows(entry);
     fixture->root = hash_of(&entry->round, sizeof entry->round);
 }
 

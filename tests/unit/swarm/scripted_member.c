@@ -61,7 +61,7 @@ void scripted_close(struct scripted_member *member) {
 static void say(struct scripted_member *member, struct message *message) {
     struct frame frame;
     message->session = member->session;
-    wire_sign(&member->shape, &member->keys, message);
+    wire_sign_message(&member->shape, &member->keys, message);
     (void)wire_write_message(&member->shape, message, 0, &frame, member->payload,
                              wire_payload_bytes_max(&member->shape));
     (void)messenger_send(member->messenger, member->tracker.curve, CHANNEL_CONTROL, &frame,

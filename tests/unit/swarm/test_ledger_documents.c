@@ -206,7 +206,7 @@ static void a_guest_neither_owns_nor_votes(void **state) {
     for (uint32_t i = 0; i < SLICES; i++) {
         entry.slices[i].owner = 1 + i;
     }
-    entry_complete_results(&entry);
+    entry_derive_fields_from_rows(&entry);
     entry.signatures[0].seat = 0;
     entry_fixture_sign(&fixture, &entry);
     entry.signatures[0].seat = 0; /* in place of a voter */

@@ -142,7 +142,7 @@ static void an_inner_node_does_not_pass_for_a_leaf(void **state) {
     struct merkle_stack stack = {.leaf_count = 0};
     merkle_push_leaf(&stack, &names[0]);
     merkle_push_leaf(&stack, &names[1]);
-    const struct hash node = merkle_top(&stack);
+    const struct hash node = merkle_tree_top(&stack);
     const struct hash root = merkle_root_from_leaves(two, names);
     const struct hash as_leaf[] = {merkle_leaf_hash(forged, sizeof forged),
                                    merkle_leaf_hash(forged + 1, sizeof forged - 1)};
@@ -193,7 +193,7 @@ static void a_list_has_the_known_root(void **state) {
         for (uint64_t leaf = 0; leaf < ROWS[i].count; leaf++) {
             merkle_push_leaf(&stack, &names[leaf]);
         }
-        const struct hash top = merkle_top(&stack);
+        const struct hash top = merkle_tree_top(&stack);
         assert_hex(merkle_tree_root(nodes, ROWS[i].count), ROWS[i].root);
         assert_hex(merkle_list_root_from_top(ROWS[i].count, &top), ROWS[i].root);
         free(nodes);

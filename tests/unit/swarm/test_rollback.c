@@ -160,10 +160,10 @@ static void the_history_has_the_genesis_and_every_retained_state(void **state) {
         make_chain(count);
         assert_true(hash_equal(&chain.history.states[0].root, &commits[0].root));
         for (uint32_t c = 0; c <= count; c++) {
-            const uint32_t at = state_history_find(&chain.history, &commits[c].root);
+            const uint32_t at = state_history_find_root(&chain.history, &commits[c].root);
             const bool is_present = at < chain.history.count;
             assert_int_equal(is_present, c == 0 || count - c < ROLLBACK_STATES_MAX - 1);
-            assert_true(is_present || !is_state_retained(c, count));
+            assert_true(is_present || !is_stored_state_retained(c, count));
             assert_true(!is_present || chain.history.states[at].commits == c);
         }
     }
@@ -174,7 +174,7 @@ static void four_states_are_retained_from_commit_32_on(void **state) {
     for (uint32_t newest = 0; newest < 200; newest++) {
         uint32_t retained = 0;
         for (uint32_t c = 0; c <= newest; c++) {
-            retained += is_state_retained(c, newest);
+            retained += is_stored_state_retained(c, newest);
         }
         assert_int_equal(retained, newest / 8 < 4 ? newest / 8 : 4);
     }

@@ -169,7 +169,7 @@ static void commit_round(struct tracker_record *record) {
     for (uint32_t s = 0; s < SLICES; s++) {
         head->slices[s] = (struct entry_slice){.begin = s, .end = s + 1, .owner = s % 3};
     }
-    entry_complete_results(head);
+    entry_derive_fields_from_rows(head);
     head->signature_count = 1;
     head->hash = entry_hash(head);
 }

@@ -106,7 +106,7 @@ static void declare(struct wire_fixture *fixture, uint32_t seat, enum wire_fill 
                               .root = draw_hash(fixture),
                               .hash = fixture->open.hash,
                               .trained = {number(fixture, fill) >> 1, number(fixture, fill) >> 1}};
-    wire_sign(&fixture->shape, &fixture->swarm.members[seat], &message);
+    wire_sign_message(&fixture->shape, &fixture->swarm.members[seat], &message);
     table->members[seat] = (struct entry_member){.tokens = message.trained.tokens,
                                                  .weight = number(fixture, fill) >> 7,
                                                  .samples = message.trained.samples};
@@ -270,7 +270,7 @@ static void make_vote(struct wire_fixture *fixture, const struct key_pairs *keys
         struct message result = *message;
         uint32_t suspect = (uint32_t)draw(fixture) % fixture->shape.members_max;
         result.kind = MESSAGE_RESULT;
-        wire_sign(&fixture->shape, &fixture->swarm.members[suspect], &result);
+        wire_sign_message(&fixture->shape, &fixture->swarm.members[suspect], &result);
         memset(&message->root, 0, sizeof message->root);
         message->ballot.refusal.reason = REFUSAL_SUM;
         message->ballot.refusal.suspect = suspect;
@@ -296,7 +296,7 @@ static void make_signed(struct wire_fixture *fixture, enum wire_fill fill) {
     } else if (message->kind == MESSAGE_VOTE) {
         make_vote(fixture, keys, fill);
     }
-    wire_sign(&fixture->shape, keys, message);
+    wire_sign_message(&fixture->shape, keys, message);
 }
 
 void wire_fixture_make(struct wire_fixture *fixture, enum message_kind kind, enum wire_fill fill,

@@ -103,7 +103,7 @@ static void cover(struct coverage *coverage, enum param_view view) {
     for (int i = 0; i < session.blueprint.param_count; i++) {
         struct tensor_piece piece;
         if (!rank_parts_has_view(&session, i, view) ||
-            !rank_parts_piece(&session, i, view, PART_SAVED, &piece)) {
+            !rank_parts_find_piece(&session, i, view, PART_SAVED, &piece)) {
             continue;
         }
         for (int64_t k = 0; k < piece.count; k++) {

@@ -75,7 +75,8 @@ static struct step_result stepped(const char *path, const char *const *overrides
     open_bench(&bench, path, overrides, override_count);
     struct step_source source = {.data = &bench.data, .seed = 1};
     int64_t cursor = 0;
-    expect_ok(&bench, step_from_data(&bench.session, &source, 0, &cursor, &result, &bench.fault));
+    expect_ok(&bench,
+              step_execute_from_stream(&bench.session, &source, 0, &cursor, &result, &bench.fault));
     assert_int_equal(cursor, bench.data.window_count);
     close_bench(&bench);
     return result;
@@ -155,8 +156,9 @@ static void text_of_nothing_but_separators_is_refused(void **state) {
     open_bench(&bench, "ends.bytes", overrides, 2);
     struct step_source source = {.data = &bench.data, .seed = 1};
     int64_t cursor = 0;
-    assert_int_equal(step_from_data(&bench.session, &source, 0, &cursor, &step, &bench.fault),
-                     STATUS_INPUT);
+    assert_int_equal(
+        step_execute_from_stream(&bench.session, &source, 0, &cursor, &step, &bench.fault),
+        STATUS_INPUT);
     assert_int_equal(cursor, 0);
     assert_non_null(strstr(bench.fault.reason, "separator"));
     assert_int_equal(evaluate_data(&bench.session, &source, 0, &evaluation, &bench.fault),
@@ -182,8 +184,9 @@ static void a_step_that_is_dropped_changes_nothing(void **state) {
     expect_ok(&bench, evaluate_data(&bench.session, &source, 0, &before, &bench.fault));
     struct step_limits limits = {.should_continue = refuse_second_question, .context = &asked};
     source.limits = &limits;
-    assert_int_equal(step_from_data(&bench.session, &source, 0, &cursor, &result, &bench.fault),
-                     STATUS_STOPPED);
+    assert_int_equal(
+        step_execute_from_stream(&bench.session, &source, 0, &cursor, &result, &bench.fault),
+        STATUS_STOPPED);
     assert_int_equal(cursor, 0);
     source.limits = NULL;
     expect_ok(&bench, evaluate_data(&bench.session, &source, 0, &after, &bench.fault));

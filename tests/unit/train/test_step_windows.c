@@ -93,10 +93,10 @@ static enum status take_windows(struct bench *bench, int64_t step, int64_t *curs
         .count = ROWS,
         .schedule = step_schedule_at(&bench->session, step),
         .limits = bench->session.bound.ranks.index[AXIS_WORLD] == 0 && step == 1 ? &limits : NULL};
-    enum status status = step_on_windows(&bench->session, &wanted, result, fault);
+    enum status status = step_execute_on_windows(&bench->session, &wanted, result, fault);
     if (status == STATUS_STOPPED && stops_at > 0) { /* once more, as if nothing had been */
         wanted.limits = NULL;
-        status = step_on_windows(&bench->session, &wanted, result, fault);
+        status = step_execute_on_windows(&bench->session, &wanted, result, fault);
     } else if (status == OK && stops_at > 0 && step == 1) {
         status = fault_set(fault, STATUS_FAILED, "step", NULL, "was not given up");
     }
@@ -112,8 +112,8 @@ static void take_steps(const struct launch_info *place, struct record *record) {
     for (int step = 0; step < STEPS && status == OK; step++) {
         struct step_result *result = &results[place->rank][step];
         status = by_windows ? take_windows(&bench, step, &cursor, result, &record->fault)
-                            : step_from_data(&bench.session, &source, step, &cursor, result,
-                                             &record->fault);
+                            : step_execute_from_stream(&bench.session, &source, step, &cursor,
+                                                       result, &record->fault);
     }
     site_leave(bench.session.site);
     atomic_store(&record->status, (int)status);

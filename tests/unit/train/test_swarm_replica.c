@@ -52,7 +52,7 @@ static void open_bench(struct bench *bench, const char *compute, const char *par
     terms.shape = (struct replica_shape){.members_max = 3, .outer_rate = 1, .outer_momentum = 0};
     expect_ok(bench, slices_divide(blueprint_elements(&session->blueprint), CODEC_FP32, 3,
                                    &terms.shape.slices, fault));
-    swarm_memory_extents(&terms, session->target, (struct swarm_member_kind){0}, lines);
+    swarm_memory_list_extents(&terms, session->target, (struct swarm_member_kind){0}, lines);
     session->resident = lines;
     session->resident_count = SWARM_EXTENT_COUNT;
     expect_ok(bench, data_open_run(&session->settings, &paths, session->blueprint.vocab,
@@ -120,9 +120,9 @@ static void a_step_on_windows_is_the_step_from_data(void **state) {
                                     .windows = windows + 6 * step,
                                     .count = 6,
                                     .schedule = step_schedule_at(&stream.session, step)};
-        expect_ok(&stream,
-                  step_from_data(&stream.session, &source, step, &cursor, &one, &stream.fault));
-        expect_ok(&chosen, step_on_windows(&chosen.session, &mine, &other, &chosen.fault));
+        expect_ok(&stream, step_execute_from_stream(&stream.session, &source, step, &cursor, &one,
+                                                    &stream.fault));
+        expect_ok(&chosen, step_execute_on_windows(&chosen.session, &mine, &other, &chosen.fault));
         assert_true(one.loss == other.loss && one.gradient_norm == other.gradient_norm);
         assert_true(one.learning_rate == other.learning_rate);
         assert_int_equal(one.tokens, other.tokens);
@@ -150,7 +150,8 @@ static void a_step_that_is_given_up_changes_nothing(void **state) {
     struct step_limits limits = {.should_continue = never};
     struct step_windows step = {
         .data = &bench.data, .windows = windows, .count = 5, .limits = &limits};
-    assert_int_equal(step_on_windows(&bench.session, &step, &result, &bench.fault), STATUS_STOPPED);
+    assert_int_equal(step_execute_on_windows(&bench.session, &step, &result, &bench.fault),
+                     STATUS_STOPPED);
     replica_init_state(&bench.replica);
     assert_true(hash_equal(&bench.replica.root, &before));
     close_bench(&bench);
@@ -169,7 +170,7 @@ static void a_round_alone_ends_where_training_did(const char *compute, const cha
     assert_int_equal(bench.copies.count > 0, copies);
     struct step_windows step = {
         .data = &bench.data, .windows = windows, .count = 5, .schedule = {.learning_rate = 0.01}};
-    expect_ok(&bench, step_on_windows(&bench.session, &step, &result, &bench.fault));
+    expect_ok(&bench, step_execute_on_windows(&bench.session, &step, &result, &bench.fault));
     struct replica *replica = &bench.replica;
     float moved = replica->parts[0].values[1];
     assert_true(replica->params[1] != moved);
@@ -192,7 +193,7 @@ static void a_round_alone_ends_where_training_did(const char *compute, const cha
     assert_float_equal(replica->params[1], moved, 1e-6F);
     double before = result.loss;
     compute_copies_refresh(&bench.session, &bench.copies);
-    expect_ok(&bench, step_on_windows(&bench.session, &step, &result, &bench.fault));
+    expect_ok(&bench, step_execute_on_windows(&bench.session, &step, &result, &bench.fault));
     assert_true(result.loss < before);
     close_bench(&bench);
 }
