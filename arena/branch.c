@@ -123,7 +123,7 @@ struct branch *branch_init(const struct cluster *cluster, struct region *region)
     return branch;
 }
 
-const uint64_t *branch_conflicts(const struct branch *branch) {
+const uint64_t *branch_conflict_counts(const struct branch *branch) {
     return branch->conflicts;
 }
 

@@ -34,9 +34,10 @@ struct branch;
  * memory  in `region`; branch_find_layout allocates nothing */
 struct branch *branch_init(const struct cluster *cluster, struct region *region);
 
-/* branch_conflicts: return for each item how often it was among the items that did not fit, over
- * all calls of branch_find_layout. The next attempt should place items with high counts first. */
-const uint64_t *branch_conflicts(const struct branch *branch);
+/* branch_conflict_counts: return for each item how often it was among the items that did not fit,
+ * over all calls of branch_find_layout. The next attempt should place items with high counts
+ * first. */
+const uint64_t *branch_conflict_counts(const struct branch *branch);
 
 /* branch_find_layout: find a layout whose peak is at most `ceiling_bytes`.
  *   sequence  all items by descending priority; breaks ties between candidates of equal offset

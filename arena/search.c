@@ -50,7 +50,7 @@ static uint64_t luby_term(unsigned index) {
 }
 
 static double max_conflicts(const struct search *search) {
-    const uint64_t *conflicts = branch_conflicts(search->branch);
+    const uint64_t *conflicts = branch_conflict_counts(search->branch);
     uint64_t max = 1;
     for (int i = 0; i < search->cluster->count; i++) {
         max = conflicts[i] > max ? conflicts[i] : max;
@@ -62,7 +62,7 @@ static double max_conflicts(const struct search *search) {
 static void perturb_sort_keys(struct search *search, int round) {
     ASSERT(round > 0);
     int count = search->cluster->count;
-    const uint64_t *conflicts = branch_conflicts(search->branch);
+    const uint64_t *conflicts = branch_conflict_counts(search->branch);
     double reach = (round % 4 >= 2 ? MOVE_NEAR : MOVE_FAR) * count;
     double forward = round % 8 >= 4 ? MOVE_CONFLICTS * count / max_conflicts(search) : 0;
     uint64_t stream = (uint64_t)search->attempt_count << 32;
@@ -112,7 +112,8 @@ static void adjust_target(struct search *search, enum branch_result result) {
     ASSERT(search->target_fraction >= 0 && search->target_fraction <= AIM_MAX);
 }
 
-static void attempt_branch(struct search *search, uint64_t target_bytes, struct effort *effort) {
+static void run_branch_attempt(struct search *search, uint64_t target_bytes,
+                               struct effort *effort) {
     int round = search->attempt_count / SORT_COUNT;
     bool aims_lowest = round % LOWEST_TARGET_ROUNDS == LOWEST_TARGET_ROUNDS - 1;
     uint64_t lowest = search->lowest_bytes > target_bytes ? search->lowest_bytes : target_bytes;
@@ -160,7 +161,7 @@ void search_make_attempt(struct search *search, uint64_t target_bytes, struct ef
     if (search->walk != NULL) {
         walk_run_round(search->walk, target_bytes, effort, &search->layout);
     } else {
-        attempt_branch(search, target_bytes, effort);
+        run_branch_attempt(search, target_bytes, effort);
     }
     ASSERT(search->layout.peak_bytes <= peak_bytes);
     search->attempt_count++;

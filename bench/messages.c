@@ -51,7 +51,7 @@ static void register_peer(struct side *side, const char *address) {
 /* Wait without a time limit for the next event. */
 static struct messenger_event next_event(struct side *side) {
     struct messenger_event event;
-    while (!messenger_next(side->messenger, &event)) {
+    while (!messenger_next_event(side->messenger, &event)) {
         (void)messenger_wait(side->messenger, -1, -1);
     }
     return event;
@@ -85,7 +85,7 @@ struct figures {
 static bool receive_answers(struct side *side, struct figures *figures) {
     struct messenger_event event;
     bool done = false;
-    while (!done && messenger_next(side->messenger, &event)) {
+    while (!done && messenger_next_event(side->messenger, &event)) {
         if (event.kind == MESSENGER_FRAME && event.frame.kind == KIND_PING) {
             const double ms = (double)(clock_monotonic_ns() - (int64_t)event.frame.offset) / 1e6;
             figures->ping_max_ms = ms > figures->ping_max_ms ? ms : figures->ping_max_ms;

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-enum { RANDOM_NORMALS_OUTPUTS_MAX = 2 }; /* such as a master and a compute copy */
+enum { RANDOM_NORMALS_OUTPUTS_MAX = 2 }; /* such as a master and its copy in the compute dtype */
 
 /* One buffer that receives the values. */
 struct random_normals_output {

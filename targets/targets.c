@@ -38,9 +38,9 @@ uint64_t target_shortage(const struct target *target, const uint64_t peak_bytes[
     return 0;
 }
 
-const struct target *target_with_declared(const struct target *target, enum space space,
-                                          const struct target_declared_use *use,
-                                          struct region *region) {
+const struct target *target_with_declared_use(const struct target *target, enum space space,
+                                              const struct target_declared_use *use,
+                                              struct region *region) {
     struct target *copy = region_alloc(region, 1, sizeof *copy);
     *copy = *target;
     struct target_space *of = &copy->spaces[target->unified ? SPACE_DEVICE : space];

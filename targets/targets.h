@@ -19,7 +19,7 @@ enum target_kind { TARGET_CPU, TARGET_CUDA };
 
 /* A figure of the time estimate, and its source. */
 struct target_figure {
-    double value;       /* in the unit of the field of struct target */
+    double value;       /* value in the unit of the field of struct target */
     const char *source; /* how the value was found, such as "measured by skep probe" */
 };
 
@@ -83,13 +83,13 @@ struct target {
     int multiprocessor_count; /* CUDA: number of multiprocessors; else 0 */
 };
 
-/* target_with_declared: a copy of the target with one more declared use in a space (SPACE_DEVICE if
- * memory is unified).
+/* target_with_declared_use: a copy of the target with one more declared use in a space
+ * (SPACE_DEVICE if memory is unified).
  * memory  the copy in `region`; *use, the declared use, is copied, but its texts must outlive the
  *         copy */
-const struct target *target_with_declared(const struct target *target, enum space space,
-                                          const struct target_declared_use *use,
-                                          struct region *region);
+const struct target *target_with_declared_use(const struct target *target, enum space space,
+                                              const struct target_declared_use *use,
+                                              struct region *region);
 
 /* target_with_groups: the target for a rank that communicates in `groups` groups of ranks, with one
  * communicator for each; 0: the rank is the only one. Declared uses per site and per group become

@@ -21,7 +21,7 @@ static const double BF16_VARIANCE = 0x1p-14 / 12; /* a step is at most 2^-7 of a
 
 typedef void (*sketch_loop)(const struct sketch_part *part, double *sums);
 
-static sketch_loop find_loop(const struct sketch_kernels *kernels, enum codec codec) {
+static sketch_loop find_sketch_loop(const struct sketch_kernels *kernels, enum codec codec) {
     ASSERT(codec == CODEC_FP32 || codec == CODEC_BF16 || codec == CODEC_INT8);
     return codec == CODEC_INT8   ? kernels->int8
            : codec == CODEC_BF16 ? kernels->bf16
@@ -52,7 +52,7 @@ static double sketch_energy(const struct sketch *sketch) {
 void sketch_run(const struct compute *compute, enum codec codec, int64_t count,
                 const uint8_t *bytes, uint64_t key, struct sketch *sketch) {
     ASSERT(count >= 0);
-    const sketch_loop loop = find_loop(&compute->table->sketch, codec);
+    const sketch_loop loop = find_sketch_loop(&compute->table->sketch, codec);
     const int64_t groups = count / SKETCH_GROUP;
     const uint64_t used = codec_bytes(codec, groups * SKETCH_GROUP);
     const uint64_t left = codec_bytes(codec, count) - used;

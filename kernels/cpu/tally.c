@@ -8,7 +8,7 @@ void tally_out(const struct step_scalars *scalars, struct rank_tally *own) {
                                .norm = scalars->norm};
 }
 
-static void set_tokens(int64_t valid_tokens, struct step_scalars *scalars) {
+static void set_valid_tokens(int64_t valid_tokens, struct step_scalars *scalars) {
     scalars->valid_tokens = valid_tokens;
     scalars->loss_scale = valid_tokens > 0 ? (float)(1.0 / (double)valid_tokens) : 0;
 }
@@ -25,7 +25,7 @@ void tally_in(const struct tally_args *args, const struct rank_tally *tallies,
         }
     }
     if (args->parts & TALLY_TOKENS) {
-        set_tokens(sum.valid_tokens, scalars);
+        set_valid_tokens(sum.valid_tokens, scalars);
     }
     if (args->parts & TALLY_LOSS) {
         scalars->loss_sum = sum.loss_sum;

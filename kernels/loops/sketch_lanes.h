@@ -19,7 +19,8 @@ enum {
     SKETCH_LANES = 16,                         /* elements of a row */
     SKETCH_ROWS = SKETCH_GROUP / SKETCH_LANES, /* rows of a group */
     SKETCH_WORDS = 4,                          /* words of 64 random bits, for 256 signs */
-    SKETCH_WORDS_OF_GROUP = 2 * SKETCH_WORDS   /* for the signs before and after the transforms */
+    SKETCH_WORDS_OF_GROUP =
+        2 * SKETCH_WORDS /* words for the signs before and after the transforms */
 };
 
 _Static_assert((int)CODEC_INT8_BLOCK == (int)SKETCH_GROUP, "a group has one scale");

@@ -127,9 +127,9 @@ static enum status run_join(struct invocation *invocation) {
     }
     TRY(check_fit(member, request->json, fault));
     TRY(member_run_prepare(member, fault));
-    service_notify("READY=1\nSTATUS=member of the swarm");
+    service_send_lines("READY=1\nSTATUS=member of the swarm");
     enum status status = member_run_execute(member, fault);
-    service_notify("STOPPING=1");
+    service_send_lines("STOPPING=1");
     return status;
 }
 

@@ -107,9 +107,9 @@ static enum status serve_requests(const struct request *request,
     struct tracker_loop *loop;
     TRY(tracker_loop_open(options, region, &loop, fault));
     report_listening(request, options);
-    service_notify("READY=1\nSTATUS=admitting members");
+    service_send_lines("READY=1\nSTATUS=admitting members");
     enum status status = tracker_loop_run(loop, fault);
-    service_notify("STOPPING=1");
+    service_send_lines("STOPPING=1");
     tracker_loop_close(loop);
     return status;
 }

@@ -254,7 +254,7 @@ static double rows_per_step(const struct settings *settings) {
     return (double)(settings->batch_tokens / settings->sequence_tokens);
 }
 
-double data_passes(const struct settings *settings, const struct token_data *data) {
+double data_pass_count(const struct settings *settings, const struct token_data *data) {
     return (double)settings->steps * rows_per_step(settings) / (double)data->window_count;
 }
 

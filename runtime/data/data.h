@@ -94,11 +94,11 @@ MUST_CHECK enum status data_open_run(const struct settings *settings,
 
 /* data_resolve_epochs: set settings->steps to the number of steps that make settings->epochs passes
  * over the training data `data`, rounded up, and settings->epochs to 0; nothing if that is 0.
- * data_passes: the passes over the data that the run makes.
+ * data_pass_count: the passes over the data that the run makes.
  * errors  STATUS_INPUT when there are more steps than a run may have */
 MUST_CHECK enum status data_resolve_epochs(struct settings *settings, const struct token_data *data,
                                            struct fault *fault);
-double data_passes(const struct settings *settings, const struct token_data *data);
+double data_pass_count(const struct settings *settings, const struct token_data *data);
 
 /* data_bytes_per_token: bytes of UTF-8 text for each token of the files, or 0 if not all of them
  * state it. A file in the format "bytes" has 1. */

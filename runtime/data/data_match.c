@@ -311,7 +311,8 @@ static enum status check_file_counts(const struct local_files *local,
                                   local->fault);
 }
 
-/* With several files, the order may be the mistake; with one it cannot. */
+/* Returns the remedy for a file that differs. If there are several files of its kind, they may be
+ * in the wrong order. */
 static const char *mismatch_remedy(const struct local_files *local,
                                    const struct manifest_file *wanted) {
     const int count = wanted->kind == MANIFEST_TRAINING_FILE ? local->train_count

@@ -27,7 +27,7 @@ static bool contains_text(const struct path_list *list, bool *is_mixed) {
 
 /* What is tokenised, and how. */
 struct text_source {
-    const struct path_list *paths; /* as the run lists them */
+    const struct path_list *paths; /* files and patterns that the run lists */
     const struct tokenizer *tokenizer;
     const struct chat_options *chat; /* NULL: not conversations */
     int64_t row_tokens;              /* number of tokens in a row of conversations */

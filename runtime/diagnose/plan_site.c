@@ -14,7 +14,7 @@ static void count_padding(const struct session *session, struct region *region,
         region_alloc(region, (size_t)shards, sizeof *report->padding_of_shard);
     for (int unit = 0; unit < units->unit_count; unit++) {
         for (int shard = 0; shard < shards; shard++) {
-            struct unit_range range = unit_shard(&units->units[unit], shards, shard);
+            struct unit_range range = unit_shard_range(&units->units[unit], shards, shard);
             int64_t padding = range.end - range.begin;
             int count = unit_list_parts(units, unit, range, parts);
             for (int i = 0; i < count; i++) {

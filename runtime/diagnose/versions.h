@@ -15,7 +15,7 @@ struct library_version {
 };
 
 struct version_report {
-    const char *version, *commit;     /* of the program; its commit, or "unknown" */
+    const char *version, *commit;     /* version and commit of the program */
     const char *compiler;             /* "gcc 12.2.0" */
     const char *toolkit;              /* version of nvcc; "" in a build without CUDA */
     const char *architectures;        /* "sm_80, sm_90": machine code of the kernels */

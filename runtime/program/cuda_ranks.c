@@ -90,7 +90,7 @@ enum status cuda_ranks_open(struct bound_program *bound, struct site *site,
                              .callback_context = bound->device,
                              .sum_in_rings = schedule->options.sharding.wire_sum == WIRE_SUM_RING};
     set_staging(bound, &args);
-    TRY(cuda_device_enter(bound->port.cuda, fault));
+    TRY(cuda_device_enter_context(bound->port.cuda, fault));
     TRY(nccl_open(&args, region, communicator, fault));
     for (int space = 0; space < SPACE_COUNT; space++) {
         if (bound->shared[space]) {

@@ -46,7 +46,7 @@ static void execute_op_traced(struct bound_program *bound, enum lane lane, uint3
         .kind = TRACE_EXECUTE, .instruction = index, .begin_ns = clock_monotonic_ns()};
     execute_op(bound, index);
     record.end_ns = clock_monotonic_ns();
-    trace_add(bound->trace, lane, &record);
+    trace_add_record(bound->trace, lane, &record);
 }
 
 static void execute_instruction(struct bound_program *bound, enum lane lane, uint32_t index) {
@@ -74,7 +74,7 @@ static void wait_for_event(struct bound_program *bound, enum lane lane, uint32_t
         .kind = TRACE_WAIT, .instruction = index, .event = event, .begin_ns = clock_monotonic_ns()};
     lanes_wait_for_event(&bound->lanes, lane, event);
     record.end_ns = clock_monotonic_ns();
-    trace_add(bound->trace, lane, &record);
+    trace_add_record(bound->trace, lane, &record);
 }
 
 static void execute_after_waits(struct bound_program *bound, enum lane lane, uint32_t index) {
@@ -96,7 +96,7 @@ static void join_lanes_traced(struct bound_program *bound) {
         .kind = TRACE_JOIN, .instruction = last, .begin_ns = clock_monotonic_ns()};
     lanes_wait_all(&bound->lanes);
     record.end_ns = clock_monotonic_ns();
-    trace_add(bound->trace, LANE_COMPUTE, &record);
+    trace_add_record(bound->trace, LANE_COMPUTE, &record);
 }
 
 void execute_lane(void *context, enum lane lane) {

@@ -30,7 +30,7 @@ void trace_init(struct trace *trace, const struct schedule *schedule, int64_t st
     }
 }
 
-void trace_add(struct trace *trace, enum lane lane, const struct trace_record *record) {
+void trace_add_record(struct trace *trace, enum lane lane, const struct trace_record *record) {
     struct trace_lane *into = &trace->lanes[lane];
     if (into->count == into->capacity) {
         into->dropped++;

@@ -38,9 +38,9 @@ struct trace {
 void trace_init(struct trace *trace, const struct schedule *schedule, int64_t steps,
                 struct region *region);
 
-/* trace_add: append a record, from the thread of `lane`. Counts records that do not fit. Never
- * allocates. */
-void trace_add(struct trace *trace, enum lane lane, const struct trace_record *record);
+/* trace_add_record: append a record, from the thread of `lane`. Counts records that do not fit.
+ * Never allocates. */
+void trace_add_record(struct trace *trace, enum lane lane, const struct trace_record *record);
 
 /* The overlap of communication with compute. */
 struct trace_overlap {

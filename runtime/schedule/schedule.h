@@ -148,9 +148,9 @@ struct schedule {
     struct region *region; /* memory of the arrays below */
     struct segment segments[SEGMENT_COUNT];
     struct instruction *instructions;
-    int instruction_count, instruction_capacity; /* used and allocated length */
+    int instruction_count, instruction_capacity; /* used and allocated length of `instructions` */
     struct extent *extents;
-    int extent_count, extent_capacity; /* used and allocated length */
+    int extent_count, extent_capacity; /* used and allocated length of `extents` */
     const bool *frozen; /* [blueprint->param_count]: whether a param is frozen; NULL: all train */
     struct unit_extents *unit_extents; /* [units->unit_count] */
     int tallies; /* extent of struct rank_tally [world]; EXTENT_NONE on one rank */

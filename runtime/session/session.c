@@ -173,7 +173,7 @@ double session_count_data_passes(struct session *session, struct fault *problem)
     problem->status = OK;
     if (open_data(session, &settings->train_files, &session->region, &data, problem)) {
         if (data_resolve_epochs(settings, &data, problem) == OK) {
-            passes = data_passes(settings, &data);
+            passes = data_pass_count(settings, &data);
         }
         data_close(&data);
     }

@@ -81,9 +81,9 @@ struct unit_range {
     int64_t begin, end; /* first element, and one past the last element */
 };
 
-/* unit_shard: return the element range of shard number `shard` of `shards` equal shards.
+/* unit_shard_range: return the element range of shard number `shard` of `shards` equal shards.
  * limits  0 <= shard < shards; shards divides the world size of the table */
-struct unit_range unit_shard(const struct unit *unit, int64_t shards, int64_t shard);
+struct unit_range unit_shard_range(const struct unit *unit, int64_t shards, int64_t shard);
 
 /* The part of one parameter that lies in a range of its unit. */
 struct unit_part {

@@ -179,7 +179,7 @@ int64_t unit_shard_elements(const struct unit *unit, int64_t shards) {
     return unit->elements / shards;
 }
 
-struct unit_range unit_shard(const struct unit *unit, int64_t shards, int64_t shard) {
+struct unit_range unit_shard_range(const struct unit *unit, int64_t shards, int64_t shard) {
     ASSERT(shard >= 0 && shard < shards);
     int64_t elements = unit_shard_elements(unit, shards);
     return (struct unit_range){shard * elements, (shard + 1) * elements};

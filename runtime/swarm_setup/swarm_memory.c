@@ -17,7 +17,7 @@ const struct target *swarm_memory_declare_queues(const struct swarm_terms *terms
         .name = "ZeroMQ",
         .bytes = member_loop_declared_bytes(&options),
         .source = "full queues of all connections, and one message of the maximum length"};
-    return target_with_declared(target, SPACE_HOST, &queues, region);
+    return target_with_declared_use(target, SPACE_HOST, &queues, region);
 }
 
 bool swarm_device_computes_on_replica(const struct target *target) {

@@ -20,7 +20,7 @@ struct pattern {
     pcre2_code *code;             /* the pattern over symbols */
     uint16_t blocks[BLOCK_COUNT]; /* by block of code points: its block in `symbols` */
     const uint8_t *symbols;       /* [blocks][BLOCK_POINTS]: the symbol of a character */
-    bool is_compiled;             /* to machine code; else PCRE2 interprets the code */
+    bool is_compiled; /* true: compiled to machine code; false: PCRE2 interprets `code` */
 };
 
 /* The symbols of a pattern: characters in the same sets have the same symbol. */

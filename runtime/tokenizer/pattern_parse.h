@@ -21,7 +21,7 @@ struct pattern_range {
 
 /* A set of characters: those of some classes and ranges, or all others. */
 struct pattern_set {
-    bool classes[UNICODE_CLASSES]; /* by class: it is in the set */
+    bool classes[UNICODE_CLASSES]; /* by class: whether it is in the set */
     int first_range, range_count;  /* span of the draft's `ranges` */
     bool is_negated;               /* the set contains all other characters */
 };

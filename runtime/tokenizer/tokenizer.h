@@ -33,7 +33,7 @@
 enum {
     /* Version of the algorithm. It changes when the same file and text would give other ids. */
     TOKENIZER_ALGORITHM = 1,
-    TOKENIZER_NO_ID = -1, /* there is no such token */
+    TOKENIZER_NO_ID = -1, /* id of no token */
     TOKENIZER_FILE_BYTES_MAX =
         1 << 27 /* size of tokenizer.json; the largest published one has 34 MB */
 };

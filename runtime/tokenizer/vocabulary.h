@@ -17,7 +17,7 @@ enum {
 
 /* The text of a token: texts[at, at + count). */
 struct vocabulary_span {
-    uint32_t at, count; /* in bytes; count VOCABULARY_NO_TOKEN: no token has the id */
+    uint32_t at, count; /* position and size in bytes; VOCABULARY_NO_TOKEN: none */
 };
 enum { VOCABULARY_NO_TOKEN = 0xffffffff }; /* count of a vocabulary_span without a token */
 

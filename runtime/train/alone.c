@@ -244,7 +244,7 @@ static void log_run_length(const struct training *training) {
     const int64_t last = training->until - 1;
     log_line(LOG_INFO, "%lld step%s of %lld tokens: %.3g passes over the data",
              (long long)settings->steps, settings->steps == 1 ? "" : "s",
-             (long long)settings->batch_tokens, data_passes(settings, &trainer->train));
+             (long long)settings->batch_tokens, data_pass_count(settings, &trainer->train));
     if (trainer->train.short_count > 0) {
         log_line(LOG_INFO, "%d of the %d data files %s shorter than a row and %s no row: %s%s",
                  trainer->train.short_count, trainer->train.file_count,

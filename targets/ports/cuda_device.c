@@ -15,8 +15,8 @@ enum status cuda_device_fault(const struct cuda_device *device, CUresult result,
     return cuda_fault(&device->driver, result, status, subject, action, fault);
 }
 
-enum status cuda_device_check(const struct cuda_device *device, CUresult result, const char *action,
-                              struct fault *fault) {
+enum status cuda_device_check_result(const struct cuda_device *device, CUresult result,
+                                     const char *action, struct fault *fault) {
     return result == CUDA_SUCCESS ? OK
                                   : cuda_device_fault(device, result, STATUS_FAILED, action, fault);
 }
@@ -65,7 +65,7 @@ static enum status choose_device(struct cuda_device *device, struct fault *fault
     if (result == CUDA_SUCCESS) {
         result = driver->cuDeviceGetName(device->name, sizeof device->name, device->device);
     }
-    return cuda_device_check(device, result, "open the device", fault);
+    return cuda_device_check_result(device, result, "open the device", fault);
 }
 
 static int read_attribute(const struct cuda_device *device, CUdevice_attribute which,
@@ -114,8 +114,8 @@ enum status cuda_device_query(struct cuda_device *device, struct fault *fault) {
     struct cuda_device seen = {.acquire_count = 0};
     TRY(cuda_driver_open(&seen.driver, fault));
     TRY(choose_device(&seen, fault));
-    TRY(cuda_device_check(&seen, read_properties(&seen), "read the properties of the device",
-                          fault));
+    TRY(cuda_device_check_result(&seen, read_properties(&seen), "read the properties of the device",
+                                 fault));
     *device = seen;
     return OK;
 }
@@ -127,7 +127,7 @@ static enum status make_context(struct cuda_device *device, struct fault *fault)
         enum status status = result == CUDA_ERROR_OUT_OF_MEMORY ? STATUS_FIT : STATUS_FAILED;
         return cuda_device_fault(device, result, status, "make a context", fault);
     }
-    enum status status = cuda_device_enter(device, fault);
+    enum status status = cuda_device_enter_context(device, fault);
     if (status != OK) {
         (void)driver->cuDevicePrimaryCtxRelease(device->device);
     }
@@ -141,7 +141,7 @@ enum status cuda_device_acquire(struct cuda_device **device, struct fault *fault
         TRY(make_context(&opened, fault));
         here = opened;
     } else {
-        TRY(cuda_device_enter(&here, fault));
+        TRY(cuda_device_enter_context(&here, fault));
     }
     here.acquire_count++;
     *device = &here;
@@ -156,9 +156,9 @@ void cuda_device_release(struct cuda_device *device) {
     }
 }
 
-enum status cuda_device_enter(const struct cuda_device *device, struct fault *fault) {
-    return cuda_device_check(device, device->driver.cuCtxSetCurrent(device->context),
-                             "enter the context of the device", fault);
+enum status cuda_device_enter_context(const struct cuda_device *device, struct fault *fault) {
+    return cuda_device_check_result(device, device->driver.cuCtxSetCurrent(device->context),
+                                    "enter the context of the device", fault);
 }
 
 enum status cuda_device_create_stream(const struct cuda_device *device, bool urgent,
@@ -171,14 +171,14 @@ enum status cuda_device_create_stream(const struct cuda_device *device, bool urg
         result = driver->cuStreamCreateWithPriority(stream, CU_STREAM_NON_BLOCKING,
                                                     urgent ? greatest : least);
     }
-    return cuda_device_check(device, result, "make a stream", fault);
+    return cuda_device_check_result(device, result, "make a stream", fault);
 }
 
 enum status cuda_device_create_event(const struct cuda_device *device, bool timed, CUevent *event,
                                      struct fault *fault) {
     unsigned flags = timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING;
-    return cuda_device_check(device, device->driver.cuEventCreate(event, flags), "create an event",
-                             fault);
+    return cuda_device_check_result(device, device->driver.cuEventCreate(event, flags),
+                                    "create an event", fault);
 }
 
 enum status cuda_device_free_bytes(const struct cuda_device *device, uint64_t *bytes,
@@ -186,7 +186,7 @@ enum status cuda_device_free_bytes(const struct cuda_device *device, uint64_t *b
     size_t free_bytes = 0;
     size_t total_bytes = 0;
     CUresult result = device->driver.cuMemGetInfo(&free_bytes, &total_bytes);
-    TRY(cuda_device_check(device, result, "query free memory", fault));
+    TRY(cuda_device_check_result(device, result, "query free memory", fault));
     *bytes = free_bytes;
     return OK;
 }

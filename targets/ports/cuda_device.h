@@ -45,17 +45,18 @@ void cuda_device_release(struct cuda_device *device);
  * errors  those of cuda_device_acquire, except STATUS_FIT */
 MUST_CHECK enum status cuda_device_query(struct cuda_device *device, struct fault *fault);
 
-/* cuda_device_enter: make the device's context this thread's. Every thread that calls the driver
- * does so once. */
-MUST_CHECK enum status cuda_device_enter(const struct cuda_device *device, struct fault *fault);
+/* cuda_device_enter_context: make the device's context this thread's. Every thread that calls the
+ * driver does so once. */
+MUST_CHECK enum status cuda_device_enter_context(const struct cuda_device *device,
+                                                 struct fault *fault);
 
 /* cuda_device_fault: cuda_fault with the device as its subject: "device 0, NVIDIA H200". */
 enum status cuda_device_fault(const struct cuda_device *device, CUresult result, enum status status,
                               const char *action, struct fault *fault);
 
-/* cuda_device_check: OK after CUDA_SUCCESS, else cuda_device_fault with STATUS_FAILED. */
-MUST_CHECK enum status cuda_device_check(const struct cuda_device *device, CUresult result,
-                                         const char *action, struct fault *fault);
+/* cuda_device_check_result: OK after CUDA_SUCCESS, else cuda_device_fault with STATUS_FAILED. */
+MUST_CHECK enum status cuda_device_check_result(const struct cuda_device *device, CUresult result,
+                                                const char *action, struct fault *fault);
 
 /* cuda_device_create_stream: create a stream that does not synchronize with the legacy stream. An
  * urgent stream gets a higher priority, for communication that other ranks wait for. The caller

@@ -31,7 +31,7 @@ static enum status initialize_driver(const struct cuda_driver *driver, struct fa
 }
 
 static enum status find_functions(void *library, struct cuda_driver *driver, struct fault *fault) {
-    const char *missing = library_find(library, SYMBOLS, ARRAY_COUNT(SYMBOLS), driver);
+    const char *missing = library_find_functions(library, SYMBOLS, ARRAY_COUNT(SYMBOLS), driver);
     return missing != NULL
                ? set_driver_fault("the installed driver is too old: it lacks", missing, fault)
                : initialize_driver(driver, fault);

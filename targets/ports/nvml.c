@@ -75,7 +75,7 @@ static void read_throttling(const struct nvml *nvml, void *device, struct nvml_h
     }
 }
 
-bool nvml_read(const struct nvml *nvml, const char *bus, struct nvml_health *health) {
+bool nvml_read_health(const struct nvml *nvml, const char *bus, struct nvml_health *health) {
     void *device;
     struct nvml_memory memory;
     unsigned number;

@@ -47,9 +47,9 @@ struct nvml_health {
     char throttle_reasons[96]; /* why it is throttled, such as "power limit, heat" */
 };
 
-/* nvml_read: read the health of the device at `bus` ("0000:17:00.0"). False when the library does
- * not know the device. */
-bool nvml_read(const struct nvml *nvml, const char *bus, struct nvml_health *health);
+/* nvml_read_health: read the health of the device at `bus` ("0000:17:00.0"). False when the library
+ * does not know the device. */
+bool nvml_read_health(const struct nvml *nvml, const char *bus, struct nvml_health *health);
 
 /* nvml_driver_version: "580.65.06"; "" when unknown. */
 void nvml_driver_version(const struct nvml *nvml, char version[static 32]);

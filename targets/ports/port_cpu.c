@@ -99,7 +99,8 @@ static uint64_t bytes_to_populate(const struct port_block *block, uint64_t from)
  * the block's end. */
 static struct unused_range next_range_to_populate(const struct port_block *block, uint64_t from) {
     struct unused_range range = {from, block->mapped_bytes};
-    for (int pass = 0; pass <= block->unused_range_count; pass++) { /* they may be adjacent */
+    for (int pass = 0; pass <= block->unused_range_count;
+         pass++) { /* unused ranges may be adjacent */
         for (int i = 0; i < block->unused_range_count; i++) {
             struct unused_range unused = whole_pages_in_range(&block->unused_ranges[i]);
             if (unused.begin <= range.begin && range.begin < unused.end) {

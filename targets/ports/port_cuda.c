@@ -169,7 +169,7 @@ static enum status reserve_device_memory(struct port *port, struct port_block *b
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
         return set_device_memory_fault(port, block->bytes, have, fault);
     }
-    TRY(cuda_device_check(device, result, "reserve the arena", fault));
+    TRY(cuda_device_check_result(device, result, "reserve the arena", fault));
     result = device->driver.cuMemsetD8Async((CUdeviceptr)(uintptr_t)block->address, 0,
                                             block->mapped_bytes, NULL);
     if (result == CUDA_SUCCESS) {
@@ -178,7 +178,7 @@ static enum status reserve_device_memory(struct port *port, struct port_block *b
     if (result != CUDA_SUCCESS) {
         free_device_memory(device, block);
     }
-    return cuda_device_check(device, result, "zero the arena", fault);
+    return cuda_device_check_result(device, result, "zero the arena", fault);
 }
 
 /* ---- pinned memory ---- */
@@ -194,7 +194,7 @@ static enum status reserve_pinned_memory(struct port *port, struct port_block *b
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
         return port_host_fault(port, SPACE_PINNED, block->bytes, &machine, fault);
     }
-    TRY(cuda_device_check(port->cuda, result, "pin memory (check ulimit -l)", fault));
+    TRY(cuda_device_check_result(port->cuda, result, "pin memory (check ulimit -l)", fault));
     block->mapped_bytes = block->bytes;
     memset(block->address, 0, block->bytes);
     return OK;

@@ -29,7 +29,7 @@ struct port_block {
     void *address;         /* NULL when nothing is reserved */
     uint64_t bytes;        /* requested size */
     uint64_t mapped_bytes; /* rounded up to whole pages */
-    bool shared;           /* from port_reserve_shared: other processes can map it */
+    bool shared;           /* reserved by port_reserve_shared: other processes can map it */
     int fd;                /* the memory's descriptor if shared */
     const struct unused_range *unused_ranges; /* [unused_range_count], disjoint */
     int unused_range_count;

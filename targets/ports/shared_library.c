@@ -2,8 +2,8 @@
 
 #include <dlfcn.h>
 
-const char *library_find(void *library, const struct library_symbol *symbols, size_t count,
-                         void *functions) {
+const char *library_find_functions(void *library, const struct library_symbol *symbols,
+                                   size_t count, void *functions) {
     for (size_t i = 0; i < count; i++) {
         void *symbol = dlsym(library, symbols[i].name);
         if (symbol == NULL) {

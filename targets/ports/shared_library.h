@@ -11,9 +11,9 @@ struct library_symbol {
     size_t offset;    /* offset of its pointer in the struct, in bytes */
 };
 
-/* library_find: fill the struct at `functions` from a library that dlopen returned.
+/* library_find_functions: fill the struct at `functions` from a library that dlopen returned.
  * returns  NULL, or the name of the first function that the library lacks */
-const char *library_find(void *library, const struct library_symbol *symbols, size_t count,
-                         void *functions);
+const char *library_find_functions(void *library, const struct library_symbol *symbols,
+                                   size_t count, void *functions);
 
 #endif

@@ -50,7 +50,7 @@ enum status probe_gpu_read_device(const struct cuda_device *device, struct probe
 
 void probe_gpu_read_health(const struct cuda_device *device, struct probe_gpu *result) {
     struct nvml nvml;
-    result->has_health = nvml_open(&nvml) && nvml_read(&nvml, device->bus, &result->health);
+    result->has_health = nvml_open(&nvml) && nvml_read_health(&nvml, device->bus, &result->health);
 }
 
 /* ---- copies ---- */
@@ -101,8 +101,8 @@ static enum status time_with_events(const struct cuda_device *device, struct cop
                                     struct fault *fault) {
     TRY(cuda_device_create_event(device, true, &bench->begin, fault));
     TRY(cuda_device_create_event(device, true, &bench->end, fault));
-    return cuda_device_check(device, time_each_direction(bench, blocks, bytes, result),
-                             "time copies", fault);
+    return cuda_device_check_result(device, time_each_direction(bench, blocks, bytes, result),
+                                    "time copies", fault);
 }
 
 static enum status time_copies(const struct cuda_device *device, char *blocks[static 2],

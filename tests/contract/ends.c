@@ -54,7 +54,7 @@ void end_names(struct end *end, const struct end *other, const char *address) {
 
 static void listen_to(struct end *end) {
     struct messenger_event event;
-    while (messenger_next(end->messenger, &event)) {
+    while (messenger_next_event(end->messenger, &event)) {
         struct heard heard = {.kind = event.kind, .is_guest = event.is_guest, .frame = event.frame};
         memcpy(heard.curve, event.curve, KEY_BYTES);
         memcpy(heard.address, event.address, sizeof heard.address);

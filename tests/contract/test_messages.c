@@ -264,7 +264,7 @@ static void control_does_not_wait_for_bulk(void **state) {
         assert_int_equal(send_to(from, to, CHANNEL_CONTROL, 77, 10), SEND_OK);
         while (event.kind != MESSENGER_FRAME || event.frame.round != 77) {
             assert_true(messenger_wait(to->messenger, -1, WITHIN_MS));
-            while (messenger_next(to->messenger, &event) && event.frame.round != 77) {
+            while (messenger_next_event(to->messenger, &event) && event.frame.round != 77) {
                 before_it++;
                 (void)send_to(from, to, CHANNEL_BULK, 0, FRAME_PAYLOAD_MAX);
             }
@@ -347,7 +347,7 @@ static void a_dropped_peer_is_cut_off_with_all_that_was_queued(void **state) {
         (void)send_to(&b, &a, CHANNEL_BULK, i, FRAME_PAYLOAD_MAX);
         assert_int_equal(send_to(&a, &b, CHANNEL_CONTROL, i, FRAME_PAYLOAD_MAX), SEND_OK);
     }
-    messenger_ban(b.messenger, end_curve(&a));
+    messenger_ban_peer(b.messenger, end_curve(&a));
     assert_int_equal(send_to(&b, &a, CHANNEL_CONTROL, 0, 0), SEND_NO_PEER);
     assert_true(hears(both, 2, &b, MESSENGER_CLOSED, 1));
     assert_int_equal(heard_count(&b, MESSENGER_FRAME, NULL), 0);
@@ -355,7 +355,7 @@ static void a_dropped_peer_is_cut_off_with_all_that_was_queued(void **state) {
     assert_true(hears(both, 2, &a, MESSENGER_REJECTED, 1));
     end_names(&b, &a, NULL); /* until it is named again */
     assert_true(hears(both, 2, &a, MESSENGER_OPENED, 2));
-    messenger_ban(b.messenger, end_curve(&c)); /* one that never was */
+    messenger_ban_peer(b.messenger, end_curve(&c)); /* one that never was */
 }
 
 static void a_changed_address_is_dialed_in_place_of_the_old_one(void **state) {

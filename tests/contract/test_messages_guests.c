@@ -140,8 +140,8 @@ static void one_that_was_hung_up_on_comes_again(void **state) {
     end_open(&b);
     end_names(&a, &b, end_address(&b));
     assert_true(ends_meet(&a, &b));
-    messenger_disconnect(b.messenger, end_curve(&a));
-    messenger_disconnect(b.messenger, end_curve(&c)); /* one that never was */
+    messenger_disconnect_peer(b.messenger, end_curve(&a));
+    messenger_disconnect_peer(b.messenger, end_curve(&c)); /* one that never was */
     assert_int_equal(say(&b, &a), SEND_NO_PEER);
     assert_true(hears(both, 2, &b, MESSENGER_CLOSED, 1));
     assert_true(hears(both, 2, &a, MESSENGER_OPENED, 2));

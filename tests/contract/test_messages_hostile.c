@@ -341,7 +341,7 @@ static void connections_that_come_and_go_leave_nothing(void **state) {
         end_names(&a, &b, end_address(&b));
         assert_true(hears(both, 2, &a, MESSENGER_OPENED, i));
         assert_true(hears(both, 2, &b, MESSENGER_OPENED, i));
-        messenger_ban(a.messenger, end_curve(&b));
+        messenger_ban_peer(a.messenger, end_curve(&b));
         assert_true(hears(both, 2, &a, MESSENGER_CLOSED, i));
         assert_true(hears(both, 2, &b, MESSENGER_CLOSED, i));
         before = i == 2 ? open_descriptors() : before;

@@ -108,7 +108,7 @@ static void a_flood_of_silent_connections_keeps_no_peer_out(void **state) {
     end_names(&a, &b, end_address(&b));
     const int64_t start_ns = clock_monotonic_ns();
     assert_true(ends_until(both, 2, a_flood_continues, &opened));
-    messenger_disconnect(b.messenger, end_curve(&a));
+    messenger_disconnect_peer(b.messenger, end_curve(&a));
     opened = 2;
     assert_true(ends_until(both, 2, a_flood_continues, &opened));
     assert_true(clock_monotonic_ns() - start_ns < 5 * NS_PER_SECOND);

@@ -106,7 +106,7 @@ static void hear_frame(struct thrower *thrower, struct target *target,
 
 static void hear_all(struct thrower *thrower) {
     struct messenger_event event;
-    while (messenger_next(thrower->messenger, &event)) {
+    while (messenger_next_event(thrower->messenger, &event)) {
         struct target *target = target_of(thrower, event.curve);
         if (target == NULL) {
             continue;

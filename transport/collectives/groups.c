@@ -62,7 +62,8 @@ enum status groups_set_join_fault(const struct group_setup *setup, int rank, str
                      "rank %d could not join the group; its own message gives the reason", rank);
 }
 
-enum status groups_agree(const struct group_setup *setup, enum status mine, struct fault *fault) {
+enum status groups_agree_on_outcome(const struct group_setup *setup, enum status mine,
+                                    struct fault *fault) {
     int32_t outcome = mine;
     int32_t *outcomes = region_alloc(setup->region, (size_t)setup->world, sizeof *outcomes);
     struct fault broken;

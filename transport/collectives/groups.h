@@ -30,13 +30,13 @@ struct group_setup {
     const char *subject;       /* subject of faults, such as "shared memory" */
 };
 
-/* groups_agree: exchange the outcomes of all ranks, and fail if any rank failed. Makes one
- * exchange.
+/* groups_agree_on_outcome: exchange the outcomes of all ranks, and fail if any rank failed. Makes
+ * one exchange.
  * mine    this rank's outcome; if it is not OK, *fault is its fault on entry
  * errors  this rank's own fault, else a fault of the exchange, else groups_set_join_fault for the
  *         lowest rank that failed */
-MUST_CHECK enum status groups_agree(const struct group_setup *setup, enum status mine,
-                                    struct fault *fault);
+MUST_CHECK enum status groups_agree_on_outcome(const struct group_setup *setup, enum status mine,
+                                               struct fault *fault);
 
 /* groups_set_join_fault: set the fault that `rank` could not join. Returns STATUS_FAILED. */
 enum status groups_set_join_fault(const struct group_setup *setup, int rank, struct fault *fault);

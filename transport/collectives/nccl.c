@@ -172,7 +172,8 @@ enum status nccl_open(const struct nccl_args *args, struct region *region,
     hello->outcome = prepared;
     struct fault other;
     enum status joined = join_comms(nccl, hello, prepared == OK ? fault : &other);
-    enum status status = groups_agree(&nccl->setup, prepared == OK ? joined : prepared, fault);
+    enum status status =
+        groups_agree_on_outcome(&nccl->setup, prepared == OK ? joined : prepared, fault);
     if (status != OK) {
         nccl->has_failed = true;
         nccl_close(nccl);

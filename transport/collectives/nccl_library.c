@@ -39,7 +39,7 @@ static enum status check_version(const struct nccl_library *library, struct faul
 }
 
 static enum status check_library(void *opened, struct nccl_library *library, struct fault *fault) {
-    const char *missing = library_find(opened, SYMBOLS, ARRAY_COUNT(SYMBOLS), library);
+    const char *missing = library_find_functions(opened, SYMBOLS, ARRAY_COUNT(SYMBOLS), library);
     return missing != NULL
                ? set_library_fault("but the installed version lacks a function", missing, fault)
                : check_version(library, fault);

@@ -119,7 +119,7 @@ enum status shm_open_communicator(const struct shm_args *args, struct region *re
     }
     struct fault other;
     enum status joined = join_ranks(shm, hello, status == OK ? fault : &other);
-    status = groups_agree(&shm->setup, status == OK ? joined : status, fault);
+    status = groups_agree_on_outcome(&shm->setup, status == OK ? joined : status, fault);
     if (fd >= 0) {
         close(fd);
     }
@@ -170,7 +170,7 @@ enum status shm_register(struct communicator *communicator, enum space space, in
     if (status == OK && made == OK) {
         status = map_space(shm, space, tickets, first);
     }
-    status = groups_agree(&shm->setup, made == OK ? status : made, fault);
+    status = groups_agree_on_outcome(&shm->setup, made == OK ? status : made, fault);
     if (status != OK) {
         unmap_space(shm, space, bytes);
         return status;

@@ -84,7 +84,7 @@ static void add_hosts_v6(struct filter_program *program, const struct source *ho
     add_return(program, ACCEPT);
 }
 
-void listener_filter_set(int listener, const struct source *hosts, uint32_t count) {
+void listener_filter_set_hosts(int listener, const struct source *hosts, uint32_t count) {
     ASSERT(count <= LISTENER_FILTER_HOSTS_MAX);
     struct filter_program program = {.count = 0};
     add_instruction(&program, (struct sock_filter)BPF_STMT(BPF_LD | BPF_B | BPF_ABS, TCP_FLAGS));

@@ -7,10 +7,10 @@
 
 enum { LISTENER_FILTER_HOSTS_MAX = 32 };
 
-/* listener_filter_set: replace the hosts whose connection attempts are dropped. Established
+/* listener_filter_set_hosts: replace the hosts whose connection attempts are dropped. Established
  * connections are not affected. The attempts are not dropped where the kernel does not support
  * this, so the caller also closes connections of these hosts.
  * limits  `listener` is a listening TCP socket; count <= LISTENER_FILTER_HOSTS_MAX */
-void listener_filter_set(int listener, const struct source *hosts, uint32_t count);
+void listener_filter_set_hosts(int listener, const struct source *hosts, uint32_t count);
 
 #endif

@@ -172,7 +172,7 @@ bool messenger_wait(struct messenger *messenger, int wake_fd, int timeout_ms) {
     }
 }
 
-bool messenger_next(struct messenger *messenger, struct messenger_event *event) {
+bool messenger_next_event(struct messenger *messenger, struct messenger_event *event) {
     read_release_frame(messenger);
     bool has_polled = false;
     for (;;) {

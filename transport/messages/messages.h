@@ -52,8 +52,8 @@ struct messenger_guests {
      * for this many ms, unless its network or host has more guests than those of the new guest, the
      * new guest included. 0: never evict. */
     uint32_t evict_after_ms;
-    /* Returns the class of a guest with this key. Called in messenger_wait and messenger_next.
-     * NULL: all guests have class 0. */
+    /* Returns the class of a guest with this key. Called in messenger_wait and
+     * messenger_next_event. NULL: all guests have class 0. */
     uint32_t (*class_of)(const void *context, const uint8_t curve[static KEY_BYTES]);
     const void *context;
 };
@@ -101,14 +101,14 @@ MUST_CHECK enum status messenger_register_peer(struct messenger *messenger,
                                                const uint8_t curve[static KEY_BYTES],
                                                const char *address, struct fault *fault);
 
-/* messenger_ban: disconnect a peer, discard its queued frames, and reject its key until
+/* messenger_ban_peer: disconnect a peer, discard its queued frames, and reject its key until
  * messenger_register_peer is called with it again. Does nothing for an unknown key except to reject
  * it. */
-void messenger_ban(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
+void messenger_ban_peer(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
 
-/* messenger_disconnect: close all connections with a peer and discard its queued frames. An event
- * MESSENGER_CLOSED follows. The peer may connect again. */
-void messenger_disconnect(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
+/* messenger_disconnect_peer: close all connections with a peer and discard its queued frames. An
+ * event MESSENGER_CLOSED follows. The peer may connect again. */
+void messenger_disconnect_peer(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
 
 /* messenger_reclassify_guests: call class_of again for every connected guest. */
 void messenger_reclassify_guests(struct messenger *messenger);
@@ -149,7 +149,7 @@ int64_t messenger_last_received_ns(const struct messenger *messenger,
 
 /* messenger_wait: block until there is an event or room in a full queue, `wake_fd` is readable (-1:
  * no such descriptor), or `timeout_ms` have passed (-1: no timeout). False on a timeout. It may
- * return true although messenger_next then finds no event. */
+ * return true although messenger_next_event then finds no event. */
 bool messenger_wait(struct messenger *messenger, int wake_fd, int timeout_ms);
 
 enum messenger_event_kind {
@@ -172,10 +172,10 @@ struct messenger_event {
     char address[MESSAGE_ADDRESS_BYTES]; /* MESSENGER_OPENED: the peer's IP address, or "" */
 };
 
-/* messenger_next: return the next event; control frames precede bulk frames. False if there is none
- * now. Invalid frames are counted and dropped, and the peer is banned after MESSAGE_STRIKES_MAX of
- * them. */
-bool messenger_next(struct messenger *messenger, struct messenger_event *event);
+/* messenger_next_event: return the next event; control frames precede bulk frames. False if there
+ * is none now. Invalid frames are counted and dropped, and the peer is banned after
+ * MESSAGE_STRIKES_MAX of them. */
+bool messenger_next_event(struct messenger *messenger, struct messenger_event *event);
 
 /* Counts since messenger_open. Bytes of frames include their headers, but not the overhead of
  * ZeroMQ and TCP. */

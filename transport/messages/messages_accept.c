@@ -84,7 +84,7 @@ static void end_accepted_link(struct messenger *messenger, struct accepted *acce
     accepted->peer = NULL;
 }
 
-void accepted_on_drained(struct messenger *messenger) {
+void accepted_end_drained(struct messenger *messenger) {
     struct accept_table *table = &messenger->accept;
     for (uint32_t i = 0; i < table->count && table->draining_count > 0; i++) {
         struct accepted *accepted = &table->entries[i];
@@ -98,7 +98,7 @@ void accepted_on_drained(struct messenger *messenger) {
 
 void accept_count_read(struct messenger *messenger) {
     if (messenger->accept.draining_count > 0 && --messenger->accept.reads_left == 0) {
-        accepted_on_drained(messenger);
+        accepted_end_drained(messenger);
     }
 }
 
@@ -130,8 +130,8 @@ static void update_kernel_filter(struct messenger *messenger) {
                    "the filter has room for every blocked host");
     if (table->filter_version != table->policy->blocked_version) {
         table->filter_version = table->policy->blocked_version;
-        listener_filter_set(messenger->listener.tcp_fd, hosts,
-                            accept_policy_list_blocked(table->policy, hosts));
+        listener_filter_set_hosts(messenger->listener.tcp_fd, hosts,
+                                  accept_policy_list_blocked(table->policy, hosts));
     }
 }
 
@@ -180,7 +180,7 @@ void accept_handle_events(struct messenger *messenger) {
 /* Makes the connection a link of the peer, in place of the link's former connection. */
 static void adopt_as_link(struct messenger *messenger, struct accepted *accepted, struct peer *peer,
                           uint32_t link_index) {
-    link_accept(messenger, &peer->links[link_index], accepted);
+    link_use_accepted(messenger, &peer->links[link_index], accepted);
     accepted->peer = peer;
     accepted->link = link_index;
     accepted->due_ns = INT64_MAX;

@@ -21,7 +21,7 @@ bool link_dial(struct messenger *messenger, const struct peer *peer, struct link
     }
     link->state = LINK_DIALING;
     link->due_ns = clock_monotonic_ns() + 2 * MESSENGER_HANDSHAKE_MS * NS_PER_MS;
-    poll_set_outdated(messenger);
+    poll_mark_outdated(messenger);
     return true;
 }
 
@@ -48,7 +48,8 @@ void link_on_disconnect(struct link *link) {
     }
 }
 
-void link_accept(struct messenger *messenger, struct link *link, const struct accepted *accepted) {
+void link_use_accepted(struct messenger *messenger, struct link *link,
+                       const struct accepted *accepted) {
     link_end(messenger, link, 0);
     link_init(link);
     link->state = LINK_ACCEPTED;
@@ -62,7 +63,7 @@ void link_end(struct messenger *messenger, struct link *link, int linger_ms) {
         accepted_disconnect(&messenger->accept.entries[link->accepted_index]);
     } else if (link->state != LINK_NONE) {
         socket_close(link->socket, link->monitor, linger_ms);
-        poll_set_outdated(messenger);
+        poll_mark_outdated(messenger);
     }
     link_init(link);
     link->redial_ms = redial_ms;

@@ -52,7 +52,7 @@ enum status messenger_register_peer(struct messenger *messenger,
     return OK;
 }
 
-void messenger_disconnect(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+void messenger_disconnect_peer(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
     read_release_frame(messenger);
     struct peer *peer = peer_find(messenger, curve);
     if (peer != NULL) {
@@ -60,7 +60,7 @@ void messenger_disconnect(struct messenger *messenger, const uint8_t curve[stati
     }
 }
 
-void messenger_ban(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+void messenger_ban_peer(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
     read_release_frame(messenger);
     ban_add(messenger, curve, INT64_MAX);
     struct peer *peer = peer_find(messenger, curve);

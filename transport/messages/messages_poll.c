@@ -16,7 +16,7 @@ void poll_init(struct messenger *messenger, struct region *region) {
     poll->is_outdated = true;
 }
 
-void poll_set_outdated(struct messenger *messenger) {
+void poll_mark_outdated(struct messenger *messenger) {
     messenger->poll.is_outdated = true;
 }
 
@@ -97,7 +97,7 @@ void poll_sockets(struct messenger *messenger, int wake_fd, long wait_ms) {
     (void)zmq_poll(poll->items, (int)(ITEMS_FIXED + 2 * poll->link_count), wait_ms);
     report_writable(messenger);
     if ((poll->items[ITEM_ZAP].revents & ZMQ_POLLIN) != 0) {
-        zap_answer(messenger);
+        zap_answer_requests(messenger);
     }
     if ((poll->items[ITEM_LISTENER_MONITOR].revents & ZMQ_POLLIN) != 0) {
         accept_handle_events(messenger);

@@ -213,7 +213,7 @@ static bool read_listener(struct messenger *messenger, struct messenger_event *e
         if (!receive_routed_message(messenger->listener.socket, &routing, &message, &is_single,
                                     &has_routing)) {
             poll_set_listener_input(messenger, false);
-            accepted_on_drained(messenger);
+            accepted_end_drained(messenger);
         } else {
             found = has_routing &&
                     handle_routed_message(messenger, routing, &message, is_single, event);

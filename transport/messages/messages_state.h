@@ -249,7 +249,7 @@ uint32_t messenger_links_max(const struct messenger_options *options);
 
 /* messages_poll */
 void poll_init(struct messenger *messenger, struct region *region);
-void poll_set_outdated(struct messenger *messenger);
+void poll_mark_outdated(struct messenger *messenger);
 /* Poll all sockets for up to `wait_ms`, and handle everything except received frames. */
 void poll_sockets(struct messenger *messenger, int wake_fd, long wait_ms);
 bool poll_has_input(const struct messenger *messenger); /* some socket may have a frame */
@@ -281,9 +281,9 @@ MUST_CHECK bool is_socket_address(const char *address, bool may_be_any);
 
 /* messages_zap */
 MUST_CHECK enum status zap_open(struct messenger *messenger, struct fault *fault);
-void zap_answer(struct messenger *messenger); /* answers all pending ZAP requests */
-/* Read the key of a message's sender from the user id that zap_answer assigned. Returns false if
- * there is none. */
+void zap_answer_requests(struct messenger *messenger); /* answers all pending ZAP requests */
+/* Read the key of a message's sender from the user id that zap_answer_requests assigned. Returns
+ * false if there is none. */
 bool zap_read_key(zmq_msg_t *message, uint8_t curve[static KEY_BYTES]);
 
 /* messages_table */
@@ -321,7 +321,7 @@ bool peer_next_event(struct messenger *messenger, struct messenger_event *event)
 /* messages_ban */
 bool is_banned(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
 void ban_add(struct messenger *messenger, const uint8_t curve[static KEY_BYTES], int64_t until_ns);
-/* Lift a ban by messenger_ban. A ban for invalid frames ends only when its time is over. */
+/* Lift a ban by messenger_ban_peer. A ban for invalid frames ends only when its time is over. */
 void ban_lift(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
 void peer_add_strike(struct messenger *messenger, struct peer *peer);
 void peer_disconnect_and_ban(struct messenger *messenger, struct peer *peer);
@@ -337,7 +337,8 @@ void link_on_connected(struct link *link, int fd);
 void link_on_handshake(struct link *link);
 void link_on_welcome(struct link *link);
 void link_on_disconnect(struct link *link); /* changes the state from DIALED to DRAINING */
-void link_accept(struct messenger *messenger, struct link *link, const struct accepted *accepted);
+void link_use_accepted(struct messenger *messenger, struct link *link,
+                       const struct accepted *accepted);
 /* Close the socket of a dialed link, or disconnect an accepted connection. */
 void link_end(struct messenger *messenger, struct link *link, int linger_ms);
 void link_reset_redial(struct link *link);
@@ -364,11 +365,11 @@ void accept_extend_deadlines(struct messenger *messenger, int64_t late_ns);
 void accept_hello(struct messenger *messenger, zmq_msg_t *message, uint32_t routing,
                   const struct frame *hello);
 struct accepted *accept_find_by_routing(struct messenger *messenger, uint32_t routing);
-/* to be called after each read from the listener */
+/* Count a read from the listener. After enough reads, draining connections are ended. */
 void accept_count_read(struct messenger *messenger);
 void accepted_start_draining(struct messenger *messenger, struct accepted *accepted);
-/* Call when the listener has no frames left. */
-void accepted_on_drained(struct messenger *messenger);
+/* End all draining connections, because the listener has no frames left. */
+void accepted_end_drained(struct messenger *messenger);
 /* closes the connection and ignores its frames from then on */
 void accepted_disconnect(struct accepted *accepted);
 

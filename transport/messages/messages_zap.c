@@ -95,7 +95,7 @@ static void send_part(void *zap, const void *bytes, size_t count, bool is_last) 
     (void)zmq_send(zap, bytes, count, is_last ? ZMQ_DONTWAIT : ZMQ_DONTWAIT | ZMQ_SNDMORE);
 }
 
-void zap_answer(struct messenger *messenger) {
+void zap_answer_requests(struct messenger *messenger) {
     struct zap_request request;
     while (receive_request(messenger->zap_socket, &request)) {
         const char *answer = choose_status(messenger, &request);

@@ -323,7 +323,7 @@ static uint64_t random_job_id(void) {
  * means none. */
 static enum status open_listener(struct launched_ranks *children, struct fault *fault) {
     int fd = -1;
-    TRY(socket_loopback(&fd, &children->port, fault));
+    TRY(socket_listen_on_loopback(&fd, &children->port, fault));
     children->listener = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     int failure = errno;
     close(fd);

@@ -7,7 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-void service_notify(const char *lines) {
+void service_send_lines(const char *lines) {
     const char *path = getenv("NOTIFY_SOCKET");
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t length = path != NULL ? strlen(path) : 0;

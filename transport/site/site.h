@@ -26,7 +26,8 @@ enum {
     SITE_SILENCE_MS = 3000,        /* a rank that sends no heartbeat for this long is lost */
     SITE_JOIN_S = 60,              /* timeout for all ranks to connect */
     SITE_LAST_MESSAGE_MS = 500,    /* time for the other ranks to read the last message of a rank */
-    SITE_END_MS = 5000,            /* from a lost rank's last heartbeat to the end of the others */
+    SITE_END_MS =
+        5000, /* maximum time from a lost rank's last heartbeat to the end of the others */
 };
 
 /* Which rank of its site a process is, and how it finds rank 0. */

@@ -197,7 +197,7 @@ enum status socket_connect(const struct launch_info *launch, int timeout_ms, int
     return OK;
 }
 
-enum status socket_loopback(int *listener, int *port, struct fault *fault) {
+enum status socket_listen_on_loopback(int *listener, int *port, struct fault *fault) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t bytes = sizeof address;
     struct sockaddr general;

@@ -17,8 +17,8 @@ MUST_CHECK enum status socket_listen(const struct launch_info *launch, int *list
 MUST_CHECK enum status socket_connect(const struct launch_info *launch, int timeout_ms, int *fd,
                                       struct fault *fault);
 
-/* socket_loopback: a listening socket at 127.0.0.1 with an unused port. */
-MUST_CHECK enum status socket_loopback(int *listener, int *port, struct fault *fault);
+/* socket_listen_on_loopback: a listening socket at 127.0.0.1 with an unused port. */
+MUST_CHECK enum status socket_listen_on_loopback(int *listener, int *port, struct fault *fault);
 
 /* socket_disable_delay: send small messages at once (TCP_NODELAY). */
 void socket_disable_delay(int fd);

@@ -49,7 +49,7 @@ struct adamw_params {
     float *master;          /* f32 master weights */
     void *m, *v, *params;   /* first moments; second moments; parameters, or NULL */
     int64_t count, decayed; /* number of elements; the first `decayed` of them have weight decay */
-    float epsilon;          /* as in struct adamw_args */
+    float epsilon;          /* added to the root of the second moment */
     int64_t position;       /* index of element 0 in its whole tensor */
     uint32_t stream;        /* number of the noise stream of this tensor */
     int32_t stochastic;     /* 1: moments are bf16, rounded stochastically */

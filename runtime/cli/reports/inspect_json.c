@@ -65,7 +65,7 @@ static void add_unit_shards(struct json_writer *json, const struct inspect_repor
     const struct unit *unit = &report->units->units[unit_index];
     json_begin_array(json, "shards");
     for (int64_t rank = 0; rank < report->shards; rank++) {
-        struct unit_range range = unit_shard(unit, report->shards, rank);
+        struct unit_range range = unit_shard_range(unit, report->shards, rank);
         json_begin_array(json, NULL);
         json_add_i64(json, NULL, range.begin);
         json_add_i64(json, NULL, range.end);
@@ -74,7 +74,7 @@ static void add_unit_shards(struct json_writer *json, const struct inspect_repor
     json_end(json);
     json_begin_array(json_newline(json, 6), "holds");
     for (int64_t rank = 0; rank < report->shards; rank++) {
-        struct unit_range range = unit_shard(unit, report->shards, rank);
+        struct unit_range range = unit_shard_range(unit, report->shards, rank);
         int count = unit_list_parts(report->units, unit_index, range, report->parts);
         if (rank > 0) {
             json_newline(json, 6);

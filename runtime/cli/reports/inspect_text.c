@@ -137,7 +137,7 @@ static void print_parts(const struct inspect_report *report, int count) {
 }
 
 static void print_rank_shard(const struct inspect_report *report, int unit, int64_t rank) {
-    struct unit_range range = unit_shard(&report->units->units[unit], report->shards, rank);
+    struct unit_range range = unit_shard_range(&report->units->units[unit], report->shards, rank);
     int count = unit_list_parts(report->units, unit, range, report->parts);
     int whole = 0;
     char bounds[48], partial[24];

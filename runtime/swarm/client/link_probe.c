@@ -52,7 +52,7 @@ static void run_probe(struct probe *probe) {
         }
         messenger_wait(probe->messenger, -1, WAIT_MS);
         while (probe->round_trip_count < LINK_PROBE_PINGS &&
-               messenger_next(probe->messenger, &event)) {
+               messenger_next_event(probe->messenger, &event)) {
             record_round_trip(probe, &event);
         }
     }

@@ -156,7 +156,7 @@ static enum status receive_events(struct tracker_client *client,
                                   const struct tracker_query_args *args,
                                   struct tracker_answer *answer, struct fault *fault) {
     struct messenger_event event;
-    while (!client->has_answer && messenger_next(client->messenger, &event)) {
+    while (!client->has_answer && messenger_next_event(client->messenger, &event)) {
         if (event.kind == MESSENGER_FRAME) {
             receive_answer(client, args, &event, answer);
         }

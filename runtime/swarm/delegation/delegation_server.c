@@ -131,7 +131,8 @@ static void update_kernel_filter(struct delegation_server *server) {
     struct source hosts[ACCEPT_BLOCKED_MAX];
     if (server->filter_version != server->policy.blocked_version) {
         server->filter_version = server->policy.blocked_version;
-        listener_filter_set(server->fd, hosts, accept_policy_list_blocked(&server->policy, hosts));
+        listener_filter_set_hosts(server->fd, hosts,
+                                  accept_policy_list_blocked(&server->policy, hosts));
     }
 }
 

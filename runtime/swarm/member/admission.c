@@ -94,7 +94,7 @@ void admission_on_rejected(struct admission *admission, const uint8_t *text, siz
 void admission_on_replaced(struct admission *admission) {
     admission->is_replaced = true;
     admission->is_admitted = false;
-    messenger_ban(admission->messenger, admission->tracker->curve);
+    messenger_ban_peer(admission->messenger, admission->tracker->curve);
 }
 
 bool admission_is_self(const struct admission *admission, const struct public_keys *keys) {

@@ -38,7 +38,7 @@ static bool receive_events(struct member_loop *loop, bool was_paused) {
     struct messenger_event event;
     int64_t until_ns = clock_monotonic_ns() + RECEIVE_MAX_MS * NS_PER_MS;
     for (int i = 0; i < PAUSE_EVENTS_MAX && (was_paused || clock_monotonic_ns() < until_ns); i++) {
-        if (!messenger_next(loop->messenger, &event)) {
+        if (!messenger_next_event(loop->messenger, &event)) {
             return false;
         }
         member_loop_receive(loop, &event);

@@ -128,7 +128,7 @@ static bool are_same_keys(const struct public_keys *a, const struct public_keys 
 
 static void remove_peer(struct peers *peers, uint32_t peer) {
     peers_on_close(peers, peer);
-    messenger_ban(peers->messenger, peers_curve_key(peers, peer));
+    messenger_ban_peer(peers->messenger, peers_curve_key(peers, peer));
     peers->links[peer] = (struct member_peer_link){.is_known = false};
 }
 

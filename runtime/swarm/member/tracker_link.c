@@ -38,7 +38,7 @@ enum status tracker_link_open(struct tracker_link *link, struct messenger *messe
 }
 
 static void close_connection(struct tracker_link *link) {
-    messenger_ban(link->messenger, link->keys.curve);
+    messenger_ban_peer(link->messenger, link->keys.curve);
     admission_on_disconnect(link->admission);
 }
 

@@ -35,7 +35,7 @@ void admission_disconnect_idle(struct tracker_loop *loop, int64_t now_ms) {
         if (guest->is_used && now_ms - guest->last_active_ms >= (int64_t)loop->options.idle_ms &&
             member_table_find_by_channel_key(loop->members, guest->curve) == MEMBER_NONE) {
             guest_record_activity(guest, now_ms);
-            messenger_disconnect(loop->messenger, guest->curve);
+            messenger_disconnect_peer(loop->messenger, guest->curve);
         }
     }
 }
@@ -100,7 +100,7 @@ static bool evict_unresponsive(struct tracker_loop *loop) {
         }
         if (guest_find(loop->guests, member->keys.curve) != NULL) {
             log_line(LOG_INFO, "%s does not respond: its slot is free again", member->name);
-            messenger_disconnect(loop->messenger, member->keys.curve);
+            messenger_disconnect_peer(loop->messenger, member->keys.curve);
         }
         remove_member(loop, (int)row);
     }
@@ -132,7 +132,7 @@ static bool evict_guest(struct tracker_loop *loop, const struct public_keys *new
     log_line(LOG_INFO, "the guest %s is disconnected: a voter needs its slot",
              members->rows[found].name);
     remove_member(loop, found);
-    messenger_disconnect(loop->messenger, evicted.curve);
+    messenger_disconnect_peer(loop->messenger, evicted.curve);
     return true;
 }
 

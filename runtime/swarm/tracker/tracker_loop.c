@@ -268,7 +268,7 @@ static void handle_incoming(struct tracker_loop *loop) {
     struct messenger_event event;
     const int64_t until_ms = tracker_now_ms() + INCOMING_MAX_MS;
     for (int i = 0; i < INCOMING_FRAMES_MAX && tracker_now_ms() < until_ms &&
-                    !loop->driver->is_fenced && messenger_next(loop->messenger, &event);
+                    !loop->driver->is_fenced && messenger_next_event(loop->messenger, &event);
          i++) {
         handle_event(loop, &event);
     }

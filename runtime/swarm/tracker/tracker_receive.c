@@ -195,6 +195,6 @@ void tracker_loop_receive(struct tracker_loop *loop, struct tracker_guest *guest
         handle_query(loop, guest, event);
     }
     if (guest->strikes >= STRIKES_MAX) {
-        messenger_ban(loop->messenger, guest->curve);
+        messenger_ban_peer(loop->messenger, guest->curve);
     }
 }

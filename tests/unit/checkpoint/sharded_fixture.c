@@ -126,7 +126,7 @@ static void take_group(struct sharded_fixture *sharded, int group, const struct 
     for (int unit = 0; unit < table->unit_count; unit++) {
         struct unit_part parts[SHARDED_PARAMS_MAX];
         int count =
-            unit_list_parts(table, unit, unit_shard(&table->units[unit], world, rank), parts);
+            unit_list_parts(table, unit, unit_shard_range(&table->units[unit], world, rank), parts);
         for (int i = 0; i < count; i++) {
             const struct tensor_piece *whole = &sharded->whole[group][parts[i].param];
             pieces[set->piece_count++] = piece_of_part(whole, &parts[i]);

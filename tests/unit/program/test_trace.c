@@ -21,7 +21,8 @@ static struct fault fault;
 
 static void add(struct trace *trace, enum lane lane, enum trace_kind kind, int64_t begin,
                 int64_t end) {
-    trace_add(trace, lane, &(struct trace_record){.kind = kind, .begin_ns = begin, .end_ns = end});
+    trace_add_record(trace, lane,
+                     &(struct trace_record){.kind = kind, .begin_ns = begin, .end_ns = end});
 }
 
 /*  compute     run 0-10   wait 10-14   run 14-20   join 20-30

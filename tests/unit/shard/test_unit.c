@@ -133,7 +133,7 @@ static void shards_are_equal_slots_of_whole_granules(void **state) {
     const struct unit unit = {.elements = 12 * GRANULE_ELEMENTS};
     static const int64_t WANTED[4][2] = {{0, 192}, {192, 384}, {384, 576}, {576, 768}};
     for (int64_t rank = 0; rank < 4; rank++) {
-        struct unit_range range = unit_shard(&unit, 4, rank);
+        struct unit_range range = unit_shard_range(&unit, 4, rank);
         assert_int_equal(range.begin, WANTED[rank][0]);
         assert_int_equal(range.end, WANTED[rank][1]);
     }
@@ -214,7 +214,8 @@ static void parts_of_all_shards_are_every_parameter_once(void **state) {
         struct unit_part *parts = region_alloc(&region, (size_t)table.param_count, sizeof *parts);
         for (int64_t k = 0; k < table.unit_count * WORLDS[w]; k++) {
             int unit = (int)(k / WORLDS[w]);
-            struct unit_range range = unit_shard(&table.units[unit], WORLDS[w], k % WORLDS[w]);
+            struct unit_range range =
+                unit_shard_range(&table.units[unit], WORLDS[w], k % WORLDS[w]);
             int count = unit_list_parts(&table, unit, range, parts);
             for (int p = 0; p < count; p++) {
                 const struct unit_param *slot =
@@ -246,9 +247,9 @@ static void an_empty_range_has_no_parts(void **state) {
     /* 1,536 elements over 1,024 ranks of 64: most have padding alone. */
     assert_int_equal(table.units[final].elements, 65536);
     assert_int_equal(
-        unit_list_parts(&table, final, unit_shard(&table.units[final], 1024, 23), parts), 1);
+        unit_list_parts(&table, final, unit_shard_range(&table.units[final], 1024, 23), parts), 1);
     assert_int_equal(
-        unit_list_parts(&table, final, unit_shard(&table.units[final], 1024, 24), parts), 0);
+        unit_list_parts(&table, final, unit_shard_range(&table.units[final], 1024, 24), parts), 0);
     region_finish(&region);
 }
 

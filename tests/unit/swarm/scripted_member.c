@@ -295,7 +295,7 @@ static void say_what_is_due(struct scripted_member *member) {
 void scripted_run(struct scripted_member *member, int timeout_ms) {
     struct messenger_event event;
     messenger_wait(member->messenger, -1, timeout_ms);
-    while (messenger_next(member->messenger, &event)) {
+    while (messenger_next_event(member->messenger, &event)) {
         hear(member, &event);
     }
     say_what_is_due(member);

@@ -207,7 +207,7 @@ static void run_joiner(void) {
         struct messenger_event event;
         assert_true(clock_seconds_since(begun_ns) < WITHIN_S);
         messenger_wait(joiner.messenger, -1, WAIT_MS);
-        while (messenger_next(joiner.messenger, &event)) {
+        while (messenger_next_event(joiner.messenger, &event)) {
             is_open |= event.kind == MESSENGER_OPENED;
             if (event.kind == MESSENGER_FRAME) {
                 receive(&event);

@@ -47,7 +47,7 @@ static void *serve(void *context) {
     while (!atomic_load(&answerer->stop)) {
         struct messenger_event event;
         messenger_wait(answerer->messenger, -1, WAIT_MS);
-        while (messenger_next(answerer->messenger, &event)) {
+        while (messenger_next_event(answerer->messenger, &event)) {
             answer(answerer, &event);
         }
     }

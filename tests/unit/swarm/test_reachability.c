@@ -169,7 +169,7 @@ static void send_to_tracker(struct guest *guest, enum wire_kind kind, const char
 static void look(struct guest *guest) {
     struct messenger_event event;
     (void)messenger_wait(guest->messenger, -1, WAIT_MS);
-    while (messenger_next(guest->messenger, &event)) {
+    while (messenger_next_event(guest->messenger, &event)) {
         struct wire_probe probe;
         guest->is_open |= event.kind == MESSENGER_OPENED;
         if (event.kind == MESSENGER_FRAME && event.frame.kind == WIRE_STATUS) {

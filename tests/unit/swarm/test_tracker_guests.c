@@ -192,7 +192,7 @@ static void look(struct stranger *stranger) {
     if (stranger->messenger == NULL || !messenger_wait(stranger->messenger, -1, WAIT_MS)) {
         return;
     }
-    while (messenger_next(stranger->messenger, &event)) {
+    while (messenger_next_event(stranger->messenger, &event)) {
         stranger->opened += event.kind == MESSENGER_OPENED;
         stranger->closed += event.kind == MESSENGER_CLOSED;
         if (event.kind != MESSENGER_FRAME) {
@@ -314,7 +314,7 @@ static uint32_t answers_to(struct stranger *asker, uint64_t asks) {
     for (bool is_last = false; !is_last;) {
         assert_true(clock_monotonic_ns() < until_ns);
         (void)messenger_wait(asker->messenger, -1, WAIT_MS);
-        while (messenger_next(asker->messenger, &event)) {
+        while (messenger_next_event(asker->messenger, &event)) {
             answers += event.kind == MESSENGER_FRAME;
             is_last = event.kind == MESSENGER_FRAME && first_of(&event) == last;
         }

@@ -276,7 +276,7 @@ static void *run(void *argument) {
     while (!atomic_load(&tracker->is_over)) {
         struct messenger_event event;
         (void)messenger_wait(tracker->messenger, -1, WAIT_MS);
-        while (messenger_next(tracker->messenger, &event)) {
+        while (messenger_next_event(tracker->messenger, &event)) {
             hear(tracker, &event);
         }
         if (now_ms() - tick_ms >= tracker->roster.timing.heartbeat_ms) {

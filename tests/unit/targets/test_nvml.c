@@ -81,7 +81,7 @@ static void health_is_what_the_library_says(void **state) {
     (void)state;
     struct nvml_health health;
     throttle_bits = 0x1 | 0x4 | 0x40;
-    assert_true(nvml_read(&NVML, BUS, &health));
+    assert_true(nvml_read_health(&NVML, BUS, &health));
     assert_int_equal(health.memory_total_bytes, 24ll << 30);
     assert_int_equal(health.memory_used_bytes, 4ll << 30);
     assert_int_equal(health.temperature_c, 71);
@@ -90,7 +90,7 @@ static void health_is_what_the_library_says(void **state) {
     assert_true(health.is_throttled);
     assert_string_equal(health.throttle_reasons, "power limit, heat");
     throttle_bits = 0x1; /* idle */
-    assert_true(nvml_read(&NVML, BUS, &health));
+    assert_true(nvml_read_health(&NVML, BUS, &health));
     assert_false(health.is_throttled);
     assert_string_equal(health.throttle_reasons, "");
 }
@@ -101,12 +101,12 @@ static void what_is_not_known_is_left_out(void **state) {
     struct nvml_health health;
     char list[128];
     struct text text = text_over(list, sizeof list);
-    assert_true(nvml_read(&bare, BUS, &health));
+    assert_true(nvml_read_health(&bare, BUS, &health));
     assert_int_equal(health.memory_total_bytes, -1);
     assert_int_equal(health.temperature_c, -1);
     assert_int_equal(health.power_w, -1);
     assert_false(health.is_throttled);
-    assert_false(nvml_read(&bare, "0000:18:00.0", &health));
+    assert_false(nvml_read_health(&bare, "0000:18:00.0", &health));
     nvml_list_largest_processes(&bare, BUS, 3, &text);
     assert_string_equal(list, "");
 }

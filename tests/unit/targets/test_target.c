@@ -111,13 +111,13 @@ static void a_declared_line_more_leaves_as_much_less_room(void **state) {
     static const struct target_declared_use MORE = {"messages", 30, "x", PER_PROCESS};
     struct target target = {.unified = true};
     target.spaces[SPACE_DEVICE] = (struct target_space){100, "x", LINES, 1};
-    const struct target *with = target_with_declared(&target, SPACE_HOST, &MORE, &region);
+    const struct target *with = target_with_declared_use(&target, SPACE_HOST, &MORE, &region);
     assert_int_equal(target_available_bytes(with, SPACE_DEVICE), 60);
     assert_string_equal(with->spaces[SPACE_DEVICE].declared[1].name, "messages");
     assert_int_equal(target_available_bytes(&target, SPACE_DEVICE), 90);
     target.unified = false;
     target.spaces[SPACE_HOST] = (struct target_space){50, "x", NULL, 0};
-    with = target_with_declared(&target, SPACE_HOST, &MORE, &region);
+    with = target_with_declared_use(&target, SPACE_HOST, &MORE, &region);
     assert_int_equal(target_available_bytes(with, SPACE_DEVICE), 90);
     assert_int_equal(target_available_bytes(with, SPACE_HOST), 20);
 }

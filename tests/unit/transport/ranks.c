@@ -26,7 +26,7 @@ void ranks_init(struct ranks *ranks, int world, int join_timeout_ms) {
     memset(ranks, 0, sizeof *ranks);
     ranks->world = world;
     ranks->join_timeout_ms = join_timeout_ms;
-    ASSERT(socket_loopback(&ranks->listener, &ranks->port, &fault) == OK);
+    ASSERT(socket_listen_on_loopback(&ranks->listener, &ranks->port, &fault) == OK);
     struct shared *shared =
         mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ASSERT(shared != MAP_FAILED);

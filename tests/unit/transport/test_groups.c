@@ -39,7 +39,7 @@ static enum status agree(struct told *told, enum status mine, struct fault *faul
                                       .world = WORLD,
                                       .region = &region,
                                       .subject = "the setup"};
-    enum status status = groups_agree(&setup, mine, fault);
+    enum status status = groups_agree_on_outcome(&setup, mine, fault);
     assert_int_equal(told->calls, 1); /* the others wait for this rank's word, whatever it is */
     return status;
 }

@@ -83,19 +83,19 @@ static struct source host(const char *ip) {
 static void only_listed_hosts_are_dropped(void **state) {
     (void)state;
     const struct source hosts[] = {host("10.0.0.1"), host("2001:db8::1"), host("127.0.0.9")};
-    listener_filter_set(listener, hosts, 3);
+    listener_filter_set_hosts(listener, hosts, 3);
     check_open("127.0.0.1");
     check_open("127.0.0.8");
     check_open("::1");
     assert_int_equal(connect_from("127.0.0.9", DROPPED_MS), -1);
-    listener_filter_set(listener, hosts, 0);
+    listener_filter_set_hosts(listener, hosts, 0);
     check_open("127.0.0.9");
 }
 
 static void an_ipv6_host_is_a_prefix(void **state) {
     (void)state;
     const struct source hosts[] = {host("::5"), host("127.0.0.9")}; /* ::1 is in ::/64, too */
-    listener_filter_set(listener, hosts, 2);
+    listener_filter_set_hosts(listener, hosts, 2);
     check_open("127.0.0.1");
     assert_int_equal(connect_from("::1", DROPPED_MS), -1);
 }
@@ -105,7 +105,7 @@ static void an_established_connection_keeps_its_packets(void **state) {
     const int fd = connect_from("127.0.0.9", CONNECT_MS);
     const int accepted = accept(listener, NULL, NULL);
     const struct source flooder = host("127.0.0.9");
-    listener_filter_set(listener, &flooder, 1);
+    listener_filter_set_hosts(listener, &flooder, 1);
     char byte = 0;
     assert_int_equal(send(fd, "x", 1, 0), 1);
     assert_int_equal(recv(accepted, &byte, 1, 0), 1);
@@ -122,7 +122,7 @@ static void the_filter_has_room_for_all_hosts(void **state) {
         hosts[i].bytes[7] = (uint8_t)i;
     }
     hosts[LISTENER_FILTER_HOSTS_MAX - 1] = host("127.0.0.9");
-    listener_filter_set(listener, hosts, LISTENER_FILTER_HOSTS_MAX);
+    listener_filter_set_hosts(listener, hosts, LISTENER_FILTER_HOSTS_MAX);
     check_open("::1");
     assert_int_equal(connect_from("127.0.0.9", DROPPED_MS), -1);
 }
