@@ -51,7 +51,8 @@ static enum status read_run_file(struct invocation *invocation, struct session *
                : OK;
 }
 
-/* Other trainers need an option to resume. Here it has no effect. */
+/* Logs that --resume has no effect, because train always resumes, and rejects it with --fresh.
+ * Other trainers need such an option. */
 static enum status check_options(const struct request *request, struct fault *fault) {
     if (request->resume && request->fresh) {
         return fault_set(fault, STATUS_USAGE, "train", "pass only one of them",

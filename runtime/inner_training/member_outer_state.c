@@ -145,8 +145,8 @@ static enum status reject_initial_weights(const struct member_run *member, struc
         swarm);
 }
 
-/* A member without the initial weights receives the state from other members after the first
- * commit. */
+/* Loads the initial weights. A member that lacks them receives the state from other members after
+ * the first commit. */
 static enum status load_first_weights(struct member_run *member, struct fault *fault) {
     struct session *session = &member->trainer.session;
     struct replica *replica = &member->outer.replica;

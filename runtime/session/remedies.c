@@ -96,7 +96,8 @@ static const char *offload_text(unsigned kinds) {
     return TEXTS[kinds];
 }
 
-/* Offload saves no memory on a target with unified memory. */
+/* Adds kinds of data to those that are offloaded. Returns false if all are offloaded already, or if
+ * the target has unified memory, on which offload saves nothing. */
 static bool extend_offload(struct session *session, unsigned kinds, struct remedy_change *change) {
     struct settings *settings = &session->settings;
     if (session->target->unified || (settings->offload_kinds & kinds) == kinds) {

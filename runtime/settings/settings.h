@@ -30,7 +30,7 @@ struct number_pair {
     double first, second; /* such as the two betas */
 };
 
-/* Values of settings->document_end_token that are no tokens. */
+/* Values of settings->document_end_token that are not ids of tokens. */
 enum document_end {
     DOCUMENT_END_OF_FILES = -1, /* the token in the headers of the files that have one */
     DOCUMENT_END_NONE = -2      /* documents do not end with a token */

@@ -15,11 +15,11 @@ struct tracker_setup_args {
     int override_count;
     const char *listen_address;   /* "tcp://HOST:PORT" or "HOST:PORT"; port 0 or *: any free port */
     const char *public_address;   /* address that members connect to; NULL: chosen */
-    const char *state_folder;     /* NULL: the folder RUN beside RUN.yaml */
-    const char *allow_list_path;  /* NULL: roster.yaml in the state folder */
-    const char *identity_path;    /* NULL: `identity` in the state folder */
+    const char *state_folder;     /* folder of the tracker; NULL: RUN beside RUN.yaml */
+    const char *allow_list_path;  /* allow-list; NULL: roster.yaml in the state folder */
+    const char *identity_path;    /* identity file; NULL: `identity` in the state folder */
     const char *ledger_copy_path; /* member's copy of a lost ledger, to recreate it; else NULL */
-    const char *operator_key_path; /* NULL: operator.key in the state folder */
+    const char *operator_key_path; /* operator's key; NULL: operator.key in the state folder */
 };
 
 struct tracker_setup {

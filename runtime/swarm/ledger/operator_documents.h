@@ -26,7 +26,7 @@
 
 enum {
     OPERATOR_FRAME_VERSION = 1,       /* version in the frame of a document */
-    OPERATOR_FRAME_HEADER_BYTES = 8,  /* size of the frame of a document before the document */
+    OPERATOR_FRAME_HEADER_BYTES = 8,  /* size of the header of a document's frame */
     DELEGATION_FRAME_BYTES_MAX = 512, /* largest frame of a delegation, which strangers receive */
     /* Largest number of keys in a roster epoch: four times the seats of a round, because members
      * come and go. Guests of an open swarm are not listed. */

@@ -26,9 +26,9 @@ _Static_assert(ROLLBACK_STATES_MAX == STORED_STATES_MAX * STORED_STATE_COMMITS +
 struct past_state {
     struct hash root;   /* Root of the state. */
     struct hash entry;  /* Hash of the GENESIS or COMMIT that first had this root. */
-    struct hash cursor; /* hash_cursor of the cursor after that entry. */
-    uint32_t round;     /* Round of that entry. */
-    uint32_t commits;   /* Commit count of that entry. */
+    struct hash cursor; /* hash_cursor of the cursor after `entry`. */
+    uint32_t round;     /* Round of `entry`. */
+    uint32_t commits;   /* Commit count of `entry`. */
 };
 
 /* The states that lead to the current one, in ascending order: the genesis, and the newest

@@ -86,8 +86,8 @@ enum wire_kind {
 enum {
     WIRE_MEMBER_NAME_BYTES = 64, /* Longest name of a member with its NUL: letters, digits, - _ . */
     WIRE_REJECT_REASON_BYTES = 512,    /* size of the longest reason of a rejection, with its NUL */
-    WIRE_MANIFEST_BYTES_MAX = 1 << 20, /* largest manifest in a MANIFEST */
-    WIRE_STATUS_BYTES_MAX = 1 << 20,   /* largest JSON document in a STATUS */
+    WIRE_MANIFEST_BYTES_MAX = 1 << 20, /* maximum size of the manifest in a MANIFEST */
+    WIRE_STATUS_BYTES_MAX = 1 << 20,   /* maximum size of the JSON document in a STATUS */
     WIRE_LENGTH_BYTES = 4,             /* Size of the length that precedes a chunked payload. */
     WIRE_SERVICE_FIELDS_MAX = 16, /* Most fields of an introduction, a proof or an address book. */
     /* Largest size of an introduction, a proof or an address book without the contents of its texts
@@ -128,7 +128,7 @@ struct wire_introduction {
     uint32_t version;           /* Protocol version. */
     uint64_t start_id;          /* Random number that identifies this start of the process. */
     struct hash manifest;       /* Hash of the manifest that the process has. */
-    struct signature signature; /* over all fields above: wire_sign_introduction */
+    struct signature signature; /* signature over all fields above (wire_sign_introduction) */
 };
 
 /* The identity that makes a request on a connection with another channel key. A client needs it
@@ -163,8 +163,8 @@ struct wire_probe {
 
 /* What the tracker sends to all members about each other. */
 struct wire_address_book {
-    uint32_t version;                              /* Increases with every change. */
-    uint32_t count;                                /* 0 .. SWARM_MEMBERS_MAX */
+    uint32_t version; /* version of the address book; increases with every change */
+    uint32_t count;   /* 0 .. SWARM_MEMBERS_MAX */
     struct wire_member members[SWARM_MEMBERS_MAX]; /* [count]: the admitted members */
     struct swarm_timing timing;                    /* the tracker's current deadlines */
 };
@@ -298,9 +298,9 @@ MUST_CHECK bool wire_introduction_is_signed(const struct wire_introduction *intr
 MUST_CHECK const char *introduced_address_error(const char *address);
 
 /* wire_sign_proof: fill in keys and signature (context "skep question") over the tracker's two
- * keys, `channel`, the public CURVE key of the requesting connection, and the signer's keys. The
+ * keys, `channel` (the public CURVE key of the requesting connection) and the signer's keys. The
  * proof is therefore invalid for another tracker and on another connection.
- * wire_proof_is_signed: whether it is valid for its keys, this tracker and this channel. */
+ * wire_proof_is_signed: whether a proof is valid for its keys, this tracker and this channel. */
 void wire_sign_proof(const struct key_pairs *keys, const struct public_keys *tracker,
                      const uint8_t channel[static KEY_BYTES], struct wire_proof *proof);
 MUST_CHECK bool wire_proof_is_signed(const struct wire_proof *proof,
