@@ -6,6 +6,24 @@
 #include <glob.h>
 #include <string.h>
 
+/* The length of the first folders of a path that exist, and so are no patterns. */
+static size_t literal_length(const char *path) {
+    char part[PATH_BYTES];
+    size_t length = 0;
+    for (size_t i = 1; i <= strlen(path); i++) {
+        if (path[i] != '/' && path[i] != '\0') {
+            continue;
+        }
+        memcpy(part, path, i);
+        part[i] = '\0';
+        if (!file_exists(part)) {
+            return length;
+        }
+        length = i;
+    }
+    return length;
+}
+
 /* Adds the matches of a pattern to `found`. A path that is not a pattern is added even if the file
  * does not exist; opening it later reports the error. */
 static enum status add_matches(const char *path, bool is_first, glob_t *found,
@@ -13,9 +31,9 @@ static enum status add_matches(const char *path, bool is_first, glob_t *found,
     int flags = (is_first ? 0 : GLOB_APPEND) | GLOB_NOMAGIC;
     char escaped[2 * PATH_BYTES];
     size_t length = 0;
-    bool is_literal = file_exists(path);
+    const char *pattern = path + literal_length(path);
     for (const char *c = path; *c != '\0'; c++) {
-        if (is_literal && (*c == '*' || *c == '?' || *c == '[' || *c == '\\')) {
+        if (c < pattern && (*c == '*' || *c == '?' || *c == '[' || *c == '\\')) {
             escaped[length++] = '\\';
         }
         escaped[length++] = *c;

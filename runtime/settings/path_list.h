@@ -16,7 +16,7 @@ struct path_list {
 };
 
 /* path_list_expand: replace each pattern (a path that contains * ? [ or ]) by its sorted matches.
- * The path of an existing file is never a pattern.
+ * The path of an existing file or folder, also at the start of a longer path, is never a pattern.
  * memory  in `region`
  * errors  STATUS_INPUT when a pattern has no match, a path is empty or not shorter than PATH_BYTES,
  *         or the list exceeds FILES_MAX files; *list is then unchanged */

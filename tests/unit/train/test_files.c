@@ -18,8 +18,8 @@ static struct fault fault;
 
 static int open_files(void **state) {
     int failed = scratch_open(state);
-    static const char *const PATHS[] = {"d/b.u16",    "d/a.u16",  "d/c.txt",
-                                        "odd[1].u16", "odd1.u16", "c,d/e,f.u16"};
+    static const char *const PATHS[] = {"d/b.u16",  "d/a.u16",     "d/c.txt",    "odd[1].u16",
+                                        "odd1.u16", "c,d/e,f.u16", "e[1]/f.u16", "e1/g.u16"};
     for (size_t i = 0; failed == 0 && i < ARRAY_COUNT(PATHS); i++) {
         scratch_write_text(PATHS[i], "x");
     }
@@ -78,6 +78,14 @@ static void a_file_whose_name_has_brackets_is_itself(void **state) {
     expands_to((const char *[WANTED_MAX]){"odd[12].u16"}, "odd1.u16");
 }
 
+static void a_folder_whose_name_has_brackets_is_itself(void **state) {
+    (void)state;
+    expands_to((const char *[WANTED_MAX]){"e[1]/*.u16"}, "e[1]/f.u16");
+    expands_to((const char *[WANTED_MAX]){"e[1]/f.u16"}, "e[1]/f.u16");
+    expands_to((const char *[WANTED_MAX]){"e\\[1]/f.u16"}, "e[1]/f.u16");
+    expands_to((const char *[WANTED_MAX]){"[d]/a.u16"}, "d/a.u16");
+}
+
 static enum status refuses(const char *second) {
     struct path_list list = {.count = 77};
     struct path_list wanted = paths_of((const char *[WANTED_MAX]){"d/a.u16", second});
@@ -120,6 +128,7 @@ int main(void) {
         cmocka_unit_test(a_missing_file_stays_for_its_reader_to_name),
         cmocka_unit_test(a_comma_is_part_of_a_name),
         cmocka_unit_test(a_file_whose_name_has_brackets_is_itself),
+        cmocka_unit_test(a_folder_whose_name_has_brackets_is_itself),
         cmocka_unit_test(a_pattern_without_a_match_is_refused),
         cmocka_unit_test(list_items_lose_the_spaces_around_them),
     };
