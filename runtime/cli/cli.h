@@ -122,10 +122,8 @@ extern const struct command COMMAND_COMM, COMMAND_DATA, COMMAND_DOCTOR, COMMAND_
  * result  the exit code (docs/PIPELINE.md, Errors) */
 int command_run(const struct command *command, int argc, char **argv);
 
-/* command_output_fault: the fault when standard output cannot be written.
- * command_report_output: prints it, and returns the exit code.
- * error  errno of the failed write; 0: it is not known */
-void command_output_fault(int error, struct fault *fault);
+/* command_report_output: print that standard output could not be written, and return the exit code.
+ * error  as in stdout_fault */
 int command_report_output(int error);
 
 /* command_skip_argument: returns the index of the argument after argv[index]. If argv[index] is an

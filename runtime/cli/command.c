@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "runtime/cli/reports/generated_text.h"
 #include "runtime/cli/unknown_option.h"
 #include "runtime/swarm_setup/member_session.h"
 
@@ -226,16 +227,9 @@ enum status command_read_arguments(const struct command *command, struct invocat
     return OK;
 }
 
-void command_output_fault(int error, struct fault *fault) {
-    (void)fault_set(fault, STATUS_FAILED, "standard output",
-                    "write it to a disk that has space, or to another program",
-                    "cannot be written completely%s%s", error != 0 ? ": " : "",
-                    error != 0 ? strerror(error) : "");
-}
-
 int command_report_output(int error) {
     struct fault fault;
-    command_output_fault(error, &fault);
+    (void)stdout_fault(error, &fault);
     fault_print(&fault, STDERR_FILENO);
     return fault_exit_code(fault.status);
 }

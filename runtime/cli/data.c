@@ -293,6 +293,11 @@ static enum status run_data(struct invocation *invocation) {
     }
     const enum status status = request->is_chat ? write_chat_corpus(invocation, tokenizer, folder)
                                                 : write_corpus(invocation, tokenizer);
+    if (status == STATUS_FIT && fault->remedy[0] == '\0') {
+        snprintf(fault->remedy, sizeof fault->remedy,
+                 "free disk space, and run the command again%s",
+                 corpus_has_progress(request->folder) ? ": it continues" : "");
+    }
     return status == STATUS_STOPPED ? report_stop(request, fault) : status;
 }
 

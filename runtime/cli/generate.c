@@ -159,12 +159,7 @@ static enum status run_generate(struct invocation *invocation) {
     TRY(session_load_trained_weights(session, fault));
     TRY(sampling_prepare(sampling, session, request->stops.texts, request->stops.count, fault));
     program_forbid_allocation(&session->bound);
-    const enum status status = sampling_run(sampling, session, fault);
-    if (sampling->text.write_error != 0) {
-        command_output_fault(sampling->text.write_error, fault);
-        return fault->status;
-    }
-    return status;
+    return sampling_run(sampling, session, fault);
 }
 
 static const struct option OPTIONS[] = {

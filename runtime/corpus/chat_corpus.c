@@ -431,36 +431,28 @@ static enum status run_once(struct chat_corpus_run *run, bool resumes,
     return status == OK && !run->has_changed ? complete_files(run, report, fault) : status;
 }
 
-/* *starts_over: whether progress of an interrupted call is ignored; set if it must be ignored,
- * because the inputs have changed since. */
-static enum status run_in_folder(const struct chat_corpus_options *options,
-                                 const struct input_list *inputs, struct corpus_folder *folder,
-                                 bool *starts_over, struct chat_corpus_report *report,
-                                 struct fault *fault) {
+/* The arguments of chat_corpus_write. */
+struct chat_corpus_call {
+    const struct chat_corpus_options *options;
+    const struct input_list *inputs;
+    struct chat_corpus_report *report;
+};
+
+static enum status attempt_chats(void *context, struct corpus_folder *folder, bool resumes,
+                                 bool *has_changed, struct fault *fault) {
+    const struct chat_corpus_call *call = context;
     struct region scratch = {0};
     struct chat_corpus_run *run = region_alloc(&scratch, 1, sizeof *run);
-    run->options = options;
-    run->inputs = inputs;
+    run->options = call->options;
+    run->inputs = call->inputs;
     run->folder = folder;
     run->region = &scratch;
     run->parts[CORPUS_TRAIN].writer.fd = run->parts[CORPUS_VALIDATION].writer.fd = -1;
-    const enum status status = run_once(run, !*starts_over, report, fault);
-    *starts_over = status == OK && run->has_changed;
+    const enum status status = run_once(run, resumes, call->report, fault);
+    *has_changed = status == OK && run->has_changed;
     release_run(run);
     region_finish(&scratch);
     return status;
-}
-
-static enum status write_to_folder(const struct chat_corpus_options *options,
-                                   const struct input_list *inputs, struct corpus_folder *folder,
-                                   struct chat_corpus_report *report, struct fault *fault) {
-    bool starts_over = false;
-    TRY(run_in_folder(options, inputs, folder, &starts_over, report, fault));
-    if (!starts_over) {
-        return OK;
-    }
-    TRY(corpus_folder_start_over(folder, inputs->has_stdin, fault));
-    return run_in_folder(options, inputs, folder, &starts_over, report, fault);
 }
 
 static enum status check_inputs(const struct input_list *inputs, struct fault *fault) {
@@ -476,18 +468,13 @@ static enum status check_inputs(const struct input_list *inputs, struct fault *f
 
 enum status chat_corpus_write(const struct chat_corpus_options *options, struct region *region,
                               struct chat_corpus_report *report, struct fault *fault) {
-    struct region scratch = {0};
     struct input_list inputs;
     ASSERT(options->threads > 0 && options->threads <= THREADS_MAX);
     TRY(input_list_expand(options->paths, options->path_count, INPUT_JSON_LINES, region, &inputs,
                           fault));
     TRY(check_inputs(&inputs, fault));
-    struct corpus_folder *folder = region_alloc(&scratch, 1, sizeof *folder);
-    enum status status = corpus_folder_open(options->folder, folder, fault);
-    if (status == OK) {
-        status = write_to_folder(options, &inputs, folder, report, fault);
-    }
-    corpus_folder_close(folder);
-    region_finish(&scratch);
-    return status;
+    const struct corpus_folder_options where = {
+        .path = options->folder, .waits = options->waits, .has_stdin = inputs.has_stdin};
+    struct chat_corpus_call call = {.options = options, .inputs = &inputs, .report = report};
+    return corpus_folder_write(&where, attempt_chats, &call, fault);
 }

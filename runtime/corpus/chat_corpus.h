@@ -27,6 +27,7 @@ struct chat_corpus_options {
     const struct tokenizer *tokenizer;
     const struct chat_options *chat; /* how to render conversations */
     int64_t row_tokens;      /* tokens of a row, CHAT_ROW_TOKENS_MIN to CHAT_ROW_TOKENS_MAX */
+    bool waits;              /* as in struct corpus_options */
     bool cuts_long;          /* conversations longer than a row are truncated; false: left out */
     bool is_strict;          /* ill-formed UTF-8 is an error */
     uint64_t validation_ppm; /* share of conversations kept for validation, in millionths */
@@ -60,6 +61,10 @@ struct chat_corpus_report {
 MUST_CHECK enum status chat_corpus_write(const struct chat_corpus_options *options,
                                          struct region *region, struct chat_corpus_report *report,
                                          struct fault *fault);
+
+/* chat_part_add_json: add the counts of a part as the member `name` of an object. */
+void chat_part_add_json(struct json_writer *json, const char *name,
+                        const struct chat_part_report *part);
 
 /* chat_corpus_is_chat: whether the inputs are conversations: the first line of the first one that
  * is not blank is an object with a list `messages` and no text in the field `text`. An input that

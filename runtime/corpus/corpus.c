@@ -235,7 +235,7 @@ static enum status complete_files(struct corpus_run *run, struct corpus_report *
     return corpus_folder_publish(run->folder, fault);
 }
 
-/* Encodes all inputs. Nothing is complete_files if run->has_changed afterwards. */
+/* Encodes all inputs. Nothing is complete if run->has_changed afterwards. */
 static enum status run_once(struct corpus_run *run, bool resumes, struct corpus_report *report,
                             struct fault *fault) {
     resume_progress(run, resumes);
@@ -252,36 +252,28 @@ static enum status run_once(struct corpus_run *run, bool resumes, struct corpus_
     return status;
 }
 
-/* starts_over  in: ignore the progress of an interrupted call; out: it must be ignored, because the
- *              inputs have changed since */
-static enum status run_in_folder(const struct corpus_options *options,
-                                 const struct input_list *inputs, struct corpus_folder *folder,
-                                 bool *starts_over, struct corpus_report *report,
-                                 struct fault *fault) {
+/* The arguments of corpus_write. */
+struct corpus_call {
+    const struct corpus_options *options;
+    const struct input_list *inputs;
+    struct corpus_report *report;
+};
+
+static enum status attempt_corpus(void *context, struct corpus_folder *folder, bool resumes,
+                                  bool *has_changed, struct fault *fault) {
+    const struct corpus_call *call = context;
     struct region scratch = {0};
     struct corpus_run *run = region_alloc(&scratch, 1, sizeof *run);
-    run->options = options;
-    run->inputs = inputs;
+    run->options = call->options;
+    run->inputs = call->inputs;
     run->folder = folder;
     run->region = &scratch;
     run->writers[CORPUS_TRAIN].fd = run->writers[CORPUS_VALIDATION].fd = -1;
-    const enum status status = run_once(run, !*starts_over, report, fault);
-    *starts_over = status == OK && run->has_changed;
+    const enum status status = run_once(run, resumes, call->report, fault);
+    *has_changed = status == OK && run->has_changed;
     release_run(run);
     region_finish(&scratch);
     return status;
-}
-
-static enum status write_to_folder(const struct corpus_options *options,
-                                   const struct input_list *inputs, struct corpus_folder *folder,
-                                   struct corpus_report *report, struct fault *fault) {
-    bool starts_over = false;
-    TRY(run_in_folder(options, inputs, folder, &starts_over, report, fault));
-    if (!starts_over) {
-        return OK;
-    }
-    TRY(corpus_folder_start_over(folder, inputs->has_stdin, fault));
-    return run_in_folder(options, inputs, folder, &starts_over, report, fault);
 }
 
 /* A field that is named must be one of something. */
@@ -300,18 +292,13 @@ static enum status check_field(const struct corpus_options *options,
 
 enum status corpus_write(const struct corpus_options *options, struct region *region,
                          struct corpus_report *report, struct fault *fault) {
-    struct region scratch = {0};
     struct input_list inputs;
     const enum input_kind stdin_kind = options->is_stdin_json ? INPUT_JSON_LINES : INPUT_TEXT;
     ASSERT(options->threads > 0 && options->threads <= THREADS_MAX);
     TRY(input_list_expand(options->paths, options->path_count, stdin_kind, region, &inputs, fault));
     TRY(check_field(options, &inputs, fault));
-    struct corpus_folder *folder = region_alloc(&scratch, 1, sizeof *folder);
-    enum status status = corpus_folder_open(options->folder, folder, fault);
-    if (status == OK) {
-        status = write_to_folder(options, &inputs, folder, report, fault);
-    }
-    corpus_folder_close(folder);
-    region_finish(&scratch);
-    return status;
+    const struct corpus_folder_options where = {
+        .path = options->folder, .waits = options->waits, .has_stdin = inputs.has_stdin};
+    struct corpus_call call = {.options = options, .inputs = &inputs, .report = report};
+    return corpus_folder_write(&where, attempt_corpus, &call, fault);
 }

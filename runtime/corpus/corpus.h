@@ -14,7 +14,7 @@
 #define SKEP_CORPUS_CORPUS_H
 
 #include "base/fault.h"
-#include "base/hash.h"
+#include "base/json_write.h"
 #include "base/region.h"
 #include "runtime/corpus/shard_header.h"
 #include "runtime/tokenizer/tokenizer.h"
@@ -30,6 +30,7 @@ struct corpus_options {
     const char *const *paths; /* files, folders, "-" for standard input */
     int path_count;           /* number of `paths` */
     const char *folder;       /* folder of the token files; must not exist, or be empty */
+    bool waits;               /* wait while another process writes the folder; false: an error */
     const struct tokenizer *tokenizer;
     int32_t document_token;  /* id that follows each document; TOKENIZER_NO_ID: none */
     const char *field;       /* field of a JSON line that contains the text */
@@ -66,6 +67,14 @@ struct corpus_report {
  *         The folder does not exist then, and *report is unchanged */
 MUST_CHECK enum status corpus_write(const struct corpus_options *options, struct region *region,
                                     struct corpus_report *report, struct fault *fault);
+
+/* corpus_part_add_json: add the counts of a part as the member `name` of an object. */
+void corpus_part_add_json(struct json_writer *json, const char *name,
+                          const struct corpus_part_report *part);
+
+/* corpus_remove: remove the token files and data.json of `folder`, and the folder if it is then
+ * empty. */
+void corpus_remove(const char *folder);
 
 /* corpus_has_progress: whether a call that was interrupted has left progress for `folder`, from
  * which the same call continues. */

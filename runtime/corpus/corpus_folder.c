@@ -4,12 +4,17 @@
 #include "base/log.h"
 #include "runtime/corpus/corpus.h"
 #include "runtime/corpus/corpus_progress.h"
+#include "transport/site/stop.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+enum { WAIT_MS = 200 }; /* time between two attempts to lock a folder */
 
 static const char LOCK_NAME[] = "lock";
 static const char SUFFIX[] = ".new";
@@ -97,22 +102,69 @@ static enum status make_unfinished_folder(const struct corpus_folder *folder, st
     return STATUS_INPUT;
 }
 
-enum status corpus_folder_open(const char *path, struct corpus_folder *folder,
+/* Whether the lock file that is locked is the one at its path. Another process may have removed it
+ * together with the folder, between this process opening it and locking it. */
+static bool holds_lock(const struct corpus_folder *folder, const char *lock) {
+    struct stat held, found;
+    return fstat(folder->lock_fd, &held) == 0 && stat(lock, &found) == 0 &&
+           held.st_dev == found.st_dev && held.st_ino == found.st_ino;
+}
+
+/* Makes and locks the unfinished folder. lock_fd is -1 if another process has it; `holder` is then
+ * its id, or "". */
+static enum status lock_folder(struct corpus_folder *folder, char holder[static FILE_HOLDER_BYTES],
                                struct fault *fault) {
     char lock[2 * PATH_BYTES];
+    *holder = '\0';
+    TRY(check_final_path(folder, fault));
+    TRY(make_unfinished_folder(folder, fault));
+    lock_path(folder, lock, sizeof lock);
+    const enum status status = file_lock(lock, &folder->lock_fd, holder, fault);
+    if (status != OK && !file_is_folder(folder->unfinished_path)) {
+        return OK; /* another process has removed or published it */
+    }
+    TRY(status);
+    if (folder->lock_fd >= 0 && !holds_lock(folder, lock)) {
+        close(folder->lock_fd);
+        folder->lock_fd = -1;
+    }
+    return OK;
+}
+
+static enum status busy_fault(const struct corpus_folder *folder, const char *holder,
+                              struct fault *fault) {
+    return fault_set(
+        fault, STATUS_INPUT, folder->unfinished_path, "wait for that process, or stop it",
+        "another process is writing this folder%s%s", *holder == '\0' ? "" : ", process ", holder);
+}
+
+static enum status wait_for_writer(const struct corpus_folder *folder, struct fault *fault) {
+    (void)poll(NULL, 0, WAIT_MS); /* a released lock is no event; a signal ends it early */
+    return stop_requested() ? fault_set(fault, STATUS_STOPPED, folder->final_path,
+                                        "run the same command to continue", "stopped by request")
+                            : OK;
+}
+
+static enum status open_folder(const char *path, bool waits, struct corpus_folder *folder,
+                               struct fault *fault) {
     char holder[FILE_HOLDER_BYTES];
-    folder->lock_fd = -1;
+    bool has_reported = false;
     TRY(set_folder_paths(folder, path, fault));
     TRY(check_final_path(folder, fault));
     TRY(check_parents(folder, fault));
-    TRY(make_unfinished_folder(folder, fault));
-    lock_path(folder, lock, sizeof lock);
-    TRY(file_lock(lock, &folder->lock_fd, holder, fault));
-    if (folder->lock_fd < 0) {
-        return fault_set(fault, STATUS_INPUT, folder->unfinished_path,
-                         "wait for that process, or stop it",
-                         "another process is writing this folder%s%s",
-                         *holder == '\0' ? "" : ", process ", holder);
+    TRY(lock_folder(folder, holder, fault));
+    while (folder->lock_fd < 0) { /* each turn waits for the process that writes the folder */
+        if (!waits) {
+            return busy_fault(folder, holder, fault);
+        }
+        if (!has_reported) {
+            log_line(LOG_INFO, "waiting for %s%s, which is writing %s",
+                     *holder == '\0' ? "another process" : "process ", holder,
+                     folder->unfinished_path);
+        }
+        has_reported = true;
+        TRY(wait_for_writer(folder, fault));
+        TRY(lock_folder(folder, holder, fault));
     }
     return OK;
 }
@@ -127,8 +179,9 @@ static bool is_ours(const char *name) {
            strcmp(name, "progress.json.new") == 0;
 }
 
-void corpus_folder_clear(const struct corpus_folder *folder) {
-    DIR *listing = opendir(folder->unfinished_path);
+/* Removes the files of this program from a folder. */
+static void remove_files(const char *path) {
+    DIR *listing = opendir(path);
     if (listing == NULL) {
         return;
     }
@@ -142,8 +195,18 @@ void corpus_folder_clear(const struct corpus_folder *folder) {
     closedir(listing);
 }
 
-enum status corpus_folder_start_over(const struct corpus_folder *folder, bool has_stdin,
-                                     struct fault *fault) {
+void corpus_folder_clear(const struct corpus_folder *folder) {
+    remove_files(folder->unfinished_path);
+}
+
+void corpus_remove(const char *folder) {
+    remove_files(folder);
+    (void)rmdir(folder); /* fails, as it should, unless the folder is empty */
+}
+
+/* Discards the progress of an interrupted call, because the inputs have changed since. */
+static enum status start_over(const struct corpus_folder *folder, bool has_stdin,
+                              struct fault *fault) {
     corpus_folder_clear(folder);
     if (has_stdin) {
         return fault_set(fault, STATUS_INPUT, "standard input", "run the command again",
@@ -153,28 +216,32 @@ enum status corpus_folder_start_over(const struct corpus_folder *folder, bool ha
     return OK;
 }
 
-static void unlock(struct corpus_folder *folder) {
+/* Releases the lock, whose file is in the folder at `path`. */
+static void unlock(struct corpus_folder *folder, const char *path) {
     char lock[2 * PATH_BYTES];
-    lock_path(folder, lock, sizeof lock);
+    path_join(path, LOCK_NAME, lock, sizeof lock);
     unlink(lock);
     close(folder->lock_fd);
     folder->lock_fd = -1;
 }
 
+/* Before the lock is released the folder has its name: no other process can write it any more. */
 enum status corpus_folder_publish(struct corpus_folder *folder, struct fault *fault) {
     char parent[PATH_BYTES];
     corpus_progress_remove(folder->unfinished_path);
-    unlock(folder);
     TRY(file_sync_folder(folder->unfinished_path, fault));
     if (rename(folder->unfinished_path, folder->final_path) != 0) {
         return fault_set_errno(fault, STATUS_FAILED, folder->final_path, "cannot rename to it",
                                errno);
     }
+    unlock(folder, folder->final_path);
     file_parent_folder(folder->final_path, parent, sizeof parent);
     return file_sync_folder(parent, fault);
 }
 
-void corpus_folder_close(struct corpus_folder *folder) {
+/* Releases the lock. The unfinished folder is removed unless it contains the progress from which a
+ * later call can continue. */
+static void close_folder(struct corpus_folder *folder) {
     struct corpus_progress progress;
     if (folder->lock_fd < 0) {
         return;
@@ -182,6 +249,31 @@ void corpus_folder_close(struct corpus_folder *folder) {
     if (!corpus_progress_read(folder->unfinished_path, &progress)) {
         corpus_folder_clear(folder);
     }
-    unlock(folder);
+    unlock(folder, folder->unfinished_path);
     (void)rmdir(folder->unfinished_path); /* fails, as it should, unless the folder is empty */
+}
+
+static enum status attempt_twice(struct corpus_folder *folder, bool has_stdin,
+                                 corpus_attempt *attempt, void *context, struct fault *fault) {
+    bool has_changed = false;
+    TRY(attempt(context, folder, true, &has_changed, fault));
+    if (!has_changed) {
+        return OK;
+    }
+    TRY(start_over(folder, has_stdin, fault));
+    return attempt(context, folder, false, &has_changed, fault);
+}
+
+enum status corpus_folder_write(const struct corpus_folder_options *options,
+                                corpus_attempt *attempt, void *context, struct fault *fault) {
+    struct region scratch = {0};
+    struct corpus_folder *folder = region_alloc(&scratch, 1, sizeof *folder);
+    folder->lock_fd = -1;
+    enum status status = open_folder(options->path, options->waits, folder, fault);
+    if (status == OK) {
+        status = attempt_twice(folder, options->has_stdin, attempt, context, fault);
+    }
+    close_folder(folder);
+    region_finish(&scratch);
+    return status;
 }

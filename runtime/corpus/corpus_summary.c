@@ -6,9 +6,9 @@
 
 enum { SUMMARY_BYTES = 4096 }; /* size of the summary */
 
-static void add_part(struct json_writer *json, const char *name,
-                     const struct corpus_part_report *part) {
-    json_begin_object(json_newline(json, 2), name);
+void corpus_part_add_json(struct json_writer *json, const char *name,
+                          const struct corpus_part_report *part) {
+    json_begin_object(json, name);
     json_add_i64(json, "files", part->shards);
     json_add_u64(json, "tokens", part->tokens);
     json_add_u64(json, "documents", part->documents);
@@ -42,8 +42,8 @@ enum status corpus_summary_write(const char *folder, const struct corpus_options
     struct json_writer json = json_writer_over(&text);
     begin_summary(&json, options->tokenizer);
     json_add_i64(json_newline(&json, 2), "document_token", options->document_token);
-    add_part(&json, "train", &report->train);
-    add_part(&json, "validation", &report->validation);
+    corpus_part_add_json(json_newline(&json, 2), "train", &report->train);
+    corpus_part_add_json(json_newline(&json, 2), "validation", &report->validation);
     json_add_u64(json_newline(&json, 2), "replaced_sequences", report->replacements);
     json_add_u64(json_newline(&json, 2), "empty_documents", report->empty_documents);
     return end_summary(&json, &text, folder, fault);
@@ -51,9 +51,9 @@ enum status corpus_summary_write(const char *folder, const struct corpus_options
 
 /* ---- conversations ---- */
 
-static void add_chat_part(struct json_writer *json, const char *name,
-                          const struct chat_part_report *part) {
-    json_begin_object(json_newline(json, 2), name);
+void chat_part_add_json(struct json_writer *json, const char *name,
+                        const struct chat_part_report *part) {
+    json_begin_object(json, name);
     json_add_i64(json, "files", part->shards);
     json_add_u64(json, "rows", part->rows);
     json_add_u64(json, "conversations", part->conversations);
@@ -72,8 +72,8 @@ enum status chat_summary_write(const char *folder, const struct chat_corpus_opti
     begin_summary(&json, options->tokenizer);
     json_add_text(json_newline(&json, 2), "template", chat_template_name(options->chat->chat));
     json_add_i64(json_newline(&json, 2), "sequence", options->row_tokens);
-    add_chat_part(&json, "train", &report->parts[0]);
-    add_chat_part(&json, "validation", &report->parts[1]);
+    chat_part_add_json(json_newline(&json, 2), "train", &report->parts[0]);
+    chat_part_add_json(json_newline(&json, 2), "validation", &report->parts[1]);
     json_add_u64(json_newline(&json, 2), "replaced_sequences", report->replacements);
     return end_summary(&json, &text, folder, fault);
 }

@@ -8,6 +8,7 @@
 #include "runtime/corpus/input_list.h"
 #include "runtime/corpus/tokenizer_folder.h"
 #include "runtime/data/cache_folder.h"
+#include "runtime/data/token_cache.h"
 #include "targets/os/machine.h"
 
 #include <stdio.h>
@@ -66,6 +67,7 @@ static enum status write_text(const struct text_source *source, struct region *r
     const struct corpus_options options = {.paths = source->paths->paths,
                                            .path_count = source->paths->count,
                                            .folder = source->folder,
+                                           .waits = true,
                                            .tokenizer = source->tokenizer,
                                            .document_token =
                                                tokenizer_info(source->tokenizer)->document_id,
@@ -92,6 +94,7 @@ static enum status write_chats(const struct text_source *source, struct region *
     const struct chat_corpus_options options = {.paths = source->paths->paths,
                                                 .path_count = source->paths->count,
                                                 .folder = source->folder,
+                                                .waits = true,
                                                 .tokenizer = source->tokenizer,
                                                 .chat = source->chat,
                                                 .row_tokens = source->row_tokens,
@@ -128,12 +131,54 @@ static enum status write_tokens(const struct text_source *source, struct region 
     return OK;
 }
 
-static enum status list_token_files(const struct text_source *source, struct region *region,
-                                    struct path_list *list, struct fault *fault) {
-    const char *pattern = region_format(region, "%s/train_*.bin", source->folder);
-    const struct path_list patterns = {
-        .paths = &pattern, .count = 1, .source = region_copy_text(region, source->paths->paths[0])};
-    return path_list_expand(&patterns, region, list, fault);
+/* Lists the token files in the cache, if there are any. Damaged ones are removed. */
+static bool find_tokens(const struct text_source *source, struct region *region,
+                        struct path_list *list) {
+    const struct path_list *paths = source->paths;
+    struct fault fault;
+    if (!file_exists(source->folder)) {
+        return false;
+    }
+    if (token_cache_list(source->folder, region, list, &fault) != OK) {
+        log_line(LOG_WARNING, "%s: %s; making the tokens again", fault.subject, fault.reason);
+        corpus_remove(source->folder);
+        return false;
+    }
+    log_line(LOG_INFO, "using the tokens of %s%s in %s", paths->paths[0],
+             paths->count > 1 ? " and other files" : "", source->folder);
+    return true;
+}
+
+/* Says what is left of an attempt that has failed. */
+static enum status explain_failure(const struct text_source *source, enum status status,
+                                   struct fault *fault) {
+    if (status == STATUS_STOPPED) {
+        log_line(LOG_INFO, "stopped while tokenising; %s",
+                 corpus_has_progress(source->folder)
+                     ? "the progress is saved, and the same command continues"
+                     : "the same command starts over");
+    } else if (status == STATUS_FIT && fault->remedy[0] == '\0') {
+        snprintf(fault->remedy, sizeof fault->remedy,
+                 "free space there, or set XDG_CACHE_HOME to a folder on another disk");
+    }
+    return status;
+}
+
+/* Uses the tokens in the cache, or makes them. Another process may make the same ones at the same
+ * time. */
+static enum status find_or_write_tokens(const struct text_source *source, struct region *scratch,
+                                        struct region *region, struct path_list *list,
+                                        struct fault *fault) {
+    if (find_tokens(source, region, list)) {
+        return OK;
+    }
+    const enum status status = write_tokens(source, scratch, fault);
+    if (status == OK) {
+        return token_cache_list(source->folder, region, list, fault);
+    }
+    return status != STATUS_STOPPED && find_tokens(source, region, list)
+               ? OK
+               : explain_failure(source, status, fault);
 }
 
 /* Finds the cache folder for the tokens of a source. */
@@ -178,13 +223,9 @@ static enum status tokenise_files(const struct settings *settings, const struct 
     }
     TRY(find_cache(&source, &inputs, folder, fault));
     source.folder = folder;
-    if (file_exists(folder)) {
-        log_line(LOG_INFO, "using the tokens of %s%s in %s", paths->paths[0],
-                 paths->count > 1 ? " and other files" : "", folder);
-    } else {
-        TRY(write_tokens(&source, scratch, fault));
-    }
-    return list_token_files(&source, region, list, fault);
+    TRY(find_or_write_tokens(&source, scratch, region, list, fault));
+    list->source = region_copy_text(region, paths->paths[0]);
+    return OK;
 }
 
 /* Expands the list into `paths`, and returns whether it has text. A pattern without a match is

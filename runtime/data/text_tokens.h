@@ -8,8 +8,9 @@
 /* data_tokenise_list: if the files in `list` are text or JSON lines, or folders of them, and the
  * model has a tokenizer.json, replace the list by token files in the cache:
  * $XDG_CACHE_HOME/skep/tokens or ~/.cache/skep/tokens. Their folder is named by a hash of the
- * tokenizer and of path, size and time of each file. It is written if it does not exist, which logs
- * the progress, and appears when it is complete. Lists of other files are unchanged, and so are all
+ * tokenizer and of path, size and time of each file. It is written if it does not exist or its
+ * files are damaged (token_cache.h), which logs the progress, and appears when it is complete.
+ * While another process writes it, this waits. Lists of other files are unchanged, and so are all
  * lists if data.format is set. JSON lines are conversations if data.chat is set, or the first line
  * has `messages` and no text (chat_corpus_is_chat): they become rows of batch.sequence tokens, and
  * their template is that of data.chat or of the model.

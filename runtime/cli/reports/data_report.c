@@ -87,16 +87,6 @@ void data_print_report(const struct corpus_options *options, const struct corpus
     print_data_line(options->folder, report->validation.tokens > 0);
 }
 
-static void add_part(struct json_writer *json, const char *name,
-                     const struct corpus_part_report *part) {
-    json_begin_object(json, name);
-    json_add_i64(json, "files", part->shards);
-    json_add_u64(json, "tokens", part->tokens);
-    json_add_u64(json, "documents", part->documents);
-    json_add_u64(json, "text_bytes", part->text_bytes);
-    json_end(json);
-}
-
 void data_print_json(const struct corpus_options *options, const struct corpus_report *report) {
     const struct tokenizer_info *info = tokenizer_info(options->tokenizer);
     struct json_stdout out;
@@ -104,8 +94,8 @@ void data_print_json(const struct corpus_options *options, const struct corpus_r
     json_add_text(json, "folder", options->folder);
     json_add_hex(json, "tokenizer", info->hash.bytes, HASH_BYTES);
     json_add_i64(json, "document_token", options->document_token);
-    add_part(json, "train", &report->train);
-    add_part(json, "validation", &report->validation);
+    corpus_part_add_json(json, "train", &report->train);
+    corpus_part_add_json(json, "validation", &report->validation);
     json_add_u64(json, "replaced_sequences", report->replacements);
     json_add_u64(json, "empty_documents", report->empty_documents);
     json_add_i64(json, "skipped_files", report->skipped_count);
@@ -156,17 +146,6 @@ void chats_print_report(const struct chat_corpus_options *options,
     print_data_line(options->folder, validation->rows > 0);
 }
 
-static void add_chat_part(struct json_writer *json, const char *name,
-                          const struct chat_part_report *part) {
-    json_begin_object(json, name);
-    json_add_i64(json, "files", part->shards);
-    json_add_u64(json, "rows", part->rows);
-    json_add_u64(json, "conversations", part->conversations);
-    json_add_u64(json, "tokens", part->tokens);
-    json_add_u64(json, "trained", part->trained);
-    json_end(json);
-}
-
 void chats_print_json(const struct chat_corpus_options *options,
                       const struct chat_corpus_report *report) {
     const struct tokenizer_info *info = tokenizer_info(options->tokenizer);
@@ -176,8 +155,8 @@ void chats_print_json(const struct chat_corpus_options *options,
     json_add_hex(json, "tokenizer", info->hash.bytes, HASH_BYTES);
     json_add_text(json, "template", chat_template_name(options->chat->chat));
     json_add_i64(json, "sequence", options->row_tokens);
-    add_chat_part(json, "train", &report->parts[0]);
-    add_chat_part(json, "validation", &report->parts[1]);
+    chat_part_add_json(json, "train", &report->parts[0]);
+    chat_part_add_json(json, "validation", &report->parts[1]);
     json_add_u64(json, "long", report->parts[0].long_count + report->parts[1].long_count);
     json_add_u64(json, "untrained",
                  report->parts[0].untrained_count + report->parts[1].untrained_count);

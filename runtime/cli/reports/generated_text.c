@@ -20,6 +20,13 @@ bool print_at_once(const char *bytes, size_t length, int *error) {
     return true;
 }
 
+enum status stdout_fault(int error, struct fault *fault) {
+    return fault_set(fault, STATUS_FAILED, "standard output",
+                     "write it to a disk that has space, or to another program",
+                     "cannot be written completely%s%s", error != 0 ? ": " : "",
+                     error != 0 ? strerror(error) : "");
+}
+
 void generated_text_init(struct generated_text *text, const struct tokenizer *tokenizer,
                          size_t ids_max, struct region *region) {
     *text = (struct generated_text){.tokenizer = tokenizer};

@@ -72,4 +72,8 @@ void generated_text_end(struct generated_text *text);
  * *error is then errno, unless the reader has closed the pipe. */
 bool print_at_once(const char *bytes, size_t length, int *error);
 
+/* stdout_fault: the fault of a standard output that cannot be written.
+ * error  errno of the write; 0: it is not known */
+enum status stdout_fault(int error, struct fault *fault);
+
 #endif

@@ -138,6 +138,8 @@ enum status sampling_prepare(struct sampling *sampling, struct session *session,
 }
 
 enum status sampling_run(struct sampling *sampling, struct session *session, struct fault *fault) {
-    return sampling->is_chat ? answer_questions(sampling, session, fault)
-                             : print_generated(sampling, session, fault);
+    const enum status status = sampling->is_chat ? answer_questions(sampling, session, fault)
+                                                 : print_generated(sampling, session, fault);
+    const int error = sampling->text.write_error;
+    return error != 0 ? stdout_fault(error, fault) : status;
 }

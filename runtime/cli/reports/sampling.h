@@ -39,9 +39,9 @@ MUST_CHECK enum status sampling_prepare(struct sampling *sampling, struct sessio
 
 /* sampling_run: print the prompt and its continuation, or the answers. A question of standard input
  * that is rejected is reported on standard error, and the conversation continues without it.
- * text.write_error is set when standard output cannot be written.
  * errors  STATUS_INPUT for a prompt that is too long, and at the end if questions were rejected;
- *         those of generate_run and dialog_read */
+ *         STATUS_FAILED when standard output cannot be written; those of generate_run and
+ *         dialog_read */
 MUST_CHECK enum status sampling_run(struct sampling *sampling, struct session *session,
                                     struct fault *fault);
 
