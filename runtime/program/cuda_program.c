@@ -37,12 +37,11 @@ static void wait_for_stream(struct cuda_program *program, enum lane lane, const 
     if (has_failed(program)) {
         return;
     }
-    if (program->bound->communicator != NULL) {
-        record_result(program, cuda_ranks_wait_for_stream(program, program->streams[lane]), action);
-    } else {
-        record_result(program, get_driver(program)->cuStreamSynchronize(program->streams[lane]),
-                      action);
-    }
+    CUstream stream = program->streams[lane];
+    CUresult result = program->bound->communicator == NULL
+                          ? get_driver(program)->cuStreamSynchronize(stream)
+                          : cuda_ranks_wait_for_stream(program, stream);
+    record_result(program, result, action);
 }
 
 static enum status report_failure(const struct device *device, struct fault *fault) {
@@ -184,9 +183,10 @@ static void capture_segment(struct cuda_program *program, enum segment_kind kind
     enqueue_segment(program, kind);
     record_result(program, driver->cuStreamEndCapture(compute, &graph), "capture a segment");
     if (!has_failed(program)) {
-        record_result(program,
-                      driver->cuGraphInstantiateWithFlags(&program->graphs[kind], graph, 0),
-                      "instantiate a segment's graph");
+        record_result(
+            program,
+            driver->cuGraphInstantiateWithFlags(&program->graphs[kind], graph, KEEP_PRIORITIES),
+            "instantiate a segment's graph");
     }
     if (!has_failed(program)) {
         record_result(program, driver->cuGraphUpload(program->graphs[kind], compute),

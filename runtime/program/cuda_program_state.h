@@ -8,6 +8,10 @@
 #include "runtime/program/program.h"
 #include "targets/ports/cuda_device.h"
 
+/* Without this flag, every node of a graph gets the priority of the stream that launches the graph,
+ * and collectives wait behind the blocks of the compute lane. */
+enum { KEEP_PRIORITIES = CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY };
+
 /* An instruction that CPU threads execute in stream order. */
 struct cpu_call {
     const struct bound_program *bound;

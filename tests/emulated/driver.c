@@ -431,6 +431,10 @@ int emulated_driver_live(void) {
     return emulated.live;
 }
 
+int emulated_driver_flat_graphs(void) {
+    return emulated.flat_graphs;
+}
+
 uint64_t emulated_driver_peak_bytes(int device) {
     return emulated.peak_bytes[device];
 }

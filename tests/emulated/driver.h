@@ -71,6 +71,10 @@ const char *emulated_driver_reason(void);
  * at present. */
 int emulated_driver_live(void);
 
+/* How many graphs were instantiated without USE_NODE_PRIORITY: all their nodes have the priority of
+ * the stream that launches them. */
+int emulated_driver_flat_graphs(void);
+
 /* What calls so far took of device memory, at most, contexts and libraries included. */
 uint64_t emulated_driver_peak_bytes(int device);
 

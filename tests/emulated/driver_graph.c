@@ -319,6 +319,7 @@ static CUresult instantiate(CUgraphExec *executable, CUgraph handle, unsigned lo
         made->next = executables;
         executables = made;
         emulated.live++;
+        emulated.flat_graphs += !(flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
         *executable = made;
     }
     return driver_leave(result);

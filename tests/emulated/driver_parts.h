@@ -110,6 +110,7 @@ struct driver_state {
     struct CUevent_st *events;
     struct capture *captures; /* under way */
     int live;
+    int flat_graphs;     /* instantiated without the priorities of their nodes */
     int open_depth;      /* work may use device memory while this is not 0 */
     bool is_unprotected; /* the pages of device memory are accessible now */
     uint64_t draws;

@@ -127,6 +127,18 @@ static void nothing_is_taken_once_bound(void **state) {
     finish_on_device(&small);
 }
 
+/* Else collectives, which other ranks wait for, would run at the priority of the compute lane. */
+static void graphs_keep_the_priorities_of_their_streams(void **state) {
+    (void)state;
+    const struct target target = device_target();
+    static struct small_program small;
+    open_device(1);
+    small_program_init_on(&small, SEED, 1, &target);
+    assert_true(emulated_driver_calls("cuGraphInstantiateWithFlags") > 0);
+    assert_int_equal(emulated_driver_flat_graphs(), 0);
+    finish_on_device(&small);
+}
+
 static void the_device_is_used_to_the_plans_peak_and_no_further(void **state) {
     (void)state;
     for (uint64_t index = 0; index < ORDERED; index++) {
@@ -218,6 +230,7 @@ int main(void) {
         cmocka_unit_test(results_are_those_of_the_cpu),
         cmocka_unit_test(every_order_gives_the_same_bits),
         cmocka_unit_test(nothing_is_taken_once_bound),
+        cmocka_unit_test(graphs_keep_the_priorities_of_their_streams),
         cmocka_unit_test(the_device_is_used_to_the_plans_peak_and_no_further),
         cmocka_unit_test(arenas_are_zero_when_a_program_is_bound),
         cmocka_unit_test(a_device_that_fails_is_told_and_does_nothing_more),
