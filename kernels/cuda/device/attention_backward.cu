@@ -74,9 +74,15 @@ BOUNDED_KERNEL(attention_prepare_f32, cuda_attention_prepare_params, ATTENTION_P
 
 /* ---- for both gradients ---- */
 
-/* A probability from a score. Rounding could make it exceed 1, which huge logits would magnify. */
-DEVICE float probability(float score, float scale, float lse) {
-    return exp2_fast(fminf(score * scale - lse, 0.0f));
+/* A probability from a score; 0 for a pair that is not visible. Rounding could make it exceed 1,
+ * which huge logits would magnify. BRANCH false: computed for every pair before the selection, of
+ * which compilers would else make a branch; that takes registers. */
+template <bool BRANCH> DEVICE float probability(float score, float scale, float lse, bool visible) {
+    if (BRANCH) {
+        return visible ? exp2_fast(fminf(score * scale - lse, 0.0f)) : 0.0f;
+    }
+    const float value = exp2_fast(fminf(score * scale - lse, 0.0f));
+    return visible ? value : 0.0f;
 }
 
 template <int DIM, int ROW_TILES>
@@ -96,7 +102,7 @@ DEVICE void store_gradient(void *to, int64_t start, int64_t stride, float factor
 /* ---- dq ---- */
 
 /* Turns scores into probabilities, which are 0 for invisible pairs. */
-template <int ROW_TILES, int BLOCKS>
+template <bool BRANCH, int ROW_TILES, int BLOCKS>
 DEVICE void row_probabilities(float (&scores)[ROW_TILES][BLOCKS][4],
                               const cuda_attention_query (&facts)[ROW_TILES][2], float scale,
                               int key, bool masked) {
@@ -109,7 +115,7 @@ DEVICE void row_probabilities(float (&scores)[ROW_TILES][BLOCKS][4],
             int at = column + i / 4 * 8 + i % 2;
             bool visible = !masked || (at >= row.first && at <= row.token);
             float &score = scores[r][i / 4][i % 4];
-            score = visible ? probability(score, scale, row.lse) : 0.0f;
+            score = probability<BRANCH>(score, scale, row.lse, visible);
         }
     }
 }
@@ -218,8 +224,10 @@ DEVICE void query_gradient(const cuda_attention_backward_params &p) {
         float scores[ROW_TILES][BLOCKS][4];
         float slopes[ROW_TILES][BLOCKS][4];
         product_of_rows<DIM, ROW_TILES, BLOCKS>(scores, own.queries, warp_row, keys_now);
-        row_probabilities<ROW_TILES, BLOCKS>(scores, facts, shape.scale * LOG2_E, key,
-                                             key + KEYS - 1 > own.token || key < seen_by_all);
+        /* at 256 a select would spill registers */
+        row_probabilities<DIM == 256, ROW_TILES, BLOCKS>(scores, facts, shape.scale * LOG2_E, key,
+                                                         key + KEYS - 1 > own.token ||
+                                                             key < seen_by_all);
         product_of_rows<DIM, ROW_TILES, BLOCKS>(slopes, own.douts, warp_row, values_now);
         row_slopes<ROW_TILES, BLOCKS>(scores, slopes, facts);
         add_product<DIM, ROW_TILES, BLOCKS>(sums, scores, keys_now);
@@ -254,7 +262,7 @@ DEVICE void column_probabilities(float (&scores)[ROW_TILES][BLOCKS][4],
             int own = key + i * 8 + lane / 4;
             bool visible = !masked || (own >= first && own <= token + at);
             float &score = scores[i / 2][c / 2][i % 2 * 2 + c % 2];
-            score = visible ? probability(score, scale, lse) : 0.0f;
+            score = probability<false>(score, scale, lse, visible);
         }
     }
 }
