@@ -8,8 +8,9 @@ Engines take turns, each alone on the device. Every second turn reverses their o
 period affects all alike. After M minutes no turn starts. The report has the median, fastest and
 slowest step of all turns, tokens per second, model FLOP utilization, and the peak of device memory
 beyond static bytes. If an engine fails (out of memory, no PyTorch, no device), the report gives the
-reason and the other engines continue. An engine that runs out of memory retries with recomputation
-of every block in backward, and the report states this.
+reason and the other engines continue. An engine that runs out of memory retries with more
+recomputation in backward: Skep first of cheap operations, then of every block, PyTorch of every
+block. The report states this.
 
 --engine is skep, eager or compile. --device cpu and --set KEY=VALUE allow a trial of this script
 without a GPU. Files are written after every turn.
@@ -31,6 +32,9 @@ import gpu_cases
 ENGINES = ("skep", "eager", "compile")
 TITLES = {"skep": "Skep", "eager": "PyTorch", "compile": "PyTorch, compiled"}
 WARM_STEPS = 3
+# What an engine recomputes in backward, tried in this order until its memory suffices.
+RECOMPUTATION = {"skep": ("none", "selective", "block"), "eager": ("none", "block"),
+                 "compile": ("none", "block")}
 ERROR_LINES = 3
 FOLDER = pathlib.Path(__file__).parent
 
@@ -101,13 +105,12 @@ def skep_command(name, case, recompute, arguments, scratch):
                 "precision.compute=bf16", f"precision.moments={case['moments']}",
                 "optimizer.lr=1e-4", "schedule.kind=constant", "schedule.warmup_steps=0",
                 "steps=100000", *arguments.set]
-    if recompute:
-        settings.append("strategy.recompute=block")
+    settings.append(f"strategy.recompute={recompute}")
     return [arguments.steps, str(model), *settings]
 
 
 def torch_command(name, case_name, recompute, arguments):
-    options = {"case": case_name, "compile": name == "compile", "recompute": recompute,
+    options = {"case": case_name, "compile": name == "compile", "recompute": recompute == "block",
                "device": arguments.device, "rows": arguments.rows}
     return [arguments.python, str(FOLDER / "gpu_torch.py"), json.dumps(options)]
 
@@ -154,7 +157,7 @@ class Measured:
 
     def __init__(self):
         self.turns, self.failures = [], []
-        self.recompute, self.given_up = False, False
+        self.recompute, self.given_up = "none", False
         self.longest_s = 0.0
 
     def take_turn(self, name, case_name, arguments, left_s):
@@ -163,9 +166,10 @@ class Measured:
             turn = run_turn(name, case_name, self.recompute, arguments, left_s)
             self.turns.append(turn)
         except Failed as failure:
-            self.failures.append(f"{'recompute: ' if self.recompute else ''}{failure}")
-            self.given_up = self.recompute or not is_memory(str(failure)) or bool(self.turns)
-            self.recompute = not self.given_up
+            self.failures.append(f"recompute {self.recompute}: {failure}")
+            more = RECOMPUTATION[name][RECOMPUTATION[name].index(self.recompute) + 1:]
+            self.given_up = not more or not is_memory(str(failure)) or bool(self.turns)
+            self.recompute = self.recompute if self.given_up else more[0]
         self.longest_s = max(self.longest_s, time.monotonic() - begin)
 
 
@@ -208,7 +212,9 @@ def number(value, form, scale=1.0):
 def row_text(name, row):
     share = "" if row["mfu"] is None else f"{100 * row['mfu']:.1f} %"
     measured = "" if row["share_of_measured"] is None else f"{100 * row['share_of_measured']:.1f} %"
-    title = TITLES[name] + (", recompute" if row["recompute"] else "")
+    title = TITLES[name]
+    if row["recompute"] != "none":
+        title += f", recompute {row['recompute']}"
     return (f"| {title} | {row['step_ms']:.1f} | {row['fastest_ms']:.1f} to {row['slowest_ms']:.1f}"
             f" | {row['tokens_per_s']:.0f} | {share} | {measured}"
             f" | {number(row['peak_bytes'] or None, '.0f', 2**20)}"
@@ -319,7 +325,7 @@ def measure(arguments, document, rate):
                     continue
                 print(f"turn {turn + 1}, {case_name}, {name}", file=sys.stderr, flush=True)
                 of.take_turn(name, case_name, arguments, left_s)
-                if not of.turns and not of.given_up and end > time.monotonic():
+                while not of.turns and not of.given_up and end > time.monotonic():
                     of.take_turn(name, case_name, arguments, end - time.monotonic())
                 report(document, measured, arguments, rate)
     return measured

@@ -21,6 +21,12 @@ bool device_is_wanted(void);
 /* device_open: open it, and load every kernel, once; false when there is no such device. */
 bool device_open(void);
 
+/* device_compute: what kernels are enqueued with, after device_open. */
+const struct cuda_compute *device_compute(void);
+
+/* device_is_emulated: whether device_open opened the emulated device. */
+bool device_is_emulated(void);
+
 void device_check(struct operation *operation);
 void device_bench(struct operation *operation, const double work[2]);
 
