@@ -114,8 +114,30 @@ static void prefetching_hides_what_no_prefetching_leaves_bare(void **state) {
     assert_true(bare.hidden_seconds < 0.2 * bare.collective_seconds);
 }
 
+/* The same products take as long on both; only attention has another share of their rate. */
+static void attention_takes_longer_on_hopper_than_on_other_gpus(void **state) {
+    (void)state;
+    struct target ada = SLOW;
+    ada.kind = TARGET_CUDA;
+    ada.compute_major = 8;
+    ada.f32_flops.value = 1;
+    ada.memory_bandwidth.value = 1e30;
+    struct target hopper = ada;
+    struct target cpu = ada;
+    hopper.compute_major = 9;
+    cpu.kind = TARGET_CPU;
+    struct rig_case of = {.family = 1};
+    struct segment_estimate on_ada = step_of(of, &ada);
+    struct segment_estimate on_hopper = step_of(of, &hopper);
+    struct segment_estimate on_cpu = step_of(of, &cpu);
+    assert_true(on_ada.flops == on_hopper.flops && on_ada.flops == on_cpu.flops);
+    assert_true(near(on_cpu.seconds, on_cpu.flops));
+    assert_true(on_cpu.seconds < on_ada.seconds && on_ada.seconds < on_hopper.seconds);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attention_takes_longer_on_hopper_than_on_other_gpus),
         cmocka_unit_test(lanes_run_beside_each_other_and_wait_for_events),
         cmocka_unit_test(a_step_takes_at_least_its_busiest_lane_and_at_most_all_in_turn),
         cmocka_unit_test(prefetching_hides_what_no_prefetching_leaves_bare),
