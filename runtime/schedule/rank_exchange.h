@@ -31,8 +31,9 @@ void append_step_gradient_sum(struct schedule *schedule, enum segment_kind segme
 struct operand ranks_shard_operand(const struct schedule *schedule, int unit, int extent,
                                    enum access access, enum dtype dtype);
 
-/* append_tally_send, append_tally_receive: sum `parts` (kernels/tally.h) of the scalars over all
- * ranks. Instructions between the two execute while the transfer is in progress. */
+/* append_tally_send, append_tally_receive: append the instructions that sum `parts`
+ * (kernels/tally.h) of the scalars over all ranks. Instructions between the two execute while the
+ * transfer is in progress. */
 void append_tally_send(struct schedule *schedule, enum segment_kind segment);
 void append_tally_receive(struct schedule *schedule, enum segment_kind segment, unsigned parts);
 

@@ -13,7 +13,7 @@ enum { REPLACEMENT_BYTES = 3 };                   /* size of U+FFFD in UTF-8 */
 
 struct tokenizer_decoder {
     const struct tokenizer *tokenizer;
-    bool skips_special;       /* special tokens are left out of the text */
+    bool skips_special;       /* whether special tokens are left out of the text */
     size_t id_count, ids_max; /* ids since tokenizer_decode_begin, and their maximum */
     size_t token_count;       /* number of these ids that have a token */
     char *texts[2];           /* [texts_bytes]: text of a token before and after a step */

@@ -108,7 +108,7 @@ static bool is_special_text(const struct tokenizer *tokenizer, const struct coun
     return false;
 }
 
-/* The texts of all ids for decoding: those of added tokens in their normalized form. */
+/* Lists the texts of all ids for decoding. The text of an added token is its normalized form. */
 static void list_texts(struct loader *loader, int32_t id_count) {
     struct tokenizer *tokenizer = loader->tokenizer;
     struct counted_text *decoded = region_alloc(loader->region, (size_t)id_count, sizeof *decoded);

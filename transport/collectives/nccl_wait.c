@@ -128,7 +128,8 @@ void nccl_abort_calls(struct nccl *nccl) {
     }
 }
 
-/* Only the thread in nccl_wait may use NCCL's communicators, so it aborts the calls. */
+/* Sets a flag, and waits until the thread in nccl_wait has aborted the calls, because only that
+ * thread may use NCCL's communicators. */
 void nccl_request_abort(void *self) {
     struct nccl *nccl = self;
     int64_t deadline_ns = clock_monotonic_ns() + NCCL_ABORT_MS * NS_PER_MS;

@@ -9,11 +9,11 @@ enum {
     BLOCK_POINTS = 1 << UNICODE_BLOCK_BITS,          /* code points of a block */
     BLOCK_COUNT = UNICODE_END >> UNICODE_BLOCK_BITS, /* blocks of all code points */
     SURROGATES_BEGIN = 0xd800,                       /* first code point of UTF-16's surrogates */
-    SURROGATES_END = 0xe000,                         /* one after the last of them */
+    SURROGATES_END = 0xe000,                         /* one after the last surrogate */
     HANGUL_VOWELS_BEGIN = 0x1161,                    /* first vowel of Hangul */
-    HANGUL_VOWELS_END = 0x1176,                      /* one after the last vowel */
+    HANGUL_VOWELS_END = 0x1176,                      /* one after the last vowel of Hangul */
     HANGUL_TAILS_BEGIN = 0x11a8,                     /* first trailing consonant of Hangul */
-    HANGUL_TAILS_END = 0x11c3,                       /* one after the last of them */
+    HANGUL_TAILS_END = 0x11c3,                       /* one after the last trailing consonant */
 };
 
 /* The general categories, in the order of their numbers in the table. */
