@@ -22,7 +22,7 @@
 /* A delegation whose signature was verified. */
 struct known_delegation {
     struct hash swarm;            /* hash of the swarm's manifest */
-    struct delegation delegation; /* serial 0: none is known */
+    struct delegation delegation; /* the delegation; serial 0: none is known */
 };
 
 /* delegation_read_verified: decode a frame and verify that the operator with this key signed it.

@@ -33,8 +33,8 @@ MUST_CHECK enum status delegation_search(const struct join_string *join,
                                          const struct delegation_search_args *args,
                                          struct tracker_contact *contact, struct fault *fault);
 
-/* delegation_choose: returns `received`, or `known` if nothing was received or `known` is newer
- * and of the same swarm. */
+/* delegation_choose: returns the delegation to use: `known` if nothing was received, or if `known`
+ * is of the same swarm and newer; else `received`. */
 const struct known_delegation *delegation_choose(const struct known_delegation *known,
                                                  const struct known_delegation *received);
 

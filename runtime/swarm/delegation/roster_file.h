@@ -12,7 +12,7 @@ enum { ROSTER_PATH_BYTES = PATH_BYTES + 8 }; /* size of the path of a roster fil
 /* A roster epoch with the swarm that it belongs to. */
 struct known_roster {
     struct hash swarm;         /* hash of the swarm's manifest */
-    struct roster_epoch epoch; /* serial 0: none is known */
+    struct roster_epoch epoch; /* the roster epoch; serial 0: none is known */
 };
 
 /* roster_file_path: write the path of the roster file that belongs to this allow-list. Returns

@@ -294,7 +294,7 @@ struct record_speed {
     uint32_t counts;
     uint32_t round_trip_ms;         /* round trip to the tracker that the member reported last */
     uint32_t owner_term;            /* exchanges until it may own slices again, if it was slow */
-    uint32_t owner_rounds_in_time;  /* consecutive exchanges in which it owned slices in time */
+    uint32_t owner_rounds_in_time;  /* consecutive exchanges in which its slices were in time */
     uint32_t rounds_without_slices; /* exchanges since the member last owned slices */
     uint32_t slow_rounds;           /* exchanges since the member became slow */
     uint32_t retry_rounds;          /* slow_rounds after which owners wait for the member again */
@@ -321,7 +321,7 @@ struct tracker_record {
     struct entry commit;   /* Newest GENESIS, COMMIT or ROLLBACK, whose root is current. */
     struct hash base_root; /* Root that was current before `commit`. */
     struct hash chain;     /* Hash of the chain's state after `head` (ledger.h). */
-    struct record_resignations resignations; /* of a state entry, possibly not the newest */
+    struct record_resignations resignations; /* from a state entry, possibly not the newest one */
     struct round_table table;                /* Assignment of the open round. */
 };
 

@@ -15,8 +15,8 @@ static uint32_t clamp_ms(uint64_t value, uint32_t floor_ms, uint32_t ceiling_ms)
     return value < floor_ms ? floor_ms : value > ceiling_ms ? ceiling_ms : (uint32_t)value;
 }
 
-/* Returns the deadline of a part of a round that usually takes time_ms, from the begin of the
- * part. */
+/* Returns the deadline of a part of a round that usually takes time_ms, counted from the start of
+ * the part. */
 static uint64_t part_limit_ms(uint32_t time_ms, double patience, uint32_t slack_ms) {
     uint32_t usual_ms = time_ms < TIME_MAX_MS ? time_ms : TIME_MAX_MS;
     return (uint64_t)fmin(patience * usual_ms, TIME_MAX_MS) + slack_ms;

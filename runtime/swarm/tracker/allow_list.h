@@ -114,7 +114,7 @@ struct allow_list_watch {
     const char *path;                             /* path of the allow-list file */
     const struct allow_list_authority *authority; /* NULL: the list is not signed */
     struct roster_epoch epoch;      /* the operator's newest signed list; serial 0: none */
-    struct file_stamp signed_stamp; /* version of the file with that list */
+    struct file_stamp signed_stamp; /* version of the file with the signed list */
     struct allow_list list;         /* content when the file was last read */
     bool is_missing;                /* the file was read before and is now missing */
     int64_t poll_ms;                /* when the file is checked next */

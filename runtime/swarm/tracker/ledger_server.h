@@ -19,7 +19,7 @@ struct ledger_request {
     enum requester requester; /* kind of the query's sender */
 };
 
-/* The page that is being sent, and when the next one may be. */
+/* The page that is being sent, and when the next answer is due. */
 struct ledger_server {
     struct entry entry;     /* the entry that is being encoded */
     uint8_t *page;          /* [wire_ledger_page_bytes_max]: the page that is being sent */

@@ -17,7 +17,7 @@ enum fork_state {
     FORK_WAITS,     /* a fork is possible, and the tracker waits for electors or an order */
 };
 
-/* The state machine with its store, its failed writes and what was logged about it. */
+/* The state machine with its store, the last failed write, and what was logged last. */
 struct machine_driver {
     struct tracker *tracker;        /* the state machine */
     struct tracker_durable durable; /* the store of its promises and the ledger */

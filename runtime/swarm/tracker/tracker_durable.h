@@ -105,7 +105,7 @@ struct durable_options {
     uint32_t slice_count;         /* number of slices of the parameters */
     struct hash manifest;         /* manifest hash in the GENESIS entry */
     struct hash root;             /* root in the GENESIS entry */
-    bool needs_leases;            /* of a new ledger: members give leases with their votes */
+    bool needs_leases; /* a new ledger requires that members give leases with their votes */
     /* delegation in the GENESIS entry; NULL: none; kept by reference */
     const struct delegation *delegation;
 };

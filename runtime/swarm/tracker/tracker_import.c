@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 enum {
-    /* Sessions and incarnations that are left out after the highest known one: more than the lost
-     * store can have used after its last entry. */
+    /* Number of sessions, and of incarnations, that are left out after the highest known one. It is
+     * more than the lost store can have used after its last entry. */
     NUMBERS_SKIPPED = 1 << 10
 };
 

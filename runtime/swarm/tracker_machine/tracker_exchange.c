@@ -143,8 +143,8 @@ void tracker_clear_holder(struct tracker *tracker, uint32_t seat) {
     }
 }
 
-/* The time that an owner takes ends with its first report of all its results. Results that a guest
- * reports are ignored, because members fetch results only from voters. */
+/* Records the results that a row reports, and the time of an owner that reports all its results for
+ * the first time. Guests are ignored, because members fetch results only from voters. */
 void tracker_update_holders(struct tracker *tracker, uint32_t row, int64_t now_ms) {
     struct tracker_exchange *exchange = &tracker->exchange;
     int seat = tracker->seats.seat_of_row[row];

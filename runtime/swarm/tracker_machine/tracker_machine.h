@@ -128,7 +128,7 @@ struct tracker_view_member {
     bool has_contributed; /* The member contributed to the newest commit. */
     uint32_t slices; /* Number of slices owned, in the open round or else in the newest commit. */
     uint32_t suspended_until; /* first round after the member's suspension; 0: not suspended */
-    enum suspension_reason suspended_for; /* reason for that suspension */
+    enum suspension_reason suspended_for; /* reason for the member's suspension */
 };
 
 /* A copy of the tracker's state for status reports. */
@@ -140,7 +140,7 @@ struct tracker_view {
     const char *awaited; /* What the stage waits for, for example "votes"; NULL between rounds. */
     uint32_t present, needed;      /* voters that can take part in the stage, and their minimum */
     bool is_fork_possible;         /* half of the electors or more have been missing for seconds */
-    struct elector_count electors; /* valid if is_fork_possible */
+    struct elector_count electors; /* numbers of electors; valid if is_fork_possible */
     uint32_t missing_count;        /* electors that have not resigned and are not connected */
     struct identity missing[SWARM_MEMBERS_MAX]; /* [missing_count]: keys of these electors */
     uint32_t slice_count;                       /* number of slices of the model */

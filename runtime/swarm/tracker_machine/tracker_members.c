@@ -100,7 +100,8 @@ void tracker_register_start(struct tracker *tracker, uint32_t row, const struct 
     }
 }
 
-/* A restarted member counts as reachable until a different member reports that it is not. */
+/* Admits a member, whose session is durable now. A restarted member counts as reachable until
+ * another member reports that it is not. */
 void tracker_admit_member(struct tracker *tracker, uint32_t row) {
     ASSERT(row < tracker->record.member_count);
     ASSERT(tracker->record.members[row].session < tracker->record.next_session);

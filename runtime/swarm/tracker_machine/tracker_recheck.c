@@ -106,8 +106,8 @@ bool tracker_advance_recheck(struct tracker *tracker, int64_t now_ms) {
            keep_waiting_for_votes(tracker, now_ms);
 }
 
-/* An accusation that the others did not confirm has cost them time, so the accuser is ignored for
- * some rounds. */
+/* Ends the rechecks of a round. If the others did not confirm an accusation, the accuser is ignored
+ * for some rounds, because the accusation has cost them time. */
 void tracker_end_recheck(struct tracker *tracker) {
     struct tracker_recheck *recheck = &tracker->recheck;
     ASSERT(recheck->accuser_row <= SWARM_MEMBERS_MAX);

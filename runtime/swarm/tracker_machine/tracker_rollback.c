@@ -7,7 +7,7 @@ void tracker_add_rollback_state(struct tracker_rollback *rollback, const struct 
     bool was_full = history->count == ROLLBACK_STATES_MAX;
     uint32_t at = state_history_apply_entry(history, entry);
     bool is_new = hash_equal(&history->states[at].entry, &entry->hash);
-    if (was_full && is_new) { /* the history has lost its second state */
+    if (was_full && is_new) { /* state_history_add has dropped the second state */
         memmove(&rollback->cursors[1], &rollback->cursors[2],
                 (ROLLBACK_STATES_MAX - 2) * sizeof rollback->cursors[0]);
     }

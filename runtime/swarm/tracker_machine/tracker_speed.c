@@ -11,7 +11,7 @@ enum {
     RETRY_ROUNDS_MAX = 512, /* maximum rounds until owners wait for a slow member again */
     RETRY_FACTOR = 4,       /* factor on these rounds if it delivers less than half of the slices */
     OWNER_CLEAN_ROUNDS = 64, /* exchanges in time that halve an owner's next term without slices */
-    LOSS_ROUNDS = 8,         /* a second loss or replacement within this many rounds counts */
+    LOSS_ROUNDS = 8,         /* a second loss within this many rounds counts against the member */
     LOSS_COST_PERCENT = 125, /* percentage of the usual exchange time that losses must exceed */
     LOSS_PART = 8,  /* divisor of the slices that a member lost twice contributes to at first */
     COUNT_BITS = 4, /* bits in the record for the number of values of one kind */

@@ -41,8 +41,8 @@ struct tracker_deadlines {      /* owned by tracker_deadlines.c */
 struct tracker_pace {        /* owned by tracker_pace.c */
     uint64_t owners;         /* owners of slices in the first table */
     uint64_t blocked_owners; /* owners that wait for at most half of their contributors */
-    int64_t reported_ms[SWARM_MEMBERS_MAX]; /* time from an owner's plan to its newest report */
-    int64_t busy_ms[SWARM_MEMBERS_MAX];     /* part of reported_ms in which it was not blocked */
+    int64_t reported_ms[SWARM_MEMBERS_MAX]; /* time from its last new plan to its newest report */
+    int64_t busy_ms[SWARM_MEMBERS_MAX]; /* part of reported_ms in which the owner was not blocked */
     /* time from the first table until enough other seats had the owner's results; 0: not yet */
     int64_t spread_ms[SWARM_MEMBERS_MAX];
 };
@@ -53,7 +53,7 @@ struct tracker_speed {                       /* owned by tracker_speed.c */
     uint32_t share;                 /* of a slow member: share of the slices, of SHARE_FULL */
     uint32_t rounds_without_slices; /* exchanges since the member last owned slices */
     uint32_t owner_term; /* exchanges without slices after it was a slow owner; 0: never */
-    uint32_t owner_rounds_in_time; /* consecutive exchanges in which it owned slices in time */
+    uint32_t owner_rounds_in_time; /* consecutive exchanges in which its slices were in time */
     uint32_t lost_round;           /* last round in which its loss cost the others time; 0: none */
     uint32_t replaced_round;       /* last round in which it was replaced as an owner; 0: none */
     uint32_t slow_rounds;          /* exchanges since the member became slow */

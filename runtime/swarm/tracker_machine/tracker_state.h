@@ -19,7 +19,7 @@ enum tracker_stage_kind {
     STAGE_VOTE,     /* PROPOSE was sent, and votes arrive */
 };
 
-struct tracker_stage {            /* owned by tracker_stage.c */
+struct tracker_stage { /* the stage of the round, and its times; owned by tracker_stage.c */
     enum tracker_stage_kind kind; /* current stage of the round */
     int64_t last_event_ms;        /* time of the last event */
     int64_t stage_began_ms;       /* Time at which the stage began. */
@@ -54,24 +54,24 @@ struct tracker_writer {             /* owned by tracker_record.c */
     bool is_backing_off; /* a write failed, so no write starts before the next tick */
 };
 
-struct tracker_proposal {  /* owned by tracker_proposal.c */
+struct tracker_proposal {  /* the newest proposal; owned by tracker_proposal.c */
     struct entry entry;    /* the proposed COMMIT */
     uint64_t id;           /* number of the proposal */
     struct hash next_seed; /* random bytes for the next proposal */
     struct hash seed;      /* random bytes of this proposal */
 };
 
-struct tracker_vote {               /* owned by tracker_proposal.c */
-    bool has_arrived;               /* the vote was received */
-    struct hash root;               /* root that the member computed */
-    struct hash hash;               /* hash of the proposed entry with that root */
-    struct signature signature;     /* the member's signature of the hash */
+struct tracker_vote {           /* a member's vote on the proposal; owned by tracker_proposal.c */
+    bool has_arrived;           /* the vote was received */
+    struct hash root;           /* root that the member computed */
+    struct hash hash;           /* hash of the proposed entry with that root */
+    struct signature signature; /* the member's signature of the hash */
     struct message_refusal refusal; /* why the member refuses, and the seats that it reports */
     struct entry_evidence evidence; /* of an accusation: the statement that it calls false */
     uint32_t slice;                 /* of an accusation: the slice that the member audited */
 };
 
-struct tracker_exchange {    /* owned by tracker_exchange.c */
+struct tracker_exchange {    /* the exchange of the round; owned by tracker_exchange.c */
     uint64_t *holders;       /* [slice_count]: seats that have a result of the current epoch */
     uint64_t *planned;       /* [slice_count]: seats that the first table lets contribute */
     uint64_t *awaited;       /* [slice_count]: seats of `planned` that the owner waits for */
@@ -94,15 +94,15 @@ struct tracker_exchange {    /* owned by tracker_exchange.c */
     bool ends_training; /* `poll` requests that members end training and declare what they have */
 };
 
-struct tracker_rollback {                            /* owned by tracker_rollback.c */
-    struct state_history history;                    /* states that a rollback can return to */
+struct tracker_rollback {         /* possible and ordered rollbacks; owned by tracker_rollback.c */
+    struct state_history history; /* states that a rollback can return to */
     struct data_cursor cursors[ROLLBACK_STATES_MAX]; /* by state: position in the training data */
     bool is_ordered;                                 /* the operator has ordered a rollback */
     struct hash ordered_root;                        /* root of the state to return to */
     struct rollback_order order;                     /* the operator's signature of the order */
 };
 
-struct tracker_seats {                  /* owned by tracker_members.c */
+struct tracker_seats { /* seats of the newest entry's roster; owned by tracker_members.c */
     int row_of_seat[SWARM_MEMBERS_MAX]; /* by seat: row of the member; NO_SEAT: none */
     int seat_of_row[SWARM_MEMBERS_MAX]; /* by row: seat of the member; NO_SEAT: none */
 };
@@ -124,14 +124,14 @@ struct tracker_last_sent {    /* owned by tracker_handle.c */
 };
 
 /* The newest report of a member. */
-struct tracker_report {       /* owned by tracker_members.c */
-    uint64_t number;          /* number of the report, which increases */
-    uint32_t poll;            /* number of the newest poll that the member answered */
-    uint32_t round;           /* round that `slices` describes */
-    uint32_t version;         /* version of the table that the member has */
-    uint64_t unreachable;     /* mask of rows that the member could not connect to in that round */
-    struct hash root;         /* current root of the member; zero during a state fetch */
-    struct hash durable_root; /* root of the state on the member's disk */
+struct tracker_report {   /* owned by tracker_members.c */
+    uint64_t number;      /* number of the report, which increases */
+    uint32_t poll;        /* number of the newest poll that the member answered */
+    uint32_t round;       /* round that `slices` describes */
+    uint32_t version;     /* version of the table that the member has */
+    uint64_t unreachable; /* mask of rows that the member could not connect to in its last round */
+    struct hash root;     /* current root of the member; zero during a state fetch */
+    struct hash durable_root;        /* root of the state on the member's disk */
     struct timing_measured measured; /* medians of the times that the member measured, in ms */
     struct hash stored[STORED_STATES_MAX]; /* roots of the member's stored states; zero: none */
     struct slice_report *slices;           /* [slice_count]: progress of the member in each slice */

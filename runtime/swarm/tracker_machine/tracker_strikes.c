@@ -14,7 +14,7 @@ enum {
     TERM_MIN = 8,          /* rounds of a member's first suspension */
     TERM_MAX = 512,        /* rounds of the longest suspension */
     CLEAN_ROUNDS = 64,     /* rounds without a miss that halve a member's next term */
-    SUSPENDED_DIVISOR = 3, /* at most 1/3 of the connected members are suspended */
+    SUSPENDED_DIVISOR = 3, /* divisor: at most 1/3 of the connected voters are suspended */
 };
 
 bool tracker_is_suspended(const struct tracker *tracker, uint32_t row) {
