@@ -50,7 +50,7 @@ static bool passes_sum_check(const struct check_work *work, uint32_t slice) {
             .clip = norms_clip_factor(member->norm, entry->reference_norm),
             .norm = member->norm};
     }
-    return sum_check_allows(work->replica, entry->round, slice, &job->seed, parts, count);
+    return sum_check_matches_parts(work->replica, entry->round, slice, &job->seed, parts, count);
 }
 
 static void check_slice(void *context, int64_t item, int thread) {

@@ -225,7 +225,7 @@ static void execute_sum_job(struct member_run *member, const struct member_job *
                                          .addends = job->addends,
                                          .proofs = job->proofs,
                                          .value_limit = job->value_limit};
-        event.hash = replica_list(replica, job->round, job->slice, &list);
+        event.hash = replica_write_list(replica, job->round, job->slice, &list);
     } else {
         event.hash = replica_sum(replica, job->round, job->slice, job->addends, job->addend_count);
     }

@@ -130,13 +130,13 @@ static uint64_t write_list(struct receiver *receiver, uint32_t slice, uint64_t s
     const struct slices *slices = &receiver->replica.shape.slices;
     const uint32_t count = count_seats(seats);
     uint32_t index = 0;
-    sparse_result_begin(list, seats, (double)input[0] / 16);
+    sparse_result_begin_list(list, seats, (double)input[0] / 16);
     for (uint32_t seat = 0; seat < MEMBERS; seat++) {
         const uint8_t *from = input + seat * PART_INPUT_BYTES;
         if ((seats >> seat & 1) == 0) {
             continue;
         }
-        uint8_t *encoded = list + sparse_result_encoding(slices, slice, count, index);
+        uint8_t *encoded = list + sparse_result_encoding_offset(slices, slice, count, index);
         const struct contribution_part part = make_part(slices, from);
         sparse_result_write_head(slices, list, index++, &part);
         encode_part(slices, slice, from + 32, encoded);
@@ -152,8 +152,8 @@ static uint64_t write_list(struct receiver *receiver, uint32_t slice, uint64_t s
 static uint64_t remove_own(const struct slices *slices, uint32_t slice, uint64_t seats,
                            uint64_t own, uint8_t *list, uint64_t size) {
     const uint64_t bytes = slices_range(slices, slice).bytes;
-    const uint64_t at =
-        sparse_result_encoding(slices, slice, count_seats(seats), count_seats(seats & (own - 1)));
+    const uint64_t at = sparse_result_encoding_offset(slices, slice, count_seats(seats),
+                                                      count_seats(seats & (own - 1)));
     memmove(list + at, list + at + bytes, size - at - bytes);
     return size - bytes;
 }
@@ -188,9 +188,9 @@ static void check_accepted(const struct receiver *receiver, const struct message
     const uint64_t bytes = slices_range(slices, message->slice).bytes;
     ASSERT(values->norm == 0 && values->listed == store->listed);
     ASSERT(store->incoming_bytes == sparse_result_bytes(slices, message->slice, count));
-    sparse_result_begin(again, message->contributors, values->value_limit);
+    sparse_result_begin_list(again, message->contributors, values->value_limit);
     for (uint32_t i = 0; i < count; i++) {
-        const uint64_t at = sparse_result_encoding(slices, message->slice, count, i);
+        const uint64_t at = sparse_result_encoding_offset(slices, message->slice, count, i);
         const struct hash hash = hash_of(store->incoming + at, bytes);
         sparse_result_write_head(slices, again, i, &values->listed[i].part);
         memcpy(again + at, store->incoming + at, bytes);
@@ -212,10 +212,10 @@ static void check_sent(struct receiver *receiver, const struct message *message)
         const struct slice_data data = slice_store_find_bytes(&receiver->store, &item, &sent);
         const uint64_t bytes = slices_range(&receiver->replica.shape.slices, message->slice).bytes;
         const bool has_gap = (message->contributors & left_out) != 0;
-        ASSERT(data.bytes != NULL && data.count == receiver->store.incoming_bytes);
+        ASSERT(data.bytes != NULL && data.byte_count == receiver->store.incoming_bytes);
         ASSERT(data.gap_bytes == (has_gap ? bytes : 0));
-        ASSERT(data.gap_begin + data.gap_bytes <= data.count);
-        ASSERT(memcmp(data.bytes, receiver->store.incoming, data.count) == 0);
+        ASSERT(data.gap_begin + data.gap_bytes <= data.byte_count);
+        ASSERT(memcmp(data.bytes, receiver->store.incoming, data.byte_count) == 0);
     }
 }
 
@@ -229,7 +229,7 @@ static bool receive(struct receiver *receiver, const struct message *message, co
     if (!has_length) {
         return false;
     }
-    slice_store_inspect(&receiver->store, message, &values);
+    slice_store_compute_values(&receiver->store, message, &values);
     if (!isfinite(values.norm)) {
         ASSERT(values.listed == NULL);
         return false;
@@ -260,8 +260,8 @@ static void receive_made(struct receiver *receiver, struct message *message, uin
     const uint64_t own = (uint64_t)1 << (choices & 3);
     fill(input, sizeof input, seed);
     uint64_t size = write_list(receiver, message->slice, message->contributors, own, input, list);
-    slice_store_set_contribution(&receiver->store, (choices & HAS_OWN) != 0 ? ROUND : 0,
-                                 choices & 3);
+    slice_store_record_own_contribution(&receiver->store, (choices & HAS_OWN) != 0 ? ROUND : 0,
+                                        choices & 3);
     const bool is_left_out = (choices & IS_LEFT_OUT) != 0 && (message->contributors & own) != 0;
     if (is_left_out) {
         size = remove_own(slices, message->slice, message->contributors, own, list, size);
@@ -288,8 +288,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
                               .contributors = bytes[2] % (1 << MEMBERS),
                               .hash = hash_of(bytes, count)};
     if ((bytes[0] & IS_RAW) != 0) {
-        slice_store_set_contribution(&receiver->store, (bytes[0] & HAS_OWN) != 0 ? ROUND : 0,
-                                     bytes[0] & 3);
+        slice_store_record_own_contribution(&receiver->store, (bytes[0] & HAS_OWN) != 0 ? ROUND : 0,
+                                            bytes[0] & 3);
         (void)receive(receiver, &message, bytes + HEADER_BYTES, count - HEADER_BYTES);
     } else {
         receive_made(receiver, &message, bytes[0], bytes[3], bytes + HEADER_BYTES,

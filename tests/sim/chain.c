@@ -167,7 +167,7 @@ const struct message *chain_receive(struct world *world, uint32_t index, struct 
     bool is_untrusted = is_tracker && message->kind != MESSAGE_ENTRY &&
                         !ledger_follower_is_synced(&chain->follower);
     bool is_held_back = (message->kind == MESSAGE_ENTRY &&
-                         !ledger_follower_may_deliver(&chain->follower, message)) ||
+                         !ledger_follower_accept_entry(&chain->follower, message)) ||
                         (message->kind == MESSAGE_GOODBYE &&
                          !ledger_follower_may_resign(&chain->follower, message)) ||
                         (message->kind == MESSAGE_PROPOSE &&
@@ -208,7 +208,7 @@ void chain_request(struct world *world, uint32_t index) {
         answer_without_checkpoint(&node->chain->follower);
         (void)ledger_follower_fill_request(&node->chain->follower, now_ns, &frame);
     }
-    ledger_follower_on_requested(&node->chain->follower, now_ns);
+    ledger_follower_record_request(&node->chain->follower, now_ns);
     for (uint32_t tracker = 0; tracker < TRACKERS; tracker++) {
         if (net_is_connected(world, index, tracker) && world->nodes[tracker].machine != NULL) {
             int64_t wait_ms = net_send_control(world, index, REQUEST_BYTES);

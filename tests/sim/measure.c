@@ -111,7 +111,7 @@ void measure_draw(struct world *world, uint32_t node) {
                                            .transfer_ms = 50 + (uint32_t)world_draw(world, 200),
                                            .round_trip_ms = 10 + (uint32_t)world_draw(world, 100)};
         measured.upload_kib_s = UPS[world_draw(world, ARRAY_COUNT(UPS))];
-        member_set_measured(world->nodes[node].machine, &measured);
+        member_set_measured_medians(world->nodes[node].machine, &measured);
     }
 }
 
@@ -129,5 +129,5 @@ void measure_report(struct world *world, uint32_t node) {
     if (at->link.is_dial_only) {
         measured.upload_kib_s = 0;
     }
-    member_set_measured(at->machine, &measured);
+    member_set_measured_medians(at->machine, &measured);
 }

@@ -424,8 +424,8 @@ bool values_allow(struct world *world, uint32_t index, const struct action *acti
                               .norm = member->norm};
     }
     load_results(world, index, entry);
-    return sum_check_allows(&node->values->replica, entry->round, slice, &action->seed, parts,
-                            count);
+    return sum_check_matches_parts(&node->values->replica, entry->round, slice, &action->seed,
+                                   parts, count);
 }
 
 uint64_t values_opposed(const struct world *world, uint32_t index, const struct action *action) {

@@ -70,8 +70,8 @@ static size_t find_encoding(const struct world *world, const struct coded *list,
     const uint64_t seats = sparse_result_seats(list->bytes);
     return (seats & seat) == 0 || count_seats(seats) > MEMBERS_MOST
                ? 0
-               : sparse_result_encoding(&slices, 0, count_seats(seats),
-                                        count_seats(seats & (seat - 1)));
+               : sparse_result_encoding_offset(&slices, 0, count_seats(seats),
+                                               count_seats(seats & (seat - 1)));
 }
 
 void values_leave_out(const struct world *world, uint32_t slice, uint64_t left_out,
@@ -121,7 +121,7 @@ bool values_inspect(const struct world *world, struct message *message,
     for (uint32_t i = 0; i < count; i++) {
         struct coded coded = {{0}};
         memcpy(coded.bytes,
-               result->bytes + sparse_result_encoding(&slices, message->slice, count, i),
+               result->bytes + sparse_result_encoding_offset(&slices, message->slice, count, i),
                values_bytes(world));
         listed[i].hash = values_hash(world, &coded);
         listed[i].norm = values_norm(world, &coded);
@@ -152,7 +152,7 @@ void values_make_list(struct replica *replica, const struct node *node, const st
                                      .proofs = proofs,
                                      .value_limit = norms_value_limit(action->table->reference_norm,
                                                                       slices_sent_values(slices))};
-    (void)replica_list(replica, action->round, action->slice, &made);
+    (void)replica_write_list(replica, action->round, action->slice, &made);
     memcpy(list->bytes, replica_result(replica, action->round, action->slice),
            sparse_result_bytes(slices, action->slice, count));
 }
@@ -162,10 +162,10 @@ static void drop_last(const struct slices *slices, struct coded *list) {
     const uint64_t seats = sparse_result_seats(list->bytes);
     const uint32_t count = count_seats(seats);
     const uint64_t last = UINT64_C(1) << (63 - __builtin_clzll(seats));
-    const size_t from = sparse_result_encoding(slices, 0, count, 0);
-    const size_t to = sparse_result_encoding(slices, 0, count - 1, 0);
+    const size_t from = sparse_result_encoding_offset(slices, 0, count, 0);
+    const size_t to = sparse_result_encoding_offset(slices, 0, count - 1, 0);
     memmove(list->bytes + to, list->bytes + from, sizeof list->bytes - from);
-    sparse_result_begin(list->bytes, seats & ~last, sparse_result_value_limit(list->bytes));
+    sparse_result_begin_list(list->bytes, seats & ~last, sparse_result_value_limit(list->bytes));
 }
 
 enum spoiled { SPOILED_SIGN, SPOILED_DROP, SPOILED_WEIGHT, SPOILED_CLIP, SPOILED_NORM, SPOILS };
@@ -178,10 +178,10 @@ void values_spoil(const struct world *world, const struct action *action, struct
     struct contribution_part part;
     struct coded coded = {{0}};
     if (count == 0) {
-        sparse_result_begin(list->bytes, 0, 1 + 2 * sparse_result_value_limit(list->bytes));
+        sparse_result_begin_list(list->bytes, 0, 1 + 2 * sparse_result_value_limit(list->bytes));
         return;
     }
-    uint8_t *encoding = list->bytes + sparse_result_encoding(&slices, 0, count, 0);
+    uint8_t *encoding = list->bytes + sparse_result_encoding_offset(&slices, 0, count, 0);
     ASSERT(sparse_result_read_head(&slices, list->bytes, 0, &part));
     switch ((enum spoiled)(action->round % SPOILS)) {
     case SPOILED_SIGN:

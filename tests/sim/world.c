@@ -232,7 +232,7 @@ static void tell_cut(struct world *world, uint32_t index) {
             cut[count++] = (struct identity){{(uint8_t)n}};
         }
     }
-    member_set_unreachable(node->machine, cut, count);
+    member_set_unreachable_members(node->machine, cut, count);
 }
 
 static void tick(struct world *world, uint32_t index) {

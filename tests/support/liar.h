@@ -29,7 +29,7 @@ struct lie {
     enum fate (*change_message)(struct message *message); /* NULL: all are sent unchanged */
     void (*change_contribution)(struct replica *replica); /* after encoding; NULL: unchanged */
     __typeof__(replica_sum) *sum;                         /* NULL: the real sum */
-    __typeof__(replica_list) *list;                       /* NULL: the real list */
+    __typeof__(replica_write_list) *list;                 /* NULL: the real list */
     /* The encoded values of which a slice of its own contribution gets the sketch. */
     const uint8_t *(*find_sketched)(const struct replica *replica, uint32_t slice); /* or NULL */
     void (*change_row)(const struct token_row *row, int64_t count); /* of training data; or NULL */
@@ -86,7 +86,7 @@ void lie_replay(struct replica *replica);
 void lie_patched_replay(struct replica *replica);
 void lie_negate(struct replica *replica);
 void lie_spelling(struct replica *replica);
-__typeof__(replica_list) lie_list, lie_list_one, lie_list_contributors, lie_list_swap;
+__typeof__(replica_write_list) lie_list, lie_list_one, lie_list_contributors, lie_list_swap;
 __typeof__(replica_sum) lie_sum, lie_sum_one, lie_contributors, lie_swap;
 void lie_mirrored_text(const struct token_row *row, int64_t count);
 void lie_constant_text(const struct token_row *row, int64_t count);

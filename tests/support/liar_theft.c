@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-WRAPPED(slice_store_inspect);
+WRAPPED(slice_store_compute_values);
 
 enum {
     REQUEST_MS = 20,   /* between requests for missing slices */
@@ -133,10 +133,10 @@ static void take(const struct slices *slices, uint32_t slice, const uint8_t *byt
     }
 }
 
-void __wrap_slice_store_inspect(struct slice_store *store, const struct message *message,
-                                struct message_values *values) {
+void __wrap_slice_store_compute_values(struct slice_store *store, const struct message *message,
+                                       struct message_values *values) {
     const struct slices *slices = &store->options->replica->shape.slices;
-    __real_slice_store_inspect(store, message, values);
+    __real_slice_store_compute_values(store, message, values);
     if (!is_chosen() || message->kind != MESSAGE_CONTRIBUTION) {
         return;
     }

@@ -15,7 +15,7 @@
 
 WRAPPED(replica_encode_contribution);
 WRAPPED(replica_declare_contribution);
-WRAPPED(replica_list);
+WRAPPED(replica_write_list);
 WRAPPED(replica_sum);
 WRAPPED(sum_check_sketch);
 WRAPPED(lockstep_execute_within);
@@ -226,10 +226,10 @@ struct hash lie_contributors(struct replica *replica, uint32_t round, uint32_t s
 
 /* ---- lists of a sparse codec ---- */
 
-struct hash __wrap_replica_list(struct replica *replica, uint32_t round, uint32_t slice,
-                                const struct addend_list *list) {
-    __typeof__(replica_list) *make =
-        lie_chosen()->list == NULL ? __real_replica_list : lie_chosen()->list;
+struct hash __wrap_replica_write_list(struct replica *replica, uint32_t round, uint32_t slice,
+                                      const struct addend_list *list) {
+    __typeof__(replica_write_list) *make =
+        lie_chosen()->list == NULL ? __real_replica_write_list : lie_chosen()->list;
     return make(replica, round, slice, list);
 }
 
@@ -239,11 +239,12 @@ struct hash lie_list(struct replica *replica, uint32_t round, uint32_t slice,
     const struct slices *slices = &replica->shape.slices;
     const uint32_t count = (uint32_t)__builtin_popcountll(list->seats);
     uint8_t *result = replica_result(replica, round, slice);
-    const struct hash hash = __real_replica_list(replica, round, slice, list);
+    const struct hash hash = __real_replica_write_list(replica, round, slice, list);
     if (count == 0) {
         return hash;
     }
-    change_values(replica, slice, result + sparse_result_encoding(slices, slice, count, 0), negate);
+    change_values(replica, slice, result + sparse_result_encoding_offset(slices, slice, count, 0),
+                  negate);
     lie_log_use();
     return hash_of(result, sparse_result_bytes(slices, slice, count));
 }
@@ -252,7 +253,8 @@ struct hash lie_list(struct replica *replica, uint32_t round, uint32_t slice,
 struct hash lie_list_one(struct replica *replica, uint32_t round, uint32_t slice,
                          const struct addend_list *list) {
     static uint32_t newest_round;
-    __typeof__(replica_list) *make = round == newest_round ? __real_replica_list : lie_list;
+    __typeof__(replica_write_list) *make =
+        round == newest_round ? __real_replica_write_list : lie_list;
     newest_round = round;
     return make(replica, round, slice, list);
 }
@@ -263,7 +265,7 @@ struct hash lie_list_contributors(struct replica *replica, uint32_t round, uint3
     struct addend_list first = *list;
     first.seats = list->seats & (~list->seats + 1);
     lie_log_use();
-    return __real_replica_list(replica, round, slice, &first);
+    return __real_replica_write_list(replica, round, slice, &first);
 }
 
 /* Its own contribution with all signs changed, which has the same norm. [slices.bytes] */
@@ -320,7 +322,7 @@ struct hash lie_list_swap(struct replica *replica, uint32_t round, uint32_t slic
         }
     }
     other.addends = swapped;
-    return __real_replica_list(replica, round, slice, &other);
+    return __real_replica_write_list(replica, round, slice, &other);
 }
 
 /* The sketch of these other values, so that the sum seems to be right. */

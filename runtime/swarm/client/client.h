@@ -43,11 +43,12 @@ struct tracker_query_args {
     /* the query: WIRE_MANIFEST_REQUEST, WIRE_STATUS_REQUEST, WIRE_LEDGER_REQUEST or
      * WIRE_PROBE_ADDRESS */
     enum wire_kind request;
-    uint64_t first_entry;                   /* WIRE_LEDGER_REQUEST: index of the first entry */
-    const struct wire_probe *probe;         /* WIRE_PROBE_ADDRESS: the address to test; else NULL */
-    int timeout_ms;                         /* time to wait for the answer */
-    bool (*should_continue)(void *context); /* called several times a second; NULL: always true */
-    void *context;                          /* argument of should_continue */
+    uint64_t first_entry;           /* WIRE_LEDGER_REQUEST: index of the first entry */
+    const struct wire_probe *probe; /* WIRE_PROBE_ADDRESS: the address to test; else NULL */
+    int timeout_ms;                 /* time to wait for the answer */
+    /* whether to continue the query; called several times a second; NULL: always true */
+    bool (*should_continue)(void *context);
+    void *context; /* argument of should_continue */
 };
 
 /* An answer of the tracker. It is in the client's memory and valid until the next query. */

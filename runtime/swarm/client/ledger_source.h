@@ -7,7 +7,7 @@
 #include "runtime/swarm/ledger/ledger_file.h"
 #include "runtime/swarm/wire/wire_service.h"
 
-/* Exactly one of file, store and client is not NULL. */
+/* A ledger that is read entry by entry. Exactly one of file, store and client is not NULL. */
 struct ledger_source {
     const char *path;              /* path of the file or store, for messages */
     struct ledger_file *file;      /* a file of JSON lines; else NULL */

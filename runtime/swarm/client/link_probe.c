@@ -10,9 +10,9 @@ enum {
     WAIT_MS = 50,      /* longest wait for one event */
 };
 
-struct probe { /* measures the round trip to a tracker with pings */
-    const struct tracker_contact *tracker;
-    struct messenger *messenger;
+struct probe {                              /* measures the round trip to a tracker with pings */
+    const struct tracker_contact *tracker;  /* the tracker that gets the pings */
+    struct messenger *messenger;            /* has the connection to the tracker */
     int64_t deadline_ns;                    /* when the probe ends */
     int64_t sent_ns;                        /* when the unanswered ping was sent; 0: none */
     double round_trips_s[LINK_PROBE_PINGS]; /* measured round-trip times in seconds */

@@ -26,12 +26,12 @@ static size_t answer_bytes_max(void) {
 }
 
 struct tracker_client {
-    const struct tracker_contact *tracker; /* address and keys of the tracker */
-    struct key_pairs keys;                 /* temporary keys of this connection */
-    uint8_t proof[WIRE_PROOF_BYTES_MAX];   /* proof of the client's identity */
-    uint32_t proof_bytes;                  /* size of the proof; 0: the client has no identity */
-    char key[KEYS_TEXT_BYTES];             /* public keys of the identity as text; "" for none */
-    struct messenger *messenger;
+    const struct tracker_contact *tracker;    /* address and keys of the tracker */
+    struct key_pairs keys;                    /* temporary keys of this connection */
+    uint8_t proof[WIRE_PROOF_BYTES_MAX];      /* proof of the client's identity */
+    uint32_t proof_bytes;                     /* size of the proof; 0: the client has no identity */
+    char key[KEYS_TEXT_BYTES];                /* public keys of the identity as text; "" for none */
+    struct messenger *messenger;              /* has the connection to the tracker */
     struct wire_chunks chunks;                /* chunks of the answer */
     char rejection[WIRE_REJECT_REASON_BYTES]; /* reason of a rejected query; "" for none */
     bool has_answer;                          /* the whole answer has arrived */

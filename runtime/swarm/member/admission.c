@@ -37,7 +37,7 @@ void admission_on_connect(struct admission *admission) {
 }
 
 void admission_on_disconnect(struct admission *admission) {
-    /* A replaced member closed the connection itself, so it does not report the tracker as
+    /* A replaced member closed the connection itself, so the view does not report the tracker as
      * disconnected. */
     admission->is_connected = admission->is_replaced;
 }
@@ -125,8 +125,8 @@ void admission_on_address_book(struct admission *admission, const struct wire_ad
     admission->member_count = book->count;
 }
 
-void admission_find_unreachable(const struct admission *admission, int64_t now_ns,
-                                char address[static MESSAGE_ADDRESS_BYTES]) {
+void admission_write_unreachable_address(const struct admission *admission, int64_t now_ns,
+                                         char address[static MESSAGE_ADDRESS_BYTES]) {
     address[0] = '\0';
     if (admission->is_connected && admission->unreachable_ns != 0 &&
         now_ns - admission->unreachable_ns >= CONNECTION_TEST_MAX_MS * NS_PER_MS) {

@@ -23,7 +23,7 @@ void idle_reason_clear(struct idle_reason *reason);
 
 struct admission {                             /* this member's admission by the tracker */
     const struct member_loop_options *options; /* settings of the member loop */
-    struct messenger *messenger;
+    struct messenger *messenger;               /* sends the introductions */
     /* public keys of the tracker, which a newer delegation may change */
     const struct public_keys *tracker;
     struct idle_reason *reason;   /* why the member is idle, for logs and metrics */
@@ -67,10 +67,10 @@ void admission_on_replaced(struct admission *admission);
 void admission_on_address_book(struct admission *admission, const struct wire_address_book *book);
 void admission_on_attendance(struct admission *admission, const uint8_t *payload, size_t count);
 
-/* admission_find_unreachable: write the address that this member advertises into `address` if
- * the tracker had enough time to connect to it but could not; else write "". */
-void admission_find_unreachable(const struct admission *admission, int64_t now_ns,
-                                char address[static MESSAGE_ADDRESS_BYTES]);
+/* admission_write_unreachable_address: write the address that this member advertises into `address`
+ * if the tracker had enough time to connect to that address but could not; else write "". */
+void admission_write_unreachable_address(const struct admission *admission, int64_t now_ns,
+                                         char address[static MESSAGE_ADDRESS_BYTES]);
 
 /* admission_is_self: whether these are the public keys of this member. */
 bool admission_is_self(const struct admission *admission, const struct public_keys *keys);

@@ -20,7 +20,7 @@ struct catch_up {                            /* the commits that this member has
     bool has_message; /* `message` holds the newest commit as the tracker sent it */
     /* the message as received; its `entry` is replaced before it goes to the state machine */
     struct message message;
-    const struct message *next; /* next message for the state machine; NULL: none */
+    const struct message *next; /* message that the state machine gets next; NULL: none */
 };
 
 /* catch_up_memory_bytes: size of the tables for the slices of the entries. catch_up_init:

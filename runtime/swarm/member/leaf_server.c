@@ -4,7 +4,7 @@
 #include <string.h>
 
 enum {
-    /* leaf hashes in one frame */
+    /* maximum number of leaf hashes in one frame */
     HASHES_PER_FRAME_MAX = (FRAME_PAYLOAD_MAX - WIRE_DOCUMENT_OFFSET) / HASH_BYTES,
 };
 
@@ -25,7 +25,7 @@ static bool will_have_state_soon(const struct leaf_server *server, const struct 
 }
 
 static bool is_state_stored(const struct leaf_server *server, const struct hash *root) {
-    return server->states != NULL && state_store_has(server->states, root);
+    return server->states != NULL && state_store_has_root(server->states, root);
 }
 
 static enum send_result send_frame(const struct leaf_server *server, uint32_t peer,

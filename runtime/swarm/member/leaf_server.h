@@ -12,16 +12,16 @@
 
 #include "runtime/swarm/member/state_fetcher.h"
 
-struct leaf_server { /* sends parts of the state to other members */
-    const struct replica *replica;
+struct leaf_server {                     /* sends parts of the state to other members */
+    const struct replica *replica;       /* has the current outer state */
     const struct state_fetcher *fetcher; /* shows whether this member is itself fetching a state */
-    const struct mailbox *mailbox;
-    const struct peers *peers;
-    struct messenger *messenger;
-    struct uplink *uplink;
-    const struct state_store *states; /* states on this member's disk; NULL: none */
-    uint64_t leaf_count;              /* number of leaves in the state's hash tree */
-    uint8_t *payload;                 /* [FRAME_PAYLOAD_MAX] */
+    const struct mailbox *mailbox;       /* shows which job the compute thread has */
+    const struct peers *peers;           /* links to the members that request leaves */
+    struct messenger *messenger;         /* sends the frames */
+    struct uplink *uplink;               /* queues the answers, and has the budgets of peers */
+    const struct state_store *states;    /* states on this member's disk; NULL: none */
+    uint64_t leaf_count;                 /* number of leaves of the outer state */
+    uint8_t *payload; /* [FRAME_PAYLOAD_MAX] of the frame that is being written */
 };
 
 /* leaf_server_on_request: queue the answer to a peer's request, or reject the request. */

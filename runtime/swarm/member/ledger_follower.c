@@ -223,7 +223,7 @@ static void defer_message(struct ledger_follower *follower, const struct message
     }
 }
 
-bool ledger_follower_may_deliver(struct ledger_follower *follower, struct message *message) {
+bool ledger_follower_accept_entry(struct ledger_follower *follower, struct message *message) {
     const struct entry *entry = message->entry;
     ASSERT(message->kind == MESSAGE_ENTRY && entry != &follower->entry);
     bool is_next = follower->tracker_has_head && follower->chain.entry_count > 0 &&
@@ -254,6 +254,8 @@ bool ledger_follower_may_deliver(struct ledger_follower *follower, struct messag
     return false;
 }
 
+/* If `entry` is the head of the chain, ends the rejection of the tracker's ledger; else rejects
+ * it. */
 static bool check_entry_is_head(struct ledger_follower *follower, const struct entry *entry) {
     struct hash hash = entry_hash(entry);
     bool is_head = hash_equal(&hash, &follower->chain.head);
@@ -342,7 +344,7 @@ struct message *ledger_follower_on_page(struct ledger_follower *follower, const 
     }
     bool had_deferred = follower->has_deferred;
     follower->has_deferred = false;
-    bool is_due = had_deferred && ledger_follower_may_deliver(follower, &follower->deferred);
+    bool is_due = had_deferred && ledger_follower_accept_entry(follower, &follower->deferred);
     return is_due ? &follower->deferred : NULL;
 }
 
@@ -383,7 +385,7 @@ bool ledger_follower_fill_request(const struct ledger_follower *follower, int64_
     return true;
 }
 
-void ledger_follower_on_requested(struct ledger_follower *follower, int64_t now_ns) {
+void ledger_follower_record_request(struct ledger_follower *follower, int64_t now_ns) {
     follower->requested_ns = now_ns;
 }
 

@@ -17,12 +17,12 @@
 #include "runtime/swarm/member/catch_up.h"
 #include "runtime/swarm/member/member.h"
 
-struct ledger_follower { /* checks the tracker's ledger entries in order */
-    const struct member_loop_options *options;
-    const struct member *member; /* the state machine that gets the entries */
-    struct catch_up *catch_up;   /* records commits that the member misses */
-    struct idle_reason *reason;  /* set while the tracker's ledger is rejected */
-    uint32_t slice_count;        /* number of slices of the parameters */
+struct ledger_follower {                       /* checks the tracker's ledger entries in order */
+    const struct member_loop_options *options; /* settings of the member loop */
+    const struct member *member;               /* the state machine that gets the entries */
+    struct catch_up *catch_up;                 /* records commits that the member misses */
+    struct idle_reason *reason; /* why the member is idle; set while it rejects the ledger */
+    uint32_t slice_count;       /* number of slices of the parameters */
 
     struct ledger_chain chain; /* the verified chain: its head, and the state after it */
     struct ledger_chain
@@ -36,12 +36,12 @@ struct ledger_follower { /* checks the tracker's ledger entries in order */
     bool needs_entries;          /* more entries must be requested from the tracker */
     int64_t requested_ns;        /* when the unanswered request was sent; 0: none */
     bool has_gap;                /* the tracker sent an entry that does not follow the chain */
-    struct hash gap_entry_hash;  /* hash of a received entry that does not continue the ledger */
+    struct hash gap_entry_hash;  /* hash of the entry that set has_gap */
     bool is_rejected;            /* the tracker's ledger was rejected */
     bool has_deferred;           /* an ENTRY message waits for earlier entries */
     bool is_deferred_in_chain;   /* the chain contains the entry of the deferred message */
     struct message deferred;     /* the ENTRY message that waits for earlier entries */
-    struct entry deferred_entry; /* copy of the entry of `deferred` */
+    struct entry deferred_entry; /* the entry of `deferred` */
     struct entry entry;          /* entry that is being read */
 };
 
@@ -72,11 +72,11 @@ void ledger_follower_on_connect(struct ledger_follower *follower);
  * the round of this member's state. */
 bool ledger_follower_is_synced(const struct ledger_follower *follower);
 
-/* ledger_follower_may_deliver: whether the state machine may get this ENTRY now. If the entry
- * follows the chain, it is appended. If earlier entries are missing, the message is copied, and
- * ledger_follower_on_page returns the copy once they have been appended. For the newest commit,
- * message->root is set to the root of the state that the commit applies to. */
-bool ledger_follower_may_deliver(struct ledger_follower *follower, struct message *message);
+/* ledger_follower_accept_entry: append the entry of an ENTRY if it follows the chain. Returns
+ * whether the state machine may get the message now. If earlier entries are missing, the message is
+ * copied, and ledger_follower_on_page returns the copy once they have been appended. For the newest
+ * commit, message->root is set to the root of the state that the commit applies to. */
+bool ledger_follower_accept_entry(struct ledger_follower *follower, struct message *message);
 
 /* ledger_follower_on_page: append the entries of a LEDGER payload, given without its length field.
  * Returns the deferred ENTRY if the state machine may get it now, else NULL. */
@@ -89,10 +89,10 @@ void ledger_follower_on_checkpoint(struct ledger_follower *follower, const uint8
                                    size_t count);
 
 /* ledger_follower_fill_request: if a CHECKPOINT_REQUEST or LEDGER_REQUEST is due, fill in its
- * header and return true. ledger_follower_on_requested: record that the request was sent. */
+ * header and return true. ledger_follower_record_request: record that the request was sent. */
 bool ledger_follower_fill_request(const struct ledger_follower *follower, int64_t now_ns,
                                   struct frame *frame);
-void ledger_follower_on_requested(struct ledger_follower *follower, int64_t now_ns);
+void ledger_follower_record_request(struct ledger_follower *follower, int64_t now_ns);
 
 /* ledger_follower_extends_chain: whether a proposed COMMIT follows the chain and has the hash of
  * the chain's state. Voting for any other would let a tracker show joiners a false state. */

@@ -39,7 +39,7 @@ struct mailbox {                    /* exchange of jobs and answers between the 
     atomic_uint_least32_t ended_round; /* training of this round ends after its current step */
 
     bool has_answer;     /* `answer` is posted and not collected yet */
-    struct event answer; /* event that ends the current job */
+    struct event answer; /* the event that answers a job or training */
 
     bool wants_to_leave;                   /* the operator has requested to leave the swarm */
     struct timing_measured measured;       /* times measured by the compute thread */

@@ -28,17 +28,17 @@ struct member_loop; /* stored in the caller's `tables` */
 
 /* The struct is copied. The objects that it points to must outlive the member loop. */
 struct member_loop_options {
-    const struct key_pairs *keys; /* this member's */
+    const struct key_pairs *keys; /* key pairs of this member */
     struct public_keys tracker;   /* public keys of the tracker at the start */
     /* delegation that names the tracker's keys; NULL: the keys never change */
     const struct known_delegation *delegation;
     const char *delegation_path;     /* file in which a newer delegation is stored; NULL: none */
     uint8_t operator_key[KEY_BYTES]; /* public key that the operator signs orders with */
     const char *tracker_address;     /* "tcp://ADDRESS:PORT" of the tracker */
-    const char *listen;              /* "tcp://ADDRESS:PORT", * for any port; NULL: do not listen */
-    const char *public_address;      /* advertised address; NULL: the IP that the tracker sees */
-    const char *name;                /* name of this member; NULL: none */
-    struct hash manifest;            /* hash of the swarm's manifest */
+    const char *listen;         /* "tcp://ADDRESS:PORT" with PORT * for any; NULL: do not listen */
+    const char *public_address; /* advertised address; NULL: the IP that the tracker sees */
+    const char *name;           /* name of this member; NULL: none */
+    struct hash manifest;       /* hash of the swarm's manifest */
     uint32_t members_max, bulk_connections, queued_frames; /* limits of the messenger's options */
     uint64_t limit_up, limit_down;                         /* bytes a second; 0: unlimited */
     struct replica *replica;                               /* has the state after state_round */
@@ -57,7 +57,7 @@ struct member_loop_options {
     /* checkpoint that this member's copy of the ledger begins with; NULL: it begins with the
      * genesis */
     const struct ledger_chain *checkpoint;
-    void *ledger_context; /* first argument of the two ledger callbacks */
+    void *ledger_context; /* first argument of read_ledger_entry and append_ledger_entry */
     /* read_ledger_entry: return the next entry of this member's copy of the ledger, NULL after
      * the last one, and the location of its line for messages. Called by member_loop_start only.
      * NULL: this member has no copy. */
@@ -120,7 +120,7 @@ struct member_job {
     uint64_t silent;           /* CHECK, RECHECK: seats whose sketches are missing */
     struct lease lease;        /* STORE, RESIGN: lease to be made durable; all zero: none */
     uint8_t *own_sketches;     /* SKETCH: receives the sketches of all slices */
-    /* CHECK, RECHECK: by seat: encoded sketches of all slices */
+    /* CHECK, RECHECK: for each seat, the encoded sketches of all slices */
     const uint8_t *sketches[SWARM_MEMBERS_MAX];
 };
 

@@ -94,9 +94,9 @@ static enum status open_sockets(struct member_loop *loop, struct region *region,
 
 static void on_peer_usable(void *context, uint32_t peer, bool is_usable) {
     struct member_loop *loop = context;
-    state_fetcher_set_usable(&loop->fetcher, peer, is_usable);
+    state_fetcher_set_peer_usable(&loop->fetcher, peer, is_usable);
     if (!is_usable) {
-        uplink_drop_peer(&loop->uplink, peer);
+        uplink_drop_items_for_peer(&loop->uplink, peer);
     }
 }
 
@@ -168,7 +168,7 @@ static enum status init_loop(struct member_loop *loop, char *memory, struct regi
 }
 
 static void close_sockets_and_mailbox(struct member_loop *loop) {
-    tracker_link_finish(&loop->tracker);
+    tracker_link_cancel_fetch(&loop->tracker);
     messenger_close(loop->messenger, 0);
     mailbox_close(&loop->mailbox);
 }

@@ -109,7 +109,7 @@ static void post_training_job(struct member_loop *loop, const struct action *act
     ASSERT(action->range_count <= SWARM_SEAT_RANGES_MAX);
     memcpy(job.ranges, action->ranges, action->range_count * sizeof job.ranges[0]);
     /* from now on, training overwrites the contribution in the replica */
-    slice_store_set_contribution(&loop->slices, 0, -1);
+    slice_store_record_own_contribution(&loop->slices, 0, -1);
     mailbox_post_job(&loop->mailbox, &job);
 }
 
@@ -143,7 +143,7 @@ static void post_sum_job(struct member_loop *loop, const struct action *action) 
         job.value_limit = norms_value_limit(action->table->reference_norm,
                                             slices_sent_values(&replica->shape.slices));
     }
-    slice_store_begin_sum(&loop->slices, action->round, action->slice);
+    slice_store_drop_result(&loop->slices, action->round, action->slice);
     mailbox_post_job(&loop->mailbox, &job);
 }
 
@@ -269,7 +269,7 @@ void member_loop_step(struct member_loop *loop, const struct event *event) {
 void member_loop_on_answer(struct member_loop *loop, const struct mailbox_updates *updates) {
     const struct event *event = &updates->event;
     if (event->kind == EVENT_TRAINED) {
-        slice_store_set_contribution(&loop->slices, event->round, own_seat(loop));
+        slice_store_record_own_contribution(&loop->slices, event->round, own_seat(loop));
     } else {
         state_fetcher_on_answer(&loop->fetcher, event->job);
     }

@@ -27,7 +27,7 @@ static bool may_result_buffer_be_in_use(const struct member_loop *loop,
 /* Stores a result that the state fetcher needs to bring fetched leaves to a newer root. Returns
  * true if it did; the state machine then does not get the result. */
 static bool store_result_for_fetcher(struct member_loop *loop, const struct message *result) {
-    bool is_needed = state_fetcher_on_result(&loop->fetcher, result);
+    bool is_needed = state_fetcher_accept_result(&loop->fetcher, result);
     if (is_needed) {
         slice_store_keep_result(&loop->slices, result);
         uplink_measurements_on_result(&loop->measures);
@@ -39,8 +39,8 @@ static void on_entry(struct member_loop *loop, const struct entry *entry) {
     if (entry->kind == ENTRY_OPEN) {
         loop->open = *entry;
         loop->open.slices = NULL;
-        uplink_measurements_on_open(&loop->measures, entry->round);
-        uplink_on_open(&loop->uplink, entry->round);
+        uplink_measurements_on_round_open(&loop->measures, entry->round);
+        uplink_on_round_open(&loop->uplink, entry->round);
     } else if (entry->kind == ENTRY_COMMIT) {
         loop->contributors = 0;
         for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
@@ -51,11 +51,12 @@ static void on_entry(struct member_loop *loop, const struct entry *entry) {
     }
 }
 
-/* Whether to pass this verified message to the state machine. */
-static bool should_deliver(struct member_loop *loop, struct message *message) {
+/* Does what a verified message requires before the state machine gets it. Returns false if the
+ * state machine must not get it. */
+static bool prepare_delivery(struct member_loop *loop, struct message *message) {
     switch (message->kind) {
     case MESSAGE_ENTRY:
-        return ledger_follower_may_deliver(&loop->ledger, message);
+        return ledger_follower_accept_entry(&loop->ledger, message);
     case MESSAGE_PROPOSE:
         return ledger_follower_extends_chain(&loop->ledger, message->entry);
     case MESSAGE_GOODBYE:
@@ -64,13 +65,13 @@ static bool should_deliver(struct member_loop *loop, struct message *message) {
         uplink_on_table(&loop->uplink, message->round);
         return true;
     case MESSAGE_CONTRIBUTION:
-        slice_store_inspect(&loop->slices, message, &message->values);
+        slice_store_compute_values(&loop->slices, message, &message->values);
         return true;
     case MESSAGE_RESULT:
         if (may_result_buffer_be_in_use(loop, message)) {
             return false;
         }
-        slice_store_inspect(&loop->slices, message, &message->values);
+        slice_store_compute_values(&loop->slices, message, &message->values);
         if (!isfinite(message->values.norm)) {
             return false;
         }
@@ -104,8 +105,8 @@ struct received_frame {
     size_t bulk_bytes;         /* size of `bulk` */
 };
 
-/* A tracker with new keys resumes the round that the tracker with the old keys opened, and
- * repeats its entries with the old signatures. */
+/* Whether an entry has the signature of the tracker that this one replaced. A tracker with new keys
+ * resumes the round that the tracker with the old keys opened, and repeats the old entries. */
 static bool is_signed_by_replaced_tracker(const struct member_loop *loop, struct message *message) {
     return message->kind == MESSAGE_ENTRY &&
            wire_verify_message(&loop->shape, loop->ledger.chain.tracker_key, NULL, message, NULL,
@@ -154,7 +155,7 @@ static void receive_message(struct member_loop *loop, struct received_frame rece
     loop->bulk = received_frame.bulk;
     bool is_untrusted = is_from_tracker && message.kind != MESSAGE_ENTRY &&
                         !ledger_follower_is_synced(&loop->ledger);
-    if (!is_untrusted && should_deliver(loop, &message)) {
+    if (!is_untrusted && prepare_delivery(loop, &message)) {
         deliver_verified(loop, &message);
     }
 }
@@ -305,7 +306,7 @@ static void on_tracker_event(struct member_loop *loop, const struct messenger_ev
     case MESSENGER_OPENED:
         wire_chunks_reset(&loop->chunks);
         admission_on_connect(&loop->admission);
-        tracker_link_on_open(&loop->tracker, clock_monotonic_ms());
+        tracker_link_on_connect(&loop->tracker, clock_monotonic_ms());
         ledger_follower_on_connect(&loop->ledger);
         break;
     case MESSENGER_CLOSED:
@@ -325,10 +326,10 @@ static void on_peer_event(struct member_loop *loop, uint32_t peer,
         on_peer_frame(loop, peer, event);
         break;
     case MESSENGER_OPENED:
-        peers_on_open(&loop->peers, peer);
+        peers_on_connect(&loop->peers, peer);
         break;
     case MESSENGER_CLOSED:
-        peers_on_close(&loop->peers, peer);
+        peers_on_disconnect(&loop->peers, peer);
         break;
     case MESSENGER_REJECTED:
     case MESSENGER_FULL:

@@ -12,13 +12,13 @@ struct member_loop {
     struct member_loop_options options;
     /* numbers of slices and members, which determine the layout of messages */
     struct wire_shape shape;
-    struct messenger *messenger;
-    struct mailbox mailbox;
-    pthread_t thread;  /* the network thread */
+    struct messenger *messenger; /* sends and receives the frames */
+    struct mailbox mailbox;      /* exchanges jobs and answers with the compute thread */
+    pthread_t thread;            /* the network thread */
     struct entry vote; /* proposal with the computed root; used by the compute thread only */
 
     struct member *member;         /* state machine of the swarm protocol */
-    struct action *action_rows;    /* [ACTIONS_MAX] */
+    struct action *action_rows;    /* [ACTIONS_MAX]: actions of the event that is being handled */
     struct wire_arrays arrays;     /* arrays of the message that is being read */
     struct wire_chunks chunks;     /* chunks of the tracker's messages */
     const struct message *message; /* message that the state machine is handling; NULL: none */
@@ -26,10 +26,10 @@ struct member_loop {
     struct entry open;             /* the newest OPEN, which has no slices */
     uint32_t contributors;         /* number of contributors to the newest commit */
 
-    struct idle_reason reason; /* why the member is idle */
-    struct admission admission;
-    struct tracker_link tracker;
-    struct peers peers;
+    struct idle_reason reason;           /* why the member is idle */
+    struct admission admission;          /* admission of this member by the tracker */
+    struct tracker_link tracker;         /* keys of the tracker, and the connection to it */
+    struct peers peers;                  /* connections to the other members */
     struct catch_up catch_up;            /* replays missed commits */
     struct ledger_follower ledger;       /* checks the tracker's ledger */
     struct slice_store slices;           /* encoded slices of the current round */

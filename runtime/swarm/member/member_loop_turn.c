@@ -50,7 +50,7 @@ static void collect_answer(struct member_loop *loop, struct loop_times *loop_tim
     struct mailbox_updates updates;
     mailbox_collect_updates(&loop->mailbox, &updates);
     loop_times->step_ms = updates.measured.step_ms;
-    member_set_stored(loop->member, updates.stored);
+    member_set_stored_states(loop->member, updates.stored);
     if (updates.wants_to_leave) {
         member_loop_step(loop, &(struct event){.kind = EVENT_LEAVE});
     }
@@ -66,7 +66,7 @@ static void request_entries(struct member_loop *loop, int64_t now_ns) {
         admission_may_request(&loop->admission) &&
         messenger_send(loop->messenger, loop->tracker.keys.curve, CHANNEL_CONTROL, &frame, NULL) ==
             SEND_OK) {
-        ledger_follower_on_requested(&loop->ledger, now_ns);
+        ledger_follower_record_request(&loop->ledger, now_ns);
     }
 }
 
@@ -103,7 +103,7 @@ static void tick_if_due(struct member_loop *loop, struct loop_times *loop_times,
             .transfer_ms = uplink_measurements_transfer_ms(&loop->measures),
             .round_trip_ms = uplink_measurements_round_trip_ms(&loop->measures),
             .upload_kib_s = reported_upload_kib_s(loop)};
-        member_set_measured(loop->member, &measured);
+        member_set_measured_medians(loop->member, &measured);
         member_loop_step(loop, &(struct event){.kind = EVENT_TICK});
     }
     if (loop->admission.is_connected) {
@@ -135,7 +135,7 @@ static void publish_view(struct member_loop *loop) {
         .counts = counts,
     };
     memcpy(view.reason, loop->reason.text, sizeof view.reason);
-    admission_find_unreachable(admission, clock_monotonic_ns(), view.unreachable);
+    admission_write_unreachable_address(admission, clock_monotonic_ns(), view.unreachable);
     mailbox_publish_view(&loop->mailbox, &view);
 }
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { BURSTS_PER_SECOND = 8 }; /* a burst is what the rate allows in 1/8 s */
+enum { BURSTS_PER_SECOND = 8 }; /* the credit is at most what the rate allows in 1/8 s */
 
 size_t outbox_memory_bytes(uint32_t peer_count) {
     return peer_count * sizeof(struct outbox_queue);
@@ -39,7 +39,7 @@ bool outbox_push(struct outbox *outbox, uint32_t peer, const struct outbox_item 
     return true;
 }
 
-void outbox_clear(struct outbox *outbox, uint32_t peer) {
+void outbox_clear_queue(struct outbox *outbox, uint32_t peer) {
     ASSERT(peer < outbox->peer_count);
     outbox->waiting -= outbox->queues[peer].count;
     outbox->queues[peer].count = 0;

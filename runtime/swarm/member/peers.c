@@ -65,7 +65,7 @@ static void report_usable(struct peers *peers, uint32_t peer, bool is_usable) {
     peers->callbacks.on_usable(peers->callbacks.context, peer, is_usable);
 }
 
-void peers_on_open(struct peers *peers, uint32_t peer) {
+void peers_on_connect(struct peers *peers, uint32_t peer) {
     struct member_peer_link *link = &peers->links[peer];
     ASSERT(link->is_known);
     link->is_open = true;
@@ -74,7 +74,7 @@ void peers_on_open(struct peers *peers, uint32_t peer) {
     report_usable(peers, peer, true);
 }
 
-void peers_on_close(struct peers *peers, uint32_t peer) {
+void peers_on_disconnect(struct peers *peers, uint32_t peer) {
     struct member_peer_link *link = &peers->links[peer];
     ASSERT(link->is_known);
     if (!link->is_open) {
@@ -127,7 +127,7 @@ static bool are_same_keys(const struct public_keys *a, const struct public_keys 
 }
 
 static void remove_peer(struct peers *peers, uint32_t peer) {
-    peers_on_close(peers, peer);
+    peers_on_disconnect(peers, peer);
     messenger_ban_peer(peers->messenger, peers_curve_key(peers, peer));
     peers->links[peer] = (struct member_peer_link){.is_known = false};
 }
@@ -280,5 +280,5 @@ void peers_tick(struct peers *peers, int64_t now_ns) {
             unreachable[count++] = link_identity(link);
         }
     }
-    member_set_unreachable(peers->member, unreachable, count);
+    member_set_unreachable_members(peers->member, unreachable, count);
 }

@@ -47,7 +47,8 @@ struct peers {                         /* connections to the other members */
 void peers_init(struct peers *peers, const struct admission *admission, struct member *member,
                 struct messenger *messenger, struct peers_callbacks callbacks);
 
-/* Index of the known peer with this CURVE key, or this identity; else PEER_NONE. */
+/* peers_find_by_curve_key, peers_find_by_id: return the index of the known peer with this CURVE
+ * key, or with this identity; PEER_NONE if there is none. */
 uint32_t peers_find_by_curve_key(const struct peers *peers, const uint8_t *curve);
 uint32_t peers_find_by_id(const struct peers *peers, const struct identity *id);
 
@@ -60,8 +61,8 @@ void peers_update(struct peers *peers, const struct wire_address_book *book);
 
 /* Functions that handle an event of the messenger: a peer connected, disconnected, or sent a
  * frame of this kind. */
-void peers_on_open(struct peers *peers, uint32_t peer);
-void peers_on_close(struct peers *peers, uint32_t peer);
+void peers_on_connect(struct peers *peers, uint32_t peer);
+void peers_on_disconnect(struct peers *peers, uint32_t peer);
 void peers_on_frame(struct peers *peers, uint32_t peer, uint8_t kind, int64_t now_ns);
 
 /* peers_on_pause: to be called when this process was paused for `pause_ns`. That time does not
@@ -74,7 +75,7 @@ void peers_on_pause(struct peers *peers, int64_t pause_ns);
 void peers_tick(struct peers *peers, int64_t now_ns);
 void peers_dial(struct peers *peers, int64_t now_ns);
 
-/* peers_timeout_ns: a peer that has not answered for this long is unreachable. */
+/* peers_timeout_ns: the time without an answer after which a peer is unreachable. */
 int64_t peers_timeout_ns(const struct peers *peers);
 
 static inline const uint8_t *peers_curve_key(const struct peers *peers, uint32_t peer) {

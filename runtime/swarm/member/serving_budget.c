@@ -9,7 +9,7 @@ void serving_budget_init(struct serving_budget *budget, const struct serving_siz
     *budget = (struct serving_budget){.sizes = *sizes};
 }
 
-void serving_budget_on_open(struct serving_budget *budget, uint32_t round) {
+void serving_budget_on_round_open(struct serving_budget *budget, uint32_t round) {
     budget->round = round > budget->round ? round : budget->round;
 }
 
@@ -46,8 +46,8 @@ static struct peer_usage *update_usage(struct serving_budget *budget,
     return usage;
 }
 
-bool serving_budget_allows(struct serving_budget *budget, const struct served_peer *peer,
-                           enum served_kind kind, int64_t now_ms) {
+bool serving_budget_has_bytes_left(struct serving_budget *budget, const struct served_peer *peer,
+                                   enum served_kind kind, int64_t now_ms) {
     struct peer_usage *usage = update_usage(budget, peer);
     const struct serving_sizes *sizes = &budget->sizes;
     switch (kind) {

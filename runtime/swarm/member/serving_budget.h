@@ -26,7 +26,7 @@ struct peer_usage {
     struct identity id;                  /* the peer's identity */
     uint32_t round;                      /* round of the last update */
     uint64_t charged_contribution_bytes; /* contributions sent to the peer in this round */
-    uint64_t charged_result_bytes;       /* results sent, less the budget of each round since */
+    uint64_t charged_result_bytes;       /* results sent, minus what later rounds allowed */
     struct token_bucket leaves;          /* bytes of leaves that the peer may still get */
 };
 
@@ -38,20 +38,21 @@ struct serving_budget {
 
 /* A peer that requests bytes: its row in struct peers, and the identity that the row has now. */
 struct served_peer {
-    uint32_t row; /* row in struct peers */
-    struct identity id;
+    uint32_t row;       /* row in struct peers */
+    struct identity id; /* identity of the peer */
 };
 
 void serving_budget_init(struct serving_budget *budget, const struct serving_sizes *sizes);
 
-/* serving_budget_on_open: renew the budgets, because a round has opened. */
-void serving_budget_on_open(struct serving_budget *budget, uint32_t round);
+/* serving_budget_on_round_open: renew the budgets, because a round has opened. */
+void serving_budget_on_round_open(struct serving_budget *budget, uint32_t round);
 
-/* serving_budget_allows: whether a peer may be sent more bytes of this kind. serving_budget_charge:
- * charge bytes that were sent to it.
+/* serving_budget_has_bytes_left: whether a peer may be sent more bytes of this kind.
+ * serving_budget_charge: charge bytes that were sent to a peer.
  * limits  now_ms never decreases */
-MUST_CHECK bool serving_budget_allows(struct serving_budget *budget, const struct served_peer *peer,
-                                      enum served_kind kind, int64_t now_ms);
+MUST_CHECK bool serving_budget_has_bytes_left(struct serving_budget *budget,
+                                              const struct served_peer *peer, enum served_kind kind,
+                                              int64_t now_ms);
 void serving_budget_charge(struct serving_budget *budget, const struct served_peer *peer,
                            enum served_kind kind, uint64_t bytes, int64_t now_ms);
 

@@ -30,7 +30,7 @@ size_t slice_store_memory_bytes(const struct member_loop_options *options) {
 /* Signs a result that this member computed and adds it to the index. */
 static void add_signed_result(struct slice_store *store, struct message *result) {
     wire_sign_message(store->shape, store->options->keys, result);
-    *result_index_reset(&store->index, result->round, result->slice) =
+    *result_index_clear_row(&store->index, result->round, result->slice) =
         (struct stored_result){.is_stored = true,
                                .epoch = result->epoch,
                                .contributors = result->contributors,
@@ -80,10 +80,11 @@ static struct slice_data list_with_gap(const struct slices *slices, uint32_t sli
                                        const uint8_t *list, uint64_t left_out) {
     const uint64_t seats = sparse_result_seats(list);
     const uint32_t count = count_seats(seats);
-    struct slice_data data = {.bytes = list, .count = sparse_result_bytes(slices, slice, count)};
+    struct slice_data data = {.bytes = list,
+                              .byte_count = sparse_result_bytes(slices, slice, count)};
     if ((seats & left_out) != 0) {
-        data.gap_begin =
-            sparse_result_encoding(slices, slice, count, count_seats(seats & (left_out - 1)));
+        data.gap_begin = sparse_result_encoding_offset(slices, slice, count,
+                                                       count_seats(seats & (left_out - 1)));
         data.gap_bytes = slices_range(slices, slice).bytes;
     }
     return data;
@@ -109,18 +110,18 @@ static bool receive_list(struct slice_store *store, const struct message *messag
         return false;
     }
     struct slice_data whole = list_with_gap(slices, slice, bytes, own_seat_of_list(store, message));
-    if (byte_count == whole.count) {
+    if (byte_count == whole.byte_count) {
         memcpy(store->incoming, bytes, byte_count);
-    } else if (whole.gap_bytes > 0 && byte_count == whole.count - whole.gap_bytes) {
+    } else if (whole.gap_bytes > 0 && byte_count == whole.byte_count - whole.gap_bytes) {
         const uint64_t rest = whole.gap_begin + whole.gap_bytes;
         memcpy(store->incoming, bytes, whole.gap_begin);
         memcpy(store->incoming + whole.gap_begin,
                replica_own_contribution(store->options->replica, slice), whole.gap_bytes);
-        memcpy(store->incoming + rest, bytes + whole.gap_begin, whole.count - rest);
+        memcpy(store->incoming + rest, bytes + whole.gap_begin, whole.byte_count - rest);
     } else {
         return false;
     }
-    store->incoming_bytes = whole.count;
+    store->incoming_bytes = whole.byte_count;
     return true;
 }
 
@@ -142,8 +143,8 @@ bool slice_store_receive(struct slice_store *store, const struct message *messag
     return true;
 }
 
-static void inspect_list(struct slice_store *store, const struct message *message,
-                         struct message_values *values) {
+static void compute_list_values(struct slice_store *store, const struct message *message,
+                                struct message_values *values) {
     const struct replica *replica = store->options->replica;
     const struct slices *slices = &replica->shape.slices;
     const uint32_t count = count_seats(message->contributors);
@@ -156,7 +157,7 @@ static void inspect_list(struct slice_store *store, const struct message *messag
     for (uint32_t i = 0; i < count; i++) {
         struct listed_contribution *listed = &store->listed[i];
         const uint8_t *encoding =
-            store->incoming + sparse_result_encoding(slices, message->slice, count, i);
+            store->incoming + sparse_result_encoding_offset(slices, message->slice, count, i);
         const bool is_valid = sparse_result_read_head(slices, store->incoming, i, &listed->part);
         ASSERT(is_valid);
         listed->hash = hash_of(encoding, bytes);
@@ -166,11 +167,11 @@ static void inspect_list(struct slice_store *store, const struct message *messag
     values->listed = store->listed;
 }
 
-void slice_store_inspect(struct slice_store *store, const struct message *message,
-                         struct message_values *values) {
+void slice_store_compute_values(struct slice_store *store, const struct message *message,
+                                struct message_values *values) {
     const struct replica *replica = store->options->replica;
     if (message->kind == MESSAGE_RESULT && slices_are_sparse(&replica->shape.slices)) {
-        inspect_list(store, message, values);
+        compute_list_values(store, message, values);
     } else {
         values->norm = replica_encoding_is_valid(replica, message->slice, store->incoming,
                                                  store->incoming_bytes)
@@ -185,7 +186,7 @@ void slice_store_keep_result(struct slice_store *store, const struct message *me
     ASSERT(store->incoming_bytes <= slices_range(store_slices(store), message->slice).result_bytes);
     memcpy(replica_result(store->options->replica, message->round, message->slice), store->incoming,
            store->incoming_bytes);
-    *result_index_reset(&store->index, message->round, message->slice) =
+    *result_index_clear_row(&store->index, message->round, message->slice) =
         (struct stored_result){.is_stored = true,
                                .epoch = message->epoch,
                                .contributors = message->contributors,
@@ -204,8 +205,8 @@ void slice_store_keep_contribution(struct slice_store *store, uint32_t seat, uin
     }
 }
 
-void slice_store_begin_sum(struct slice_store *store, uint32_t round, uint32_t slice) {
-    (void)result_index_reset(&store->index, round, slice);
+void slice_store_drop_result(struct slice_store *store, uint32_t round, uint32_t slice) {
+    (void)result_index_clear_row(&store->index, round, slice);
 }
 
 void slice_store_add_own_result(struct slice_store *store, const struct member_job *sum,
@@ -219,7 +220,7 @@ void slice_store_add_own_result(struct slice_store *store, const struct member_j
                                                .hash = *hash});
 }
 
-void slice_store_set_contribution(struct slice_store *store, uint32_t round, int seat) {
+void slice_store_record_own_contribution(struct slice_store *store, uint32_t round, int seat) {
     ASSERT(round == 0 || round >= store->contribution_round);
     store->contribution_round = round;
     store->contribution_seat = seat;
@@ -256,7 +257,7 @@ static struct slice_data data_of_result(const struct slice_store *store,
     }
     return is_sparse ? list_with_gap(slices, item->slice, result, item->left_out)
                      : (struct slice_data){.bytes = result,
-                                           .count = slices_range(slices, item->slice).bytes};
+                                           .byte_count = slices_range(slices, item->slice).bytes};
 }
 
 struct slice_data slice_store_find_bytes(struct slice_store *store, const struct outbox_item *item,
@@ -269,7 +270,8 @@ struct slice_data slice_store_find_bytes(struct slice_store *store, const struct
         replica_prove_slice(replica, item->slice, &store->proof);
         message->proof = &store->proof;
         return (struct slice_data){.bytes = replica_own_contribution(replica, item->slice),
-                                   .count = slices_range(store_slices(store), item->slice).bytes};
+                                   .byte_count =
+                                       slices_range(store_slices(store), item->slice).bytes};
     }
     const struct stored_result *stored =
         result_index_find(&store->index, item->round, item->slice, &item->hash);

@@ -26,22 +26,22 @@ struct sketch_store {
     const struct wire_shape *shape;            /* numbers of slices and members */
     /* seed of this member's own sketches; zero: they are missing or being computed */
     struct hash own_seed;
-    struct sketch_page own_pages[SKETCH_PAGES_MAX]; /* by page of `own` */
+    struct sketch_page own_pages[SKETCH_PAGES_MAX]; /* statements on the pages of `own` */
     /* by seat: signatures of received pages */
     struct sketch_page pages[SWARM_MEMBERS_MAX][SKETCH_PAGES_MAX];
-    uint8_t *own;      /* [slice_count * SKETCH_BYTES]: of this member's own contribution */
+    uint8_t *own;      /* [slice_count * SKETCH_BYTES]: sketches of this member's contribution */
     uint8_t *received; /* [members_max][slice_count * SKETCH_BYTES]: received sketches, by seat */
 };
 
 struct slice_store { /* encoded slices that this member stores and sends */
-    const struct member_loop_options *options;
-    const struct wire_shape *shape;
-    struct identity id;                 /* identity of this member */
-    struct result_index index;          /* finds the stored results */
+    const struct member_loop_options *options; /* keys, replica and stored results */
+    const struct wire_shape *shape;            /* numbers of slices and members */
+    struct identity id;                        /* identity of this member */
+    struct result_index index;                 /* finds the stored results */
     uint8_t *incoming;                  /* [slices_result_bytes_max]: the slice received last */
     size_t incoming_bytes;              /* size of the slice in `incoming` */
     struct slice_proof proof;           /* proof of the contribution that was sent last */
-    struct listed_contribution *listed; /* [members_max]: of the sparse result received last */
+    struct listed_contribution *listed; /* [members_max]: in the sparse result received last */
     uint32_t contribution_round;        /* round of the contribution in the replica; 0: none */
     int contribution_seat;              /* this member's seat in that round; -1: none */
     struct sketch_store sketches;       /* sketches of the current proposal */
@@ -59,12 +59,12 @@ void slice_store_init(struct slice_store *store, const struct member_loop_option
  * member's encoding back into the list of a sparse codec that lacks it. Returns false when the
  * length does not match that of the slice, or this member's contribution of the round is not
  * available.
- * slice_store_inspect: set the norm of *values from `incoming`, and with a sparse codec all that
- * depends on the list. The norm is infinite if `incoming` is not valid. */
+ * slice_store_compute_values: set the norm of *values from `incoming`, and for a sparse result also
+ * the value limit and the listed contributions. The norm is infinite if `incoming` is not valid. */
 MUST_CHECK bool slice_store_receive(struct slice_store *store, const struct message *message,
                                     const uint8_t *bytes, size_t byte_count);
-void slice_store_inspect(struct slice_store *store, const struct message *message,
-                         struct message_values *values);
+void slice_store_compute_values(struct slice_store *store, const struct message *message,
+                                struct message_values *values);
 
 /* slice_store_keep_result, slice_store_keep_contribution: copy `incoming` into the replica: as
  * the result that `message` describes, or as the contribution of a seat, with this proof, in its
@@ -73,28 +73,28 @@ void slice_store_keep_result(struct slice_store *store, const struct message *me
 void slice_store_keep_contribution(struct slice_store *store, uint32_t seat, uint32_t slot,
                                    const struct slice_proof *proof);
 
-/* slice_store_begin_sum: to be called before the result of the slice is overwritten.
+/* slice_store_drop_result: drop the result of the slice, before the compute thread overwrites it.
  * slice_store_add_own_result: sign and index the result that the compute thread wrote for the
  * job's slice. */
-void slice_store_begin_sum(struct slice_store *store, uint32_t round, uint32_t slice);
+void slice_store_drop_result(struct slice_store *store, uint32_t round, uint32_t slice);
 void slice_store_add_own_result(struct slice_store *store, const struct member_job *sum,
                                 const struct hash *hash);
 
-/* slice_store_set_contribution: record that the contribution in the replica is that of `round`, in
- * which this member has `seat`, or, with 0, that it is being overwritten. */
-void slice_store_set_contribution(struct slice_store *store, uint32_t round, int seat);
+/* slice_store_record_own_contribution: record that the replica has this member's contribution to
+ * `round`, in which it has `seat`. round 0: training is overwriting the contribution. */
+void slice_store_record_own_contribution(struct slice_store *store, uint32_t round, int seat);
 
-/* Bytes that follow a message: all but a gap, which the receiver fills. */
+/* Bytes that follow a message. With a gap, they are all bytes of a result but those of the
+ * receiver's own contribution, which the receiver inserts. */
 struct slice_data {
     const uint8_t *bytes;          /* NULL: not available */
-    uint64_t count;                /* size in bytes, with the gap */
+    uint64_t byte_count;           /* size in bytes, including the gap of gap_bytes */
     uint64_t gap_begin, gap_bytes; /* position and size of the gap */
 };
 
 /* slice_store_find_bytes: the bytes of a CONTRIBUTION or RESULT, from the replica or from disk.
- * For a result in the replica, its fields are copied to *message, and for a contribution its
- * proof. The proof is valid until the next call, as are bytes from disk, which are in
- * `incoming`. */
+ * *message receives the fields of a result in the replica, or the proof of a contribution. The
+ * proof, and bytes from disk, which are in `incoming`, are valid until the next call. */
 struct slice_data slice_store_find_bytes(struct slice_store *store, const struct outbox_item *item,
                                          struct message *message);
 

@@ -106,7 +106,8 @@ void state_fetcher_start(struct state_fetcher *fetcher, const struct action *act
     if (is_continued) {
         /* The sources are the members with a seat in the entry's round, because they have its
          * results. */
-        leaf_fetch_follow(&fetcher->fetch, entry, peers_with_seats(fetcher->args.peers, entry));
+        leaf_fetch_follow_commit(&fetcher->fetch, entry,
+                                 peers_with_seats(fetcher->args.peers, entry));
     } else {
         leaf_fetch_begin(&fetcher->fetch, &entry->root);
     }
@@ -123,11 +124,11 @@ void state_fetcher_on_answer(struct state_fetcher *fetcher, uint32_t job) {
     }
 }
 
-bool state_fetcher_on_result(struct state_fetcher *fetcher, const struct message *message) {
+bool state_fetcher_accept_result(struct state_fetcher *fetcher, const struct message *message) {
     uint32_t peer = peers_find_by_id(fetcher->args.peers, &message->from);
     struct replay_request result = {message->round, message->slice, message->epoch, message->hash};
     return fetcher->state == FETCH_RUNNING && peer != PEER_NONE &&
-           leaf_fetch_on_result(&fetcher->fetch, peer, &result, clock_monotonic_ns());
+           leaf_fetch_accept_slice_result(&fetcher->fetch, peer, &result, clock_monotonic_ns());
 }
 
 static void receive_hashes(struct state_fetcher *fetcher, uint32_t peer, const struct frame *frame,
@@ -154,8 +155,8 @@ void state_fetcher_on_frame(struct state_fetcher *fetcher, uint32_t peer, const 
     }
 }
 
-void state_fetcher_set_usable(struct state_fetcher *fetcher, uint32_t peer, bool is_usable) {
-    leaf_fetch_set_connected(&fetcher->fetch, peer, is_usable);
+void state_fetcher_set_peer_usable(struct state_fetcher *fetcher, uint32_t peer, bool is_usable) {
+    leaf_fetch_set_source_connected(&fetcher->fetch, peer, is_usable);
 }
 
 static void post_adopt_job(struct state_fetcher *fetcher) {

@@ -11,11 +11,11 @@
 #include "runtime/swarm/replica/leaf_fetch.h"
 
 struct state_fetcher_args {
-    struct replica *replica;
-    struct messenger *messenger;
-    const struct peers *peers;
-    struct uplink *uplink;
-    struct mailbox *mailbox;
+    struct replica *replica;          /* receives the state */
+    struct messenger *messenger;      /* sends the requests */
+    const struct peers *peers;        /* links to the members that leaves can come from */
+    struct uplink *uplink;            /* queues the requests */
+    struct mailbox *mailbox;          /* gets the job for the complete state */
     const struct state_store *states; /* states on this member's disk; NULL: none */
 };
 
@@ -27,7 +27,7 @@ enum fetch_state {
 };
 
 struct state_fetcher {              /* fetches a missing state from other members */
-    struct state_fetcher_args args; /* the objects that it uses */
+    struct state_fetcher_args args; /* the objects that the fetcher uses */
     enum fetch_state state;         /* step of the current fetch */
     uint32_t job;                   /* job number of the newest ADOPT */
     struct entry entry;             /* entry after which the swarm has the state to fetch */
@@ -41,9 +41,9 @@ size_t state_fetcher_memory_bytes(const struct replica_shape *shape);
 void state_fetcher_init(struct state_fetcher *fetcher, const struct state_fetcher_args *args,
                         void *memory);
 
-/* state_fetcher_start: fetch the state of action->entry. If this commit starts from the state that
- * is being fetched, the fetch is continued with the results of its round.
- * base  the root that the commit starts from; NULL: not known */
+/* state_fetcher_start: fetch the state of action->entry. If the entry is a commit that applies to
+ * the state that is being fetched, the fetch continues with the results of its round.
+ * base  the root of the state that the commit applies to; NULL: not known */
 void state_fetcher_start(struct state_fetcher *fetcher, const struct action *action,
                          const struct hash *base);
 
@@ -51,13 +51,13 @@ void state_fetcher_start(struct state_fetcher *fetcher, const struct action *act
  * `job`. */
 void state_fetcher_on_answer(struct state_fetcher *fetcher, uint32_t job);
 
-/* Functions that handle results, leaf hashes and leaves from peers. state_fetcher_on_result
- * returns whether the result must be stored, because it is needed to replay its round on fetched
+/* Functions that handle results, leaf hashes and leaves from peers. state_fetcher_accept_result
+ * returns whether the result must be stored, because its round must be replayed on fetched
  * leaves. */
-bool state_fetcher_on_result(struct state_fetcher *fetcher, const struct message *message);
+bool state_fetcher_accept_result(struct state_fetcher *fetcher, const struct message *message);
 void state_fetcher_on_frame(struct state_fetcher *fetcher, uint32_t peer, const struct frame *frame,
                             const uint8_t *payload, int64_t now_ns);
-void state_fetcher_set_usable(struct state_fetcher *fetcher, uint32_t peer, bool is_usable);
+void state_fetcher_set_peer_usable(struct state_fetcher *fetcher, uint32_t peer, bool is_usable);
 
 /* state_fetcher_step: send requests that are due, and post the job when the state is complete.
  * Returns whether it should be called again at once. */

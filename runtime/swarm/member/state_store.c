@@ -148,7 +148,7 @@ void state_store_list_roots(const struct state_store *store, struct hash *roots)
 
 /* ---- read ---- */
 
-bool state_store_has(const struct state_store *store, const struct hash *root) {
+bool state_store_has_root(const struct state_store *store, const struct hash *root) {
     struct hash none;
     return state_store_read_hashes(store, root, 0, 0, &none);
 }

@@ -1,7 +1,7 @@
 /* state_store: the states that a member stores so that the swarm can return to them, one file for
  * each, in its state folder:
  *
- *     FOLDER/state-1f0c63a2b7d4e958    the state whose root begins with these digits
+ *     FOLDER/state-1f0c63a2b7d4e958   the state whose root begins with these 16 hexadecimal digits
  *
  * The members that store the state of a commit are chosen pseudo-randomly (state_storing_seats).
  * A file is removed once 32 further commits have followed. The format is in state_file.h. */
@@ -41,9 +41,9 @@ void state_store_remove_expired(struct state_store *store, uint32_t commits);
  * shapes  roots [STORED_STATES_MAX], zero after the last one */
 void state_store_list_roots(const struct state_store *store, struct hash *roots);
 
-/* state_store_has: whether the state with this root is stored. Any thread may call it at any
+/* state_store_has_root: whether the state with this root is stored. Any thread may call it at any
  * time. */
-bool state_store_has(const struct state_store *store, const struct hash *root);
+bool state_store_has_root(const struct state_store *store, const struct hash *root);
 
 /* state_store_read_hashes, state_store_read_leaf: read from the state with this root, as
  * state_file_read_hashes and state_file_read_leaf do. Any thread may call them at any time. */

@@ -120,10 +120,10 @@ void tracker_link_step(struct tracker_link *link, int64_t now_ms) {
     }
 }
 
-void tracker_link_on_open(struct tracker_link *link, int64_t now_ms) {
+void tracker_link_on_connect(struct tracker_link *link, int64_t now_ms) {
     link->next_fetch_ms = now_ms + CONNECTED_FETCH_MS;
 }
 
-void tracker_link_finish(struct tracker_link *link) {
+void tracker_link_cancel_fetch(struct tracker_link *link) {
     delegation_fetch_end(&link->fetch);
 }

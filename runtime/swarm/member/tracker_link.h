@@ -8,10 +8,10 @@
 #include "runtime/swarm/member/admission.h"
 
 struct tracker_link {
-    const struct member_loop_options *options;
-    struct admission *admission; /* learns which tracker to introduce this member to */
-    struct messenger *messenger; /* has the connection to the tracker */
-    struct public_keys keys;     /* public keys of the tracker */
+    const struct member_loop_options *options; /* the tracker's address and keys at the start */
+    struct admission *admission;               /* sends introductions to the tracker with `keys` */
+    struct messenger *messenger;               /* opens and closes the connection to the tracker */
+    struct public_keys keys;                   /* public keys of the tracker */
     /* delegation that names `keys`; serial 0: the keys never change */
     struct known_delegation known;
     /* the tracker's address with its host name resolved; "": unknown */
@@ -35,10 +35,10 @@ MUST_CHECK enum status tracker_link_open(struct tracker_link *link, struct messe
  * other keys, or if the delegation has expired, close the connection to the tracker. */
 void tracker_link_step(struct tracker_link *link, int64_t now_ms);
 
-/* tracker_link_on_open: to be called when the tracker with the current keys has connected. */
-void tracker_link_on_open(struct tracker_link *link, int64_t now_ms);
+/* tracker_link_on_connect: to be called when the tracker with the current keys has connected. */
+void tracker_link_on_connect(struct tracker_link *link, int64_t now_ms);
 
-/* tracker_link_finish: end a fetch that is in progress. */
-void tracker_link_finish(struct tracker_link *link);
+/* tracker_link_cancel_fetch: cancel a fetch of the delegation that is in progress. */
+void tracker_link_cancel_fetch(struct tracker_link *link);
 
 #endif

@@ -58,7 +58,7 @@ static struct served_peer served_peer(const struct uplink *uplink, uint32_t peer
 
 bool uplink_may_send(struct uplink *uplink, uint32_t peer, enum served_kind kind) {
     const struct served_peer served = served_peer(uplink, peer);
-    return serving_budget_allows(&uplink->budget, &served, kind, clock_monotonic_ms());
+    return serving_budget_has_bytes_left(&uplink->budget, &served, kind, clock_monotonic_ms());
 }
 
 void uplink_charge(struct uplink *uplink, uint32_t peer, enum served_kind kind, uint64_t bytes) {
@@ -74,12 +74,12 @@ static enum send_result send_message_with_slice(struct uplink *uplink,
                                                 struct slice_data bulk) {
     struct frame frame;
     const uint64_t rest = bulk.gap_begin + bulk.gap_bytes;
-    size_t count = wire_write_message(uplink->args.shape, message, bulk.count - bulk.gap_bytes,
+    size_t count = wire_write_message(uplink->args.shape, message, bulk.byte_count - bulk.gap_bytes,
                                       &frame, uplink->payload, uplink->payload_capacity);
     ASSERT(frame.length <= FRAME_PAYLOAD_MAX);
-    if (bulk.count > 0) {
+    if (bulk.byte_count > 0) {
         memcpy(uplink->payload + count, bulk.bytes, bulk.gap_begin);
-        memcpy(uplink->payload + count + bulk.gap_begin, bulk.bytes + rest, bulk.count - rest);
+        memcpy(uplink->payload + count + bulk.gap_begin, bulk.bytes + rest, bulk.byte_count - rest);
     }
     return messenger_send(uplink->args.messenger, curve, channel, &frame, uplink->payload);
 }
@@ -87,7 +87,7 @@ static enum send_result send_message_with_slice(struct uplink *uplink,
 enum send_result uplink_send_message(struct uplink *uplink, const uint8_t curve[static KEY_BYTES],
                                      const struct message *message) {
     return send_message_with_slice(uplink, curve, CHANNEL_CONTROL, message,
-                                   (struct slice_data){.count = 0});
+                                   (struct slice_data){.byte_count = 0});
 }
 
 static struct message message_from_item(const struct uplink *uplink,
@@ -122,7 +122,7 @@ static struct slice_data find_slice_bytes(struct uplink *uplink, const struct ou
     }
     return (struct slice_data){
         .bytes = sketch_store_find_page(&uplink->args.slices->sketches, item, message),
-        .count = sketch_store_page_bytes(uplink->args.shape, item->slice)};
+        .byte_count = sketch_store_page_bytes(uplink->args.shape, item->slice)};
 }
 
 /* Sends the slice of an item. The item is dropped if the peer has used up its budget. */
@@ -137,7 +137,7 @@ static enum send_result send_slice(struct uplink *uplink, uint32_t peer,
     if (slice.bytes == NULL) {
         return SEND_NO_PEER;
     }
-    *bytes = slice.count - slice.gap_bytes;
+    *bytes = slice.byte_count - slice.gap_bytes;
     const enum send_result sent = send_message_with_slice(
         uplink, peers_curve_key(uplink->args.peers, peer), CHANNEL_BULK, &message, slice);
     if (sent == SEND_OK) {
@@ -176,16 +176,16 @@ bool uplink_push_slow_member_result(struct uplink *uplink, uint32_t peer,
     return outbox_push(&uplink->slow_member_results, peer, item);
 }
 
-void uplink_drop_peer(struct uplink *uplink, uint32_t peer) {
-    outbox_clear(&uplink->contributions, peer);
-    outbox_clear(&uplink->results, peer);
-    outbox_clear(&uplink->slow_member_results, peer);
-    outbox_clear(&uplink->requests, peer);
-    outbox_clear(&uplink->leaves, peer);
+void uplink_drop_items_for_peer(struct uplink *uplink, uint32_t peer) {
+    outbox_clear_queue(&uplink->contributions, peer);
+    outbox_clear_queue(&uplink->results, peer);
+    outbox_clear_queue(&uplink->slow_member_results, peer);
+    outbox_clear_queue(&uplink->requests, peer);
+    outbox_clear_queue(&uplink->leaves, peer);
 }
 
-void uplink_on_open(struct uplink *uplink, uint32_t round) {
-    serving_budget_on_open(&uplink->budget, round);
+void uplink_on_round_open(struct uplink *uplink, uint32_t round) {
+    serving_budget_on_round_open(&uplink->budget, round);
 }
 
 void uplink_on_table(struct uplink *uplink, uint32_t round) {
@@ -331,7 +331,7 @@ static int64_t flush_slow_member_results(struct uplink *uplink, int64_t now_ns) 
 
 /* ---- requests and leaves ---- */
 
-/* Charges the requested bytes to the download limit when the request is sent. */
+/* Sends a request for bytes, and charges these bytes to the download limit. */
 static enum send_result send_request(void *context, uint32_t peer, const struct outbox_item *item,
                                      uint64_t *bytes) {
     struct uplink *uplink = context;
@@ -381,7 +381,7 @@ int64_t uplink_flush(struct uplink *uplink, int64_t heartbeat_ns, int64_t now_ns
         min_i64(flush_results(uplink, now_ns), flush_slow_member_results(uplink, now_ns));
 
     const struct messenger_counts counts = messenger_counts(args->messenger);
-    uplink_measurements_sample(args->measures, &counts);
+    uplink_measurements_read_counters(args->measures, &counts);
     const struct uplink_traffic traffic = {
         .messenger = args->messenger,
         .peers = args->peers,

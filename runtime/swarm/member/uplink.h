@@ -49,7 +49,7 @@ struct outbox {                  /* one queue of items for each peer, with a com
     struct outbox_queue *queues; /* [peer_count] */
     uint32_t peer_count;         /* number of queues */
     uint32_t next_peer;          /* the peer whose item is sent next */
-    uint32_t waiting;            /* number of items in all queues */
+    uint32_t waiting;            /* number of items that wait in all queues */
     uint64_t rate;               /* bytes a second; 0: unlimited */
     int64_t credit;              /* bytes that may be sent now; negative after a longer frame */
     int64_t credit_added_ns;     /* when credit was added last */
@@ -64,8 +64,9 @@ void outbox_init(struct outbox *outbox, void *memory, uint32_t peer_count, uint6
  * false if the queue is full; the peer repeats its request later. */
 bool outbox_push(struct outbox *outbox, uint32_t peer, const struct outbox_item *item);
 
-/* outbox_clear: drop all items for a peer. outbox_waiting_count: the number of items for a peer. */
-void outbox_clear(struct outbox *outbox, uint32_t peer);
+/* outbox_clear_queue: drop all items for a peer. outbox_waiting_count: the number of items for a
+ * peer. */
+void outbox_clear_queue(struct outbox *outbox, uint32_t peer);
 uint32_t outbox_waiting_count(const struct outbox *outbox, uint32_t peer);
 
 /* outbox_charge_bytes: charge bytes that were sent through a different outbox against this outbox's
@@ -128,8 +129,9 @@ struct uplink_share {       /* part of the uplink's rate that is given to peers 
 void uplink_share_begin(struct uplink_share *share);
 
 /* uplink_share_update: `recent` bytes a second were sent since the last call, while more was
- * queued. The use is averaged: three quarters old, one quarter new. Below three fifths of the rate
- * the shares grow by a quarter, else they shrink by a fifth.
+ * queued. The average use is three quarters of the last average and one quarter of the recent use.
+ * If it is below three fifths of the rate, the shares grow by a quarter; else they shrink by a
+ * fifth.
  * limits  uplink_share_begin was called; rate > 0 */
 void uplink_share_update(struct uplink_share *share, uint64_t rate, uint64_t recent);
 
@@ -151,16 +153,16 @@ uint64_t uplink_share_rate(const struct uplink_share *share, uint64_t rate,
  * takes. Each is the median of recent values, so that one broken connection or dead peer does
  * not distort it. */
 
-enum { UPLINK_RECENT_VALUES = 16 /* measurements in a median */ };
+enum { UPLINK_RECENT_VALUES = 16 /* number of newest measurements whose median is taken */ };
 
 struct recent_values {
-    int64_t values[UPLINK_RECENT_VALUES]; /* a ring of the newest values */
+    int64_t values[UPLINK_RECENT_VALUES]; /* ring buffer of the newest values */
     uint32_t count;                       /* number of values ever added */
 };
 
 /* One window over which sent bytes are counted. */
 struct rate_window {
-    int64_t begin_ns;     /* 0: not begun */
+    int64_t begin_ns;     /* when the window began; 0: not begun */
     uint64_t begin_bytes; /* number of bytes sent until begin_ns */
 };
 
@@ -190,17 +192,18 @@ void uplink_measurements_on_pong(struct uplink_measurements *measures, const uin
 
 /* Record the events of an exchange: its TABLE, a result that was computed or received, and its
  * COMMIT. The OPEN of a later round ends the exchange without a COMMIT.
- * uplink_measurements_on_table returns whether this TABLE is the first of its round. */
+ * uplink_measurements_on_table returns whether the TABLE is the first of its round. */
 bool uplink_measurements_on_table(struct uplink_measurements *measures, uint32_t round);
 void uplink_measurements_on_result(struct uplink_measurements *measures);
 void uplink_measurements_on_commit(struct uplink_measurements *measures, uint32_t round,
                                    bool was_paced);
-void uplink_measurements_on_open(struct uplink_measurements *measures, uint32_t round);
+void uplink_measurements_on_round_open(struct uplink_measurements *measures, uint32_t round);
 
-/* uplink_measurements_sample: read how many bytes the messenger has sent so far.
+/* uplink_measurements_read_counters: measure the upload rate from the messenger's counts of sent
+ * bytes.
  * limits  call it several times a second */
-void uplink_measurements_sample(struct uplink_measurements *measures,
-                                const struct messenger_counts *counts);
+void uplink_measurements_read_counters(struct uplink_measurements *measures,
+                                       const struct messenger_counts *counts);
 
 /* The rate of the uplink in bytes a second, measured in past exchanges. */
 struct uplink_rate {
@@ -228,10 +231,10 @@ struct uplink_pacing {
 
 /* Sources of the number of bytes queued for each peer. */
 struct uplink_traffic {
-    struct messenger *messenger;
-    const struct peers *peers;
+    struct messenger *messenger;        /* has bytes in its own queues */
+    const struct peers *peers;          /* the peers whose rates are set */
     const struct outbox *contributions; /* queued contributions */
-    const struct outbox *results;       /* NULL while results are deferred */
+    const struct outbox *results;       /* queued results; NULL while they are deferred */
     uint64_t slice_bytes;               /* encoded size of the longest slice */
 };
 
@@ -245,7 +248,7 @@ void uplink_pacing_update(struct uplink_pacing *pacing, const struct uplink_traf
 
 struct uplink_args {
     const struct member_loop_options *options; /* rate limits, replica and start state */
-    const struct wire_shape *shape;            /* layout of messages */
+    const struct wire_shape *shape;            /* numbers of slices and members */
     struct messenger *messenger;
     const struct peers *peers;
     struct slice_store *slices;            /* encoded slices and sketches to send */
@@ -255,7 +258,7 @@ struct uplink_args {
 };
 
 struct uplink {
-    struct uplink_args args; /* the objects that it uses */
+    struct uplink_args args; /* the objects that the uplink uses */
     uint8_t *payload;        /* [payload_capacity] of the frame that is being written */
     size_t payload_capacity; /* size of `payload` in bytes */
     /* contributions, which are sent first, because owners need them for their sums */
@@ -294,13 +297,13 @@ bool uplink_push_item(struct uplink *uplink, uint32_t peer, const struct outbox_
 bool uplink_push_slow_member_result(struct uplink *uplink, uint32_t peer,
                                     const struct outbox_item *item);
 
-/* uplink_drop_peer: drop the items that are queued for a peer. */
-void uplink_drop_peer(struct uplink *uplink, uint32_t peer);
+/* uplink_drop_items_for_peer: drop the items that are queued for a peer. */
+void uplink_drop_items_for_peer(struct uplink *uplink, uint32_t peer);
 
-/* uplink_on_open: to be called when a round opens; renews the budgets of peers. uplink_on_table: to
- * be called when the TABLE of a round arrives; starts the pacing.
+/* uplink_on_round_open: to be called when a round opens; renews the budgets of peers.
+ * uplink_on_table: to be called when the TABLE of a round arrives; starts the pacing.
  * uplink_is_paced: whether the rates of peers are limited now. */
-void uplink_on_open(struct uplink *uplink, uint32_t round);
+void uplink_on_round_open(struct uplink *uplink, uint32_t round);
 void uplink_on_table(struct uplink *uplink, uint32_t round);
 bool uplink_is_paced(const struct uplink *uplink);
 

@@ -26,7 +26,7 @@ static int stored_value_count(const struct recent_values *recent) {
     return (int)min_u64(recent->count, UPLINK_RECENT_VALUES);
 }
 
-/* Without values, the median is 0, as are the other order statistics. */
+/* Returns the median; 0 without values. */
 static int64_t median_of_recent(const struct recent_values *recent) {
     int count = stored_value_count(recent);
     return count > 0 ? median_i64(recent->values, count) : 0;
@@ -88,7 +88,7 @@ bool uplink_measurements_on_table(struct uplink_measurements *measures, uint32_t
     return true;
 }
 
-void uplink_measurements_on_open(struct uplink_measurements *measures, uint32_t round) {
+void uplink_measurements_on_round_open(struct uplink_measurements *measures, uint32_t round) {
     if (measures->round < round) {
         measures->round = 0;
     }
@@ -144,10 +144,10 @@ static void add_second_rate(struct uplink_measurements *measures, double kib_s) 
     }
 }
 
-/* Measures the best second of an exchange, because in other seconds there may have been nothing
- * to send. An exchange that takes less than a second measures nothing. */
-void uplink_measurements_sample(struct uplink_measurements *measures,
-                                const struct messenger_counts *counts) {
+/* Records the rate of the best second of an exchange, because in other seconds there may have been
+ * nothing to send. An exchange that takes less than a second is not measured. */
+void uplink_measurements_read_counters(struct uplink_measurements *measures,
+                                       const struct messenger_counts *counts) {
     if (measures->round == 0) {
         return;
     }

@@ -70,7 +70,7 @@ static void handle_message(struct member *member, const struct message *message,
         member_handle_sketch_request(member, message, actions);
         break;
     default:
-        member_handle_tracker(member, message, actions);
+        member_handle_tracker_message(member, message, actions);
         break;
     }
 }
@@ -178,7 +178,7 @@ static void assert_job_state(const struct member *member) {
 
 void member_step(struct member *member, const struct event *event, int64_t now_ms,
                  struct actions *actions) {
-    member_requests_measure(member, now_ms);
+    member_requests_add_waited_time(member, now_ms);
     switch (event->kind) {
     case EVENT_TICK:
         member_session_tick(member, actions);
@@ -194,7 +194,7 @@ void member_step(struct member *member, const struct event *event, int64_t now_m
         member_session_begin_leave(&member->session);
         break;
     case EVENT_CLOSED:
-        member_requests_withdraw_peer(member, &event->peer);
+        member_withdraw_requests_to_peer(member, &event->peer);
         break;
     default:
         handle_job_end(member, event, actions);
@@ -202,7 +202,7 @@ void member_step(struct member *member, const struct event *event, int64_t now_m
     }
     start_next_job(member, actions);
     member_send_requests(member, actions);
-    member_requests_mark_awaited(member);
+    member_requests_update_awaited_seats(member);
     assert_round_state(member);
     assert_job_state(member);
 }

@@ -4,8 +4,9 @@
 #include "runtime/swarm/member_machine/member_state.h"
 
 enum {
-    REPEAT_TICKS = 4,    /* heartbeats before a request is repeated */
-    DRAWN_TICKS_MIN = 6, /* minimum wait for a drawn slice, after all other work for the vote */
+    REPEAT_TICKS = 4, /* heartbeats before a request is repeated */
+    DRAWN_TICKS_MIN =
+        6, /* heartbeats: minimum wait for a drawn slice after all other work for the vote */
 };
 
 void member_audit_init(struct member_audit *audit, const struct hash *secret) {
@@ -59,9 +60,9 @@ static bool is_owner_added(const struct member *member) {
            entry->members[owner].weight > 0;
 }
 
-/* Requests contributions at once, so that they arrive while the root is computed. An abandoned
- * SUM may still read the slots where their bytes are to be stored; then they are dropped, and
- * requested again. */
+/* Requests the contributions of a planned audit at once, so that they arrive while the root is
+ * computed. While an abandoned SUM still reads the slots for their bytes, arriving contributions
+ * are dropped, and requested again. */
 void member_audit_plan(struct member *member, uint32_t recheck, struct actions *actions) {
     struct member_audit *audit = &member->audit;
     const struct hash secret = audit->secret;
@@ -119,7 +120,8 @@ bool member_audit_start_planned(struct member *member, struct actions *actions) 
 void member_audit_start(struct member *member, uint32_t slice, struct actions *actions) {
     struct member_audit *audit = &member->audit;
     ASSERT(!audit->is_active && slice < member->slice_count);
-    *audit = (struct member_audit){.secret = audit->secret, .slice = slice, .is_failed = true};
+    *audit =
+        (struct member_audit){.secret = audit->secret, .slice = slice, .has_sketch_mismatch = true};
     plan_whole_sum(member);
     start_planned_audit(member, actions);
 }
@@ -146,7 +148,7 @@ bool member_audit_keep_contribution(struct member *member, const struct message 
     }
     bool is_free = member->job.kind != JOB_RECHECK && member->job.kind != JOB_SUM &&
                    !seats_contain(audit->received_seats, (uint32_t)seat);
-    if (!is_free || !member_is_declared(member, (uint32_t)seat, message)) {
+    if (!is_free || !member_is_declared_contribution(member, (uint32_t)seat, message)) {
         return true;
     }
     if (!norm_is_valid(message->values.norm)) {
@@ -169,6 +171,7 @@ bool member_audit_keep_contribution(struct member *member, const struct message 
 
 /* ---- outcomes ---- */
 
+/* Handles the end of a RECHECK job: refuses the proposal, or continues its check. */
 void member_handle_rechecked(struct member *member, const struct message_refusal *refusal,
                              struct actions *actions) {
     struct member_audit *audit = &member->audit;
@@ -178,7 +181,7 @@ void member_handle_rechecked(struct member *member, const struct message_refusal
         return;
     }
     audit->is_active = false;
-    if (audit->is_failed) {
+    if (audit->has_sketch_mismatch) {
         member_check_pass_slice(member, audit->slice, actions);
     } else {
         member_check_end(member, REFUSAL_NONE, 0, actions);

@@ -4,7 +4,7 @@
 
 enum {
     REPEAT_TICKS = 4,   /* heartbeats before a request is repeated */
-    OPTIONAL_TICKS = 4, /* wait for sketches of members that no owner waits for */
+    OPTIONAL_TICKS = 4, /* heartbeats to wait for sketches of members that no owner waits for */
 };
 
 void member_check_init(struct member_check *check, bool has_sketches) {
@@ -27,7 +27,7 @@ bool member_is_checking(const struct member *member) {
 }
 
 bool member_is_contributor(const struct member *member) {
-    return round_has_trained(&member->round) && member->round.seat != NO_SEAT;
+    return round_has_contribution(&member->round) && member->round.seat != NO_SEAT;
 }
 
 /* ---- sketches ---- */
@@ -97,7 +97,7 @@ void member_check_begin(struct member *member, const struct message *proposal,
 
 static void send_sketches(const struct member *member, uint32_t seat, uint32_t slice,
                           struct actions *actions) {
-    ASSERT(member->check.has_sketched && slice < member->slice_count);
+    ASSERT(member->check.has_own_sketches && slice < member->slice_count);
     struct message message = {.kind = MESSAGE_SKETCHES,
                               .round = member->proposal.entry.round,
                               .slice = slice,
@@ -116,17 +116,18 @@ void member_handle_sketch_request(struct member *member, const struct message *m
         return;
     }
     ASSERT(member->round.is_open);
-    if (check->has_sketched) {
+    if (check->has_own_sketches) {
         send_sketches(member, (uint32_t)seat, message->slice, actions);
     } else {
         check->waiting_seats |= seat_bit((uint32_t)seat);
     }
 }
 
+/* Handles the end of a SKETCH job, which has computed this member's own sketches. */
 void member_handle_sketched(struct member *member, struct actions *actions) {
     struct member_check *check = &member->check;
-    ASSERT(member->proposal.is_current && !check->has_sketched);
-    check->has_sketched = true;
+    ASSERT(member->proposal.is_current && !check->has_own_sketches);
+    check->has_own_sketches = true;
     SEATS_EACH(seat, check->waiting_seats) {
         for (uint32_t page = 0; page < page_count(member); page++) {
             send_sketches(member, (uint32_t)seat, page * SKETCH_PAGE_SLICES, actions);
@@ -211,7 +212,7 @@ bool member_check_start_job(struct member *member, struct actions *actions) {
     if (!member->proposal.is_current) {
         return false;
     }
-    if (check->has_sketches && !check->has_sketched && member_is_contributor(member)) {
+    if (check->has_sketches && !check->has_own_sketches && member_is_contributor(member)) {
         (void)start_check_job(member, JOB_SKETCH, actions);
         return true;
     }
@@ -271,13 +272,15 @@ static void pass_sketches(struct member *member, struct actions *actions) {
     }
 }
 
-void member_check_on_stored(struct member *member, struct actions *actions) {
+void member_check_on_results_stored(struct member *member, struct actions *actions) {
     ASSERT(member->proposal.vote.is_stored && !member->proposal.vote.is_ready);
     if (!member->check.has_sketches) {
         pass_sketches(member, actions);
     }
 }
 
+/* Handles the end of a CHECK job: starts an audit of the slice whose sketches do not match.
+ * slice_count: all slices match. */
 void member_handle_checked(struct member *member, uint32_t slice, uint64_t opposed,
                            struct actions *actions) {
     ASSERT(slice <= member->slice_count && slice >= member->check.next_slice);
@@ -289,8 +292,8 @@ void member_handle_checked(struct member *member, uint32_t slice, uint64_t oppos
     }
 }
 
-/* To be called when all statements about a slice are true although its sketch does not match,
- * because its values are unusual. */
+/* Continues the check after a slice whose sketch does not match although all statements about it
+ * are true, because its values are unusual. */
 void member_check_pass_slice(struct member *member, uint32_t slice, struct actions *actions) {
     ASSERT(member_is_checking(member) && slice < member->slice_count);
     if (slice + 1 == member->slice_count) {

@@ -178,7 +178,7 @@ void member_handle_proposal(struct member *member, const struct message *message
     proposal->is_current = true;
     proposal->id = message->number;
     proposal->start = (struct tracker_start){message->incarnation, message->ballot.start};
-    member_lease_observe(&member->lease, message->incarnation, message->ballot.start);
+    member_lease_record_start(&member->lease, message->incarnation, message->ballot.start);
     entry_copy(&proposal->entry, entry);
     drop_unlisted_results(member, &proposal->entry, true);
     member_requests_clear_holders(member);
@@ -227,6 +227,7 @@ void member_end_check(struct member *member, const struct message_refusal *refus
     member_send_vote(member, actions);
 }
 
+/* Handles the end of a ROOT job, which has computed the root after a proposal or a commit. */
 void member_handle_root(struct member *member, const struct event *event, struct actions *actions) {
     const struct entry *target = member_target_entry(member);
     ASSERT(member->commit.is_pending || member->proposal.is_current);
@@ -255,11 +256,12 @@ void member_handle_root(struct member *member, const struct event *event, struct
     }
 }
 
+/* Handles the end of a STORE job, which has made the results of the proposal durable. */
 void member_handle_stored(struct member *member, struct actions *actions) {
     ASSERT(member->proposal.is_current && !member->commit.is_pending);
     ASSERT(member_has_all_results(member));
     member->proposal.vote.is_stored = true;
-    member_check_on_stored(member, actions);
+    member_check_on_results_stored(member, actions);
 }
 
 /* Records that `root` is the current root and that the round that produced it has ended. */
@@ -269,7 +271,7 @@ void member_handle_applied(struct member *member, const struct hash *root,
     ASSERT(member->commit.entry.round >= member->outer.round);
     member->outer = (struct member_outer){
         .root = *root, .durable_root = *root, .round = member->commit.entry.round};
-    member_lease_on_state(&member->lease, &member->commit.entry);
+    member_lease_on_current_state(&member->lease, &member->commit.entry);
     repetitions_on_state(&member->repeats, &member->commit.entry);
     commit_clear(&member->commit);
     member_end_round(member);

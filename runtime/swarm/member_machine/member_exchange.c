@@ -11,7 +11,7 @@ static bool is_owner(const struct member *member, const struct slice_plan *plan)
 /* Returns the seat bit of this member if it owns the slice and contributes to it: an owner
  * always has its own contribution. */
 static uint64_t own_contribution_bit(const struct member *member, const struct slice_plan *plan) {
-    bool has_own = is_owner(member, plan) && round_has_trained(&member->round);
+    bool has_own = is_owner(member, plan) && round_has_contribution(&member->round);
     uint64_t seats = plan->expected_seats | plan->optional_seats;
     return has_own ? seats & seat_bit((uint32_t)member->round.seat) : 0;
 }
@@ -122,8 +122,10 @@ static const struct slice_plan *find_plan(const struct member *member,
     return base == 0 || plan->version > base ? plan : &member->table.slices[slice];
 }
 
-static bool has_known_seats(const struct member *member, const struct round_table *table,
-                            uint32_t base) {
+/* Whether this member's table has the declarations of all seats whose contributions the slice
+ * plans expect or allow. */
+static bool expects_only_declared_seats(const struct member *member,
+                                        const struct round_table *table, uint32_t base) {
     uint64_t seats = 0;
     for (uint32_t s = 0; s < member->slice_count; s++) {
         const struct slice_plan *plan = find_plan(member, table, base, s);
@@ -143,14 +145,14 @@ static bool has_voting_owners(const struct member *member, const struct round_ta
     return (owners & ~voters) == 0;
 }
 
-/* Whether the member can use the table: the first one of a round is whole, and later ones complete
- * a table that it has. */
+/* Returns whether the member can use the table. The first table of a round must be whole, and is
+ * copied. A later one must be based on a version that the member has. */
 static bool accept_table(struct member *member, const struct round_table *table, uint32_t base) {
     if (base > member->table.version || !has_voting_owners(member, table, base)) {
         return false;
     }
     return member->table.version == 0 ? accept_first_table(member, table)
-                                      : has_known_seats(member, table, base);
+                                      : expects_only_declared_seats(member, table, base);
 }
 
 /* Counts the contributions of others that the slices of this member may get. */
@@ -191,7 +193,9 @@ void member_handle_table(struct member *member, const struct round_table *table,
     member_answer_held_requests(member, actions);
 }
 
-bool member_is_declared(const struct member *member, uint32_t seat, const struct message *message) {
+/* Whether the bytes of a contribution are those that the seat declared. */
+bool member_is_declared_contribution(const struct member *member, uint32_t seat,
+                                     const struct message *message) {
     ASSERT(seat < SWARM_MEMBERS_MAX && message->slice < member->slice_count);
     return contribution_is_proven(&member->table.roots[seat], member->slice_count, message->slice,
                                   &message->hash, message->proof);
@@ -210,7 +214,7 @@ static bool has_declared_norm(const struct member *member, uint32_t seat,
 static bool is_repetition(const struct member *member, const struct message *message) {
     return norm_has_effect(member->table.reference_norm, member->slice_count,
                            message->proof->norm) &&
-           repetitions_find(&member->repeats, message->round, &message->from, &message->hash);
+           repetitions_contain(&member->repeats, message->round, &message->from, &message->hash);
 }
 
 void member_handle_contribution(struct member *member, const struct message *message,
@@ -229,14 +233,14 @@ void member_handle_contribution(struct member *member, const struct message *mes
     }
     uint32_t seat = (uint32_t)from;
     uint32_t slot = member_find_slot(&member->requests, seat, slice);
-    bool is_proven = member_is_declared(member, seat, message);
+    bool is_proven = member_is_declared_contribution(member, seat, message);
     if (slot == NO_SLOT || !is_proven) {
         /* the contribution was not requested, or is damaged, replayed, or different for other
          * owners */
         return;
     }
     ASSERT(slot < CONTRIBUTION_SLOTS_PER_MEMBER && (int)seat != member->round.seat);
-    member_mark_answered(member, seat);
+    member_mark_seat_answered(member, seat);
     results_add_contributions(&member->results, slice, seat_bit(seat));
     const bool is_invalid = !has_declared_norm(member, seat, message);
     const bool is_repeated = !is_invalid && is_repetition(member, message);
@@ -335,7 +339,7 @@ void member_handle_result(struct member *member, const struct message *message,
     ASSERT(message->round == member->results.round);
     int seat = roster_find_seat(member_roster(member), &message->from);
     if (seat != NO_SEAT) {
-        member_mark_answered(member, (uint32_t)seat);
+        member_mark_seat_answered(member, (uint32_t)seat);
     }
     member_clear_slice_requests(member, slice);
     const struct slice_report result = {
@@ -465,6 +469,7 @@ static bool has_sums_left(const struct member *member) {
     return owes;
 }
 
+/* Handles the end of a SUM job, which has computed the result with this hash. */
 void member_handle_sum(struct member *member, const struct hash *hash, struct actions *actions) {
     uint32_t slice = member->job.slice;
     ASSERT(member->job.kind == JOB_NONE && member->table.version > 0);

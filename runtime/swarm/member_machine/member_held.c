@@ -38,13 +38,13 @@ void member_handle_contribution_request(struct member *member, const struct mess
     }
     if (member->table.version == 0) {
         hold_request(&member->held.seats[seat], request);
-    } else if (round_has_trained(round)) {
+    } else if (round_has_contribution(round)) {
         send_contribution(member, (uint32_t)seat, request->slice, request->epoch, actions);
     }
 }
 
 void member_answer_held_requests(struct member *member, struct actions *actions) {
-    const bool has_trained = round_has_trained(&member->round);
+    const bool has_trained = round_has_contribution(&member->round);
     for (uint32_t seat = 0; seat < member->round.open.seat_count; seat++) {
         for (uint32_t i = 0; i < CONTRIBUTION_SLOTS_PER_MEMBER; i++) {
             const struct held_request *row = &member->held.seats[seat].rows[i];

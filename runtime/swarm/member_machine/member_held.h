@@ -1,7 +1,8 @@
 /* member_held: requests for this member's contribution that arrive before it has the table of the
  * round. Until then the tracker still accepts declarations, so a member that received the
  * contribution could declare it as its own. Honest members send such requests only once they have
- * the table: they wait for no more than the time between its arrivals at two members. */
+ * the table: a request is therefore held at most for the time between the table's arrivals at two
+ * members. */
 #ifndef SKEP_SWARM_MEMBER_MACHINE_MEMBER_HELD_H
 #define SKEP_SWARM_MEMBER_MACHINE_MEMBER_HELD_H
 
@@ -10,11 +11,11 @@
 /* A request for a slice of this member's contribution. */
 struct held_request {
     uint32_t slice; /* 1 + the slice; 0: none */
-    uint32_t epoch;
+    uint32_t epoch; /* epoch of the slice in which the contribution is requested */
 };
 
-/* The held requests. A member has at most CONTRIBUTION_SLOTS_PER_MEMBER open ones; a further one
- * replaces the oldest. */
+/* The held requests by seat of the requester. Each seat has at most CONTRIBUTION_SLOTS_PER_MEMBER
+ * of them; a further request replaces the oldest. */
 struct member_held {
     struct held_requests {
         struct held_request rows[CONTRIBUTION_SLOTS_PER_MEMBER];

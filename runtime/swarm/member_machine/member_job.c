@@ -50,6 +50,7 @@ void job_end(struct member_job *job, enum event_kind event, bool has_failed) {
     job->is_backing_off = has_failed;
 }
 
+/* Allows jobs again after a write that failed. */
 void job_clear_backoff(struct member_job *job) {
     ASSERT(!job->is_backing_off || job->kind == JOB_NONE);
     job->is_backing_off = false;

@@ -5,12 +5,12 @@
 void member_lease_init(struct member_lease *lease, const struct lease *held) {
     lease->held = *held;
     lease->newest = held->start;
-    lease->is_durable = held->is_resignation;
+    lease->has_durable_resignation = held->is_resignation;
 }
 
 /* Records a start of the tracker. Two starts with the same incarnation number are copies of one
  * tracker. */
-void member_lease_observe(struct member_lease *lease, uint32_t incarnation, uint64_t number) {
+void member_lease_record_start(struct member_lease *lease, uint32_t incarnation, uint64_t number) {
     const struct tracker_start start = {incarnation, number};
     if (number == 0 || incarnation < lease->newest.incarnation) {
         return;
@@ -54,7 +54,7 @@ bool member_give_lease(struct member *member, const struct hash *vote) {
         return false;
     }
     lease->held = lease_after_vote(&lease->held, &asked);
-    lease->is_durable = false;
+    lease->has_durable_resignation = false;
     return true;
 }
 
@@ -64,35 +64,39 @@ void member_resign(struct member *member, const struct message *goodbye, struct 
     const struct hash *state = &goodbye->hash;
     const bool is_held = lease->held.is_resignation && hash_equal(&lease->held.state, state);
     if (member->job.kind != JOB_NONE || member->job.is_backing_off ||
-        !lease_allows_resignation(&lease->held, state) || (is_held && lease->is_durable)) {
+        !lease_allows_resignation(&lease->held, state) ||
+        (is_held && lease->has_durable_resignation)) {
         return; /* the tracker repeats the GOODBYE */
     }
     lease->held = (struct lease){.state = *state, .round = goodbye->round, .is_resignation = true};
-    lease->is_durable = false;
+    lease->has_durable_resignation = false;
     job_start(&member->job, JOB_RESIGN, actions)->lease = &lease->held;
 }
 
+/* Handles the end of a RESIGN job, which has made the resignation durable. */
 void member_handle_resigned(struct member *member, struct actions *actions) {
     ASSERT(member->lease.held.is_resignation);
-    member->lease.is_durable = true;
+    member->lease.has_durable_resignation = true;
     member_send_resignation(member, actions);
 }
 
 void member_send_resignation(const struct member *member, struct actions *actions) {
     const struct member_lease *lease = &member->lease;
-    if (lease->is_durable) {
+    if (lease->has_durable_resignation) {
         member_send(member, NULL,
                     (struct message){.kind = MESSAGE_RESIGN, .hash = lease->held.state}, actions);
     }
 }
 
-void member_lease_on_state(struct member_lease *lease, const struct entry *entry) {
-    lease->is_durable = lease->is_durable && entry->round <= lease->held.round;
+/* Drops a resignation that is older than this entry, whose state is now current. */
+void member_lease_on_current_state(struct member_lease *lease, const struct entry *entry) {
+    lease->has_durable_resignation =
+        lease->has_durable_resignation && entry->round <= lease->held.round;
 }
 
 void member_lease_begin_round(struct member_lease *lease, const struct entry *open) {
     lease->conflict = lease->conflict == LEASE_HELD ? LEASE_FREE : lease->conflict;
-    member_lease_observe(lease, open->incarnation, open->leases.start);
+    member_lease_record_start(lease, open->incarnation, open->leases.start);
 }
 
 void member_lease_end_round(struct member_lease *lease, const struct entry *entry) {
@@ -104,7 +108,7 @@ void member_lease_end_round(struct member_lease *lease, const struct entry *entr
 
 enum lease_conflict member_pop_conflict(struct member *member) {
     const enum lease_conflict found = member->lease.conflict;
-    const bool is_new = found != member->lease.taken;
-    member->lease.taken = found;
+    const bool is_new = found != member->lease.returned_conflict;
+    member->lease.returned_conflict = found;
     return is_new ? found : LEASE_FREE;
 }

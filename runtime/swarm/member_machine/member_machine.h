@@ -42,18 +42,20 @@ struct member *member_init(void *memory, const struct member_initial_state *star
 void member_step(struct member *member, const struct event *event, int64_t now_ms,
                  struct actions *actions);
 
-/* member_set_measured: set the medians that this member measured, for its next report. */
-void member_set_measured(struct member *member, const struct timing_measured *measured);
+/* member_set_measured_medians: set the medians that this member measured, for its next report. */
+void member_set_measured_medians(struct member *member, const struct timing_measured *measured);
 
-/* member_set_stored: set the roots of the states that this member stores, for its next report.
+/* member_set_stored_states: set the roots of the states that this member stores, for its next
+ * report.
  * shapes  roots [STORED_STATES_MAX]; zero: none */
-void member_set_stored(struct member *member, const struct hash *roots);
+void member_set_stored_states(struct member *member, const struct hash *roots);
 
-/* member_set_unreachable: set the members that do not answer on this member's connections, even if
- * the tracker still receives their reports. The next report lists them, and this member requests
- * nothing from them until the next call.
+/* member_set_unreachable_members: set the members that do not answer on this member's connections,
+ * even if the tracker still receives their reports. The next report lists them, and this member
+ * requests nothing from them until the next call.
  * limits  count <= SWARM_MEMBERS_MAX; before an EVENT_TICK */
-void member_set_unreachable(struct member *member, const struct identity *ids, uint32_t count);
+void member_set_unreachable_members(struct member *member, const struct identity *ids,
+                                    uint32_t count);
 
 /* member_mark_partial_arrival: record that bytes of an incomplete slice arrived from this
  * member, so that open requests to it do not time out.

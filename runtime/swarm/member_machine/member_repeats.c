@@ -5,8 +5,8 @@
 #include <string.h>
 
 enum {
-    BUCKET_ROWS = 16,
-    EXTRA_BUCKETS = SWARM_MEMBERS_MAX, /* beside one for each slice */
+    BUCKET_ROWS = 16,                  /* number of rows in a bucket */
+    EXTRA_BUCKETS = SWARM_MEMBERS_MAX, /* number of buckets in addition to one for each slice */
 };
 
 static size_t rows_bytes(size_t slice_count) {
@@ -78,8 +78,8 @@ static bool is_committed(const struct member_repeats *repeats, uint32_t round) {
     return is_found;
 }
 
-bool repetitions_find(const struct member_repeats *repeats, uint32_t round,
-                      const struct identity *from, const struct hash *hash) {
+bool repetitions_contain(const struct member_repeats *repeats, uint32_t round,
+                         const struct identity *from, const struct hash *hash) {
     const struct hash_words words = read_words(hash);
     const struct repeat_row *bucket = find_bucket(repeats, &words);
     bool is_found = false;

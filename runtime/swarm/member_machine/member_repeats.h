@@ -21,26 +21,26 @@ struct repeat_row {
 struct member_repeats {
     struct repeat_row *rows;           /* buckets of BUCKET_ROWS rows */
     uint32_t bucket_count;             /* number of buckets */
-    uint32_t period;                   /* one in so many contributions is remembered */
+    uint32_t period;                   /* one in `period` contributions is remembered */
     uint32_t committed[REPEAT_ROUNDS]; /* the newest committed rounds; 0: none */
-    uint32_t next;                     /* index of the oldest of them */
+    uint32_t next;                     /* index of the oldest round in `committed` */
 };
 
 /* repetitions_memory_bytes: the size of the rows. repetitions_bind: carve them from *memory. */
 size_t repetitions_memory_bytes(size_t slice_count);
 void repetitions_bind(struct member_repeats *repeats, char **memory, size_t slice_count);
 
-/* repetitions_begin_exchange: this member, as an owner, expects so many contributions of others.
- * repetitions_add: remember a contribution to a slice.
- * repetitions_find: whether these bytes were contributed in an earlier round that was committed,
- * or by another member in one that was aborted. After an aborted round, an honest member may
- * declare the same contribution again.
- * repetitions_on_state: this COMMIT or ROLLBACK is applied. */
+/* repetitions_begin_exchange: set the period for an exchange in which this member, as an owner,
+ * expects `contributions` contributions of others. repetitions_add: remember a contribution to a
+ * slice. repetitions_contain: whether these bytes were contributed in an earlier round that was
+ * committed, or by another member in one that was aborted. After an aborted round, an honest member
+ * may declare the same contribution again. repetitions_on_state: record that the member has applied
+ * this COMMIT or ROLLBACK. */
 void repetitions_begin_exchange(struct member_repeats *repeats, uint64_t contributions);
 void repetitions_add(struct member_repeats *repeats, uint32_t round, const struct identity *from,
                      const struct hash *hash);
-bool repetitions_find(const struct member_repeats *repeats, uint32_t round,
-                      const struct identity *from, const struct hash *hash);
+bool repetitions_contain(const struct member_repeats *repeats, uint32_t round,
+                         const struct identity *from, const struct hash *hash);
 void repetitions_on_state(struct member_repeats *repeats, const struct entry *entry);
 
 #endif

@@ -83,7 +83,7 @@ void member_requests_free_slots(struct member *member) {
     member->requests.slot_seats = 0;
 }
 
-void member_mark_answered(struct member *member, uint32_t seat) {
+void member_mark_seat_answered(struct member *member, uint32_t seat) {
     ASSERT(seat < SWARM_MEMBERS_MAX);
     struct member_requests *requests = &member->requests;
     struct member_peer *peer = &requests->peers[seat];
@@ -176,9 +176,9 @@ static bool has_open_request(const struct member *member, uint32_t seat) {
     return is_open;
 }
 
-/* Counts also the time of a pause or of a jump of the clock, because the tracker uses the median
- * over all members. */
-void member_requests_measure(struct member *member, int64_t now_ms) {
+/* Adds the time since the last event to the waits for contributions. It includes pauses of the
+ * process and jumps of the clock, because the tracker uses the median over all members. */
+void member_requests_add_waited_time(struct member *member, int64_t now_ms) {
     struct member_requests *requests = &member->requests;
     int64_t passed_ms = now_ms - requests->measured_ms;
     ASSERT(passed_ms >= 0);
@@ -189,7 +189,7 @@ void member_requests_measure(struct member *member, int64_t now_ms) {
     requests->measured_ms = now_ms;
 }
 
-void member_requests_mark_awaited(struct member *member) {
+void member_requests_update_awaited_seats(struct member *member) {
     struct member_requests *requests = &member->requests;
     requests->awaited_seats = 0;
     SEATS_EACH(seat, requests->slot_seats) {
@@ -230,11 +230,9 @@ static bool are_results_overdue(const struct member *member, uint32_t seat_count
     return member->requests.idle_ticks >= longest && !member_has_all_results(member);
 }
 
-/* Counts a tick for all open requests, but not while nothing arrives from any member: this member's
- * own network is then down. If that time counted as the time of an answer, this member would wait
- * four times as long for a lost owner in the next round before it requests results from another
- * member.
- * */
+/* Counts a tick for all open requests, unless nothing arrives from any member, because this
+ * member's own network is then down. If that time counted as the time of an answer, this member
+ * would wait four times as long for a lost owner in the next round. */
 static void count_tick(struct member_requests *requests) {
     requests->ticks_without_message += requests->ticks_without_message < TIMEOUT_MIN_TICKS;
     bool is_cut_off = requests->ticks_without_message == TIMEOUT_MIN_TICKS;
@@ -274,7 +272,7 @@ static void withdraw_requests(struct member *member, uint32_t seat) {
     ASSERT(!has_open_request(member, seat));
 }
 
-void member_requests_withdraw_peer(struct member *member, const struct identity *id) {
+void member_withdraw_requests_to_peer(struct member *member, const struct identity *id) {
     int seat = roster_find_seat(member_roster(member), id);
     if (seat != NO_SEAT) {
         ASSERT(member->requests.peers[seat].away_ticks <= RECONNECT_TICKS);
@@ -283,7 +281,7 @@ void member_requests_withdraw_peer(struct member *member, const struct identity 
     }
 }
 
-void member_requests_withdraw_unreachable(struct member *member) {
+void member_withdraw_requests_to_unreachable(struct member *member) {
     SEATS_EACH(seat, member_unreachable_seats(&member->session, member_roster(member))) {
         withdraw_requests(member, (uint32_t)seat);
     }
@@ -387,7 +385,7 @@ static int choose_source(const struct member *member, const struct request_pass 
 /* Returns the seat of this member as a mask, if the sender of a result of the pass need not repeat
  * this member's own contribution. */
 static uint64_t find_left_out(const struct member *member, const struct request_pass *pass) {
-    const bool has_own = member->sent_values > 0 && round_has_trained(&member->round) &&
+    const bool has_own = member->sent_values > 0 && round_has_contribution(&member->round) &&
                          member->round.seat != NO_SEAT &&
                          pass->roster->round == round_number(&member->round);
     return has_own ? seat_bit((uint32_t)member->round.seat) : 0;

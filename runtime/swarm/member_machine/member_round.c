@@ -8,7 +8,8 @@ uint32_t round_number(const struct member_round *round) {
     return round->is_open ? round->open.round : 0;
 }
 
-bool round_has_trained(const struct member_round *round) {
+/* Whether the compute thread has encoded this member's contribution to the round. */
+bool round_has_contribution(const struct member_round *round) {
     ASSERT(round->training.round <= round->open.round);
     return round->is_open && round->training.round == round->open.round;
 }
@@ -56,7 +57,7 @@ void member_end_round(struct member *member) {
 
 static void send_signed_declaration(struct member *member, struct actions *actions) {
     struct member_training *training = &member->round.training;
-    ASSERT(round_has_trained(&member->round));
+    ASSERT(round_has_contribution(&member->round));
     ASSERT(training->seat == member->round.seat);
     training->ticks_since_declared = 0;
     struct message message = {.kind = MESSAGE_DECLARE,
@@ -68,7 +69,7 @@ static void send_signed_declaration(struct member *member, struct actions *actio
 }
 
 static bool needs_declaration(const struct member *member) {
-    return round_has_trained(&member->round) && member->table.version == 0;
+    return round_has_contribution(&member->round) && member->table.version == 0;
 }
 
 void member_send_declaration(struct member *member, struct actions *actions) {
@@ -89,7 +90,7 @@ void member_repeat_declaration(struct member *member, struct actions *actions) {
 
 void member_end_training(const struct member *member, uint32_t round, struct actions *actions) {
     const struct member_round *own = &member->round;
-    if (round_number(own) == round && own->seat != NO_SEAT && !round_has_trained(own)) {
+    if (round_number(own) == round && own->seat != NO_SEAT && !round_has_contribution(own)) {
         actions_add(actions, ACTION_END_TRAINING)->round = round;
     }
 }
@@ -97,7 +98,8 @@ void member_end_training(const struct member *member, uint32_t round, struct act
 void member_handle_training(struct member *member, const struct event *event,
                             struct actions *actions) {
     struct member_round *round = &member->round;
-    if (event->round != round_number(round) || round->seat == NO_SEAT || round_has_trained(round)) {
+    if (event->round != round_number(round) || round->seat == NO_SEAT ||
+        round_has_contribution(round)) {
         return;
     }
     struct member_training *training = &round->training;

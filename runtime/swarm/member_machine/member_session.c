@@ -7,22 +7,23 @@ void member_session_init(struct member_session *session, uint64_t start_id) {
     session->measured.upload_kib_s = TIMING_UNKNOWN;
 }
 
-void member_set_measured(struct member *member, const struct timing_measured *measured) {
+void member_set_measured_medians(struct member *member, const struct timing_measured *measured) {
     member->session.measured = *measured;
 }
 
-void member_set_stored(struct member *member, const struct hash *roots) {
+void member_set_stored_states(struct member *member, const struct hash *roots) {
     memcpy(member->session.stored, roots, sizeof member->session.stored);
 }
 
-void member_set_unreachable(struct member *member, const struct identity *ids, uint32_t count) {
+void member_set_unreachable_members(struct member *member, const struct identity *ids,
+                                    uint32_t count) {
     ASSERT(count <= SWARM_MEMBERS_MAX);
     struct member_session *session = &member->session;
     session->unreachable_count = count;
     for (uint32_t i = 0; i < count; i++) {
         session->unreachable[i] = ids[i];
     }
-    member_requests_withdraw_unreachable(member);
+    member_withdraw_requests_to_unreachable(member);
 }
 
 uint64_t member_unreachable_seats(const struct member_session *session,
@@ -112,8 +113,8 @@ static void handle_goodbye(struct member *member, const struct message *message,
     }
 }
 
-void member_handle_tracker(struct member *member, const struct message *message,
-                           struct actions *actions) {
+void member_handle_tracker_message(struct member *member, const struct message *message,
+                                   struct actions *actions) {
     struct member_session *session = &member->session;
     if (message->incarnation < session->incarnation || member->job.kind == JOB_APPLY) {
         /* The message is from an earlier start of the tracker, or the tracker repeats it after

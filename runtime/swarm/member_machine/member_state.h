@@ -51,8 +51,8 @@ struct member_session {                    /* member_session.c */
 /* The reports to the tracker. A part is sent again until the tracker has confirmed a report with
  * it. */
 struct member_report {         /* member_report.c */
-    uint64_t confirmed;        /* newest report that the tracker has confirmed; 0: none */
-    struct message last;       /* last report that was sent; number 0: none */
+    uint64_t confirmed;        /* number of the newest report that the tracker confirmed; 0: none */
+    struct message last;       /* last report that was sent; its number is 0 if there is none */
     uint64_t position_changed; /* number of the first report with the current position part */
     uint64_t state_changed;    /* number of the first report with the current state part */
     uint64_t awaited_changed;  /* number of the first report with the current `awaited_ms` */
@@ -113,12 +113,13 @@ struct member_proposal {        /* member_entry.c */
 };
 
 /* The leases that the member has given with its votes. */
-struct member_lease {             /* member_lease.c */
-    struct lease held;            /* the last lease, durable before the vote is sent */
-    struct tracker_start newest;  /* the last start of the tracker; number 0: unknown */
-    enum lease_conflict conflict; /* conflict of two starts that was found */
-    enum lease_conflict taken;    /* conflict that was last returned for the log */
-    bool is_durable; /* a resignation is durable; it is sent until a later state entry is known */
+struct member_lease {                      /* member_lease.c */
+    struct lease held;                     /* the last lease, durable before the vote is sent */
+    struct tracker_start newest;           /* the last start of the tracker; number 0: unknown */
+    enum lease_conflict conflict;          /* conflict of two starts that was found last */
+    enum lease_conflict returned_conflict; /* conflict that was last returned for the log */
+    /* a resignation is durable, and is sent until a later state entry is known */
+    bool has_durable_resignation;
 };
 
 /* Members whose sketches did not arrive in time for the newest proposal that needed them. */
@@ -131,7 +132,7 @@ struct member_silence {
 struct member_check {       /* member_check.c */
     bool has_sketches;      /* the codec has sketches; never changes */
     struct hash seed;       /* seed of the sketches of the current proposal */
-    bool has_sketched;      /* this member's own sketches are computed */
+    bool has_own_sketches;  /* this member's own sketches are computed */
     uint64_t waiting_seats; /* seats that receive this member's sketches once these are computed */
     uint64_t needed_seats;  /* other seats whose sketches are needed */
     uint8_t pages[SWARM_MEMBERS_MAX]; /* by seat: bits of the pages of sketches that arrived */
@@ -146,17 +147,17 @@ struct member_check {       /* member_check.c */
 
 /* An *audit* checks one slice of the current proposal: it compares contributions with their
  * sketches, or computes the sum of all contributions again. */
-struct member_audit {        /* member_audit.c */
-    struct hash secret;      /* random bytes for draws (audit.h); never change */
-    bool is_planned;         /* an audit begins when the sketches have passed the check */
-    bool is_active;          /* the vote waits for the audit */
-    bool is_failed;          /* audited because the sketches of the slice do not match */
-    bool is_drawn;           /* audited because this member drew the slice */
-    uint32_t slice;          /* the audited slice */
-    uint64_t compared_seats; /* seats whose contributions are compared with their sketches */
-    uint64_t needed_seats;   /* other seats of these, whose contributions are fetched */
-    uint64_t received_seats; /* needed seats whose contributions have arrived */
-    uint32_t ticks;          /* heartbeats since the audit was planned, or since it began */
+struct member_audit {         /* member_audit.c */
+    struct hash secret;       /* random bytes for draws (audit.h); they never change */
+    bool is_planned;          /* an audit begins when the sketches have passed the check */
+    bool is_active;           /* the vote waits for the audit */
+    bool has_sketch_mismatch; /* audited because the sketches of the slice do not match */
+    bool is_drawn;            /* audited because this member drew the slice */
+    uint32_t slice;           /* the audited slice */
+    uint64_t compared_seats;  /* seats whose contributions are compared with their sketches */
+    uint64_t needed_seats;    /* other seats of compared_seats, whose contributions are fetched */
+    uint64_t received_seats;  /* needed seats whose contributions have arrived */
+    uint32_t ticks;           /* heartbeats since the audit was planned, or since it began */
 };
 
 /* The COMMIT or ROLLBACK whose state the member is to apply or fetch. */
@@ -174,7 +175,7 @@ struct member_peer {
     /* Time without anything received from the peer, counted while a request to it is open. */
     uint32_t quiet_ticks;
     uint32_t retry_ticks;   /* Value of quiet_ticks at which requests to the peer are sent again. */
-    uint32_t slowest_ticks; /* longest time that an answer of the peer took */
+    uint32_t slowest_ticks; /* time that the slowest answer of the peer took */
     uint32_t away_ticks; /* Remaining time without requests after the peer's connection closed. */
 };
 
@@ -227,28 +228,30 @@ struct member {
 bool member_is_self(const struct member *member, const struct identity *id);
 
 /* Leases (member_lease.c).
- * member_lease_observe    Record a start of the tracker; number 0 is none.
- * member_give_lease       Give a lease with a vote for the proposal, which has this hash. Returns
- *                         false if the member must not vote for it.
+ * member_lease_record_start      Record a start of the tracker; number 0 is none.
+ * member_give_lease              Give a lease with the vote for the proposal whose hash is
+ *                                `vote`. Returns false if the member must not vote for it.
  * member_lease_begin_round, member_lease_end_round
- *                         Called when the round of this OPEN begins, or ended with this ABORT.
- * member_lease_on_state   Called when the state of this entry becomes current.
- * member_resign           Resign, as the tracker asks a leaving member to.
- * member_handle_resigned  Called when the resignation is durable.
- * member_send_resignation Send the resignation, if the tracker may still need it. */
+ *                                Called when the round of this OPEN begins, or ended with this
+ *                                ABORT.
+ * member_lease_on_current_state  Drop a resignation that is older than this entry, whose state is
+ *                                now current.
+ * member_resign                  Resign, as the tracker asks a leaving member to.
+ * member_handle_resigned         Called when the resignation is durable.
+ * member_send_resignation        Send the resignation, if the tracker may still need it. */
 void member_lease_init(struct member_lease *lease, const struct lease *held);
-void member_lease_observe(struct member_lease *lease, uint32_t incarnation, uint64_t number);
+void member_lease_record_start(struct member_lease *lease, uint32_t incarnation, uint64_t number);
 bool member_give_lease(struct member *member, const struct hash *vote);
 void member_lease_begin_round(struct member_lease *lease, const struct entry *open);
 void member_lease_end_round(struct member_lease *lease, const struct entry *entry);
-void member_lease_on_state(struct member_lease *lease, const struct entry *entry);
+void member_lease_on_current_state(struct member_lease *lease, const struct entry *entry);
 void member_resign(struct member *member, const struct message *goodbye, struct actions *actions);
 void member_handle_resigned(struct member *member, struct actions *actions);
 void member_send_resignation(const struct member *member, struct actions *actions);
 
 /* The compute thread's job (member_job.c).
  * job_start        Start the next job; no job may be in progress.
- * job_start_sum    The same for a SUM, which reads `slots` until it ends.
+ * job_start_sum    Start a SUM, which reads `slots` until it ends; no job may be in progress.
  * job_abandon      Ignore the outcome of the job. The job still reads its inputs until it ends;
  *                  only an ADOPT ends at once.
  * job_end          Record that the job has ended; `has_failed`: a write failed.
@@ -263,8 +266,8 @@ bool job_reads_slice(const struct member_job *job, uint32_t slice);
 
 /* Reports to the tracker (member_report.c).
  * member_send_report     Send what the tracker has not confirmed yet, or that nothing has changed.
- * report_confirm         The tracker has this report; a lower number than before: it has lost the
- *                        later ones. */
+ * report_confirm         The tracker has confirmed this report. If the number is lower than before,
+ *                        the tracker has lost the later reports. */
 void member_send_report(struct member *member, struct actions *actions);
 void report_confirm(struct member_report *report, uint64_t number);
 
@@ -278,18 +281,19 @@ uint64_t member_unreachable_seats(const struct member_session *session, const st
 void member_session_init(struct member_session *session, uint64_t start_id);
 void member_session_tick(struct member *member, struct actions *actions);
 void member_session_begin_leave(struct member_session *session);
-void member_handle_tracker(struct member *member, const struct message *message,
-                           struct actions *actions);
+void member_handle_tracker_message(struct member *member, const struct message *message,
+                                   struct actions *actions);
 
 /* The open round and the training for it (member_round.c).
  * round_number               The number of the open round; 0 if none is open.
- * round_has_trained          Whether the compute thread has this round's contribution.
+ * round_has_contribution     Whether the compute thread has this round's contribution.
  * member_end_round           End the open round; the compute thread keeps the contribution.
- * member_end_training        The tracker waits no longer for the training of this round.
+ * member_end_training        Stop the training of this round, because the tracker no longer waits
+ *                            for it.
  * member_send_declaration    Send the declaration, if the tracker may still need it.
  * member_repeat_declaration  Repeat the declaration, each time after twice the wait. */
 uint32_t round_number(const struct member_round *round);
-bool round_has_trained(const struct member_round *round);
+bool round_has_contribution(const struct member_round *round);
 void member_open_round(struct member *member, const struct entry *entry, struct actions *actions);
 void member_end_round(struct member *member);
 void member_handle_training(struct member *member, const struct event *event,
@@ -326,21 +330,22 @@ void commit_clear(struct member_commit *commit);
 void commit_mark_diverged(struct member_commit *commit);
 
 /* The check of a proposal's sums (member_check.c).
- * member_check_begin       A proposal is current.
- * member_check_start_job   Start the next job of the check, if the state allows one. Returns
- *                          whether it started one.
- * member_check_on_stored   The results of the proposal are durable.
- * member_check_tick        Repeat requests, and stop waiting for late members.
- * member_check_pass_slice  The audit of a slice whose sketches do not match found nothing.
- * member_check_end         Vote, or refuse the proposal for this reason.
- * member_is_checking       Whether the check of the current proposal is in progress.
- * member_is_contributor    Whether this member has contributed to the open round.
- * member_handle_sketched, ...  A job has ended. */
+ * member_check_begin              Begin the check of a proposal that has become current.
+ * member_check_start_job          Start the next job of the check, if the state allows one.
+ *                                 Returns whether it started one.
+ * member_check_on_results_stored  The results of the proposal are durable.
+ * member_check_tick               Repeat requests, and stop waiting for late members.
+ * member_check_pass_slice         Continue after a slice whose audit found no false statement.
+ * member_check_end                Vote, or refuse the proposal for this reason.
+ * member_is_checking              Whether the check of the current proposal is in progress.
+ * member_is_contributor           Whether this member has contributed to the open round.
+ * member_handle_sketched, member_handle_checked
+ *                                 A SKETCH or CHECK job has ended. */
 void member_check_init(struct member_check *check, bool has_sketches);
 void member_check_begin(struct member *member, const struct message *proposal,
                         struct actions *actions);
 bool member_check_start_job(struct member *member, struct actions *actions);
-void member_check_on_stored(struct member *member, struct actions *actions);
+void member_check_on_results_stored(struct member *member, struct actions *actions);
 void member_check_tick(struct member *member, struct actions *actions);
 void member_check_pass_slice(struct member *member, uint32_t slice, struct actions *actions);
 void member_check_end(struct member *member, enum refusal_reason reason, uint32_t suspect,
@@ -356,15 +361,17 @@ void member_handle_sketch_request(struct member *member, const struct message *m
                                   struct actions *actions);
 
 /* Audits of single slices (member_audit.c).
- * member_audit_plan               A proposal with this recheck is current.
- * member_audit_start              Audit a slice whose sketches do not match.
- * member_audit_start_planned      The sketches match. Returns false if no audit is planned.
- * member_audit_has_all_contributions
- *                                 Whether all contributions have arrived.
- * member_audit_fill_job           Complete the action of a RECHECK.
- * member_audit_tick               Repeat requests, and stop waiting for late members.
- * member_audit_keep_contribution  Whether a contribution belongs to the audit, which keeps it.
- * member_handle_rechecked         A RECHECK has ended. */
+ * member_audit_plan                   Plan the audit that this recheck of the current proposal
+ *                                     requests.
+ * member_audit_start                  Audit a slice whose sketches do not match.
+ * member_audit_start_planned          The sketches match: begin the planned audit. Returns false
+ *                                     if there is none.
+ * member_audit_has_all_contributions  Whether all contributions have arrived.
+ * member_audit_fill_job               Complete the action of a RECHECK.
+ * member_audit_tick                   Repeat requests, and stop waiting for late members.
+ * member_audit_keep_contribution      Whether a contribution belongs to the audit, which keeps
+ *                                     it.
+ * member_handle_rechecked             A RECHECK has ended. */
 void member_audit_init(struct member_audit *audit, const struct hash *secret);
 void member_audit_plan(struct member *member, uint32_t recheck, struct actions *actions);
 void member_audit_start(struct member *member, uint32_t slice, struct actions *actions);
@@ -420,11 +427,13 @@ bool member_is_possible_result(const struct member *member, const struct message
 bool member_has_all_results(const struct member *member);
 
 /* The exchange (member_exchange.c).
- * member_is_declared  Whether the bytes of a contribution are those that the seat declared. */
+ * member_is_declared_contribution  Whether the bytes of a contribution are those that the seat
+ *                                  declared. */
 void member_clear_table(struct member *member);
 void member_handle_table(struct member *member, const struct round_table *table, uint32_t base,
                          struct actions *actions);
-bool member_is_declared(const struct member *member, uint32_t seat, const struct message *message);
+bool member_is_declared_contribution(const struct member *member, uint32_t seat,
+                                     const struct message *message);
 void member_handle_contribution(struct member *member, const struct message *message,
                                 struct actions *actions);
 void member_handle_result(struct member *member, const struct message *message,
@@ -443,33 +452,36 @@ void member_handle_contribution_request(struct member *member, const struct mess
 void member_answer_held_requests(struct member *member, struct actions *actions);
 
 /* Requests to other members, repeated until they are answered (member_request.c).
- * member_send_requests                  Send all requests that the windows allow now.
- * member_requests_withdraw_peer         Treat all requests to this identity as lost.
- * member_requests_withdraw_unreachable  The same for all unreachable members.
- * member_requests_set_holders           Set the seats that have the proposal's results, and
- *                                       withdraw requests to other seats.
- * member_requests_reset_for_table       Forget earlier waits and holders, because the table
- *                                       changed.
- * member_requests_clear                 Withdraw all requests.
- * member_find_slot                      The slot for a seat's contribution to a slice, or
- *                                       NO_SLOT.
- * member_free_slot                      Free the slot for a seat's contribution to a slice.
- * member_clear_slice_requests           Withdraw all requests for this slice, and free its slots
- *                                       unless a SUM reads them.
- * member_requests_free_slots            Free all slots; no result is missing, and no SUM reads any.
- * member_requests_timeout_ticks         How long to wait for an answer, in heartbeats.
- * member_mark_answered                  Record that a seat sent data that was requested from it.
- * member_mark_message_received          Record that a message arrived, from any member.
- * member_requests_measure               Count the time since the last event for the seats with an
- *                                       outstanding contribution.
- * member_requests_mark_awaited          Find these seats after an event. */
+ * member_send_requests                     Send all requests that the windows allow now.
+ * member_withdraw_requests_to_peer         Treat all requests to this identity as lost.
+ * member_withdraw_requests_to_unreachable  Treat all requests to unreachable members as lost.
+ * member_requests_set_holders              Set the seats that have the proposal's results, and
+ *                                          withdraw requests to other seats.
+ * member_requests_reset_for_table          Forget earlier waits and holders, because the table
+ *                                          changed.
+ * member_requests_clear                    Withdraw all requests.
+ * member_find_slot                         The slot for a seat's contribution to a slice, or
+ *                                          NO_SLOT.
+ * member_free_slot                         Free the slot for a seat's contribution to a slice.
+ * member_clear_slice_requests              Withdraw all requests for this slice, and free its
+ *                                          slots unless a SUM reads them.
+ * member_requests_free_slots               Free all slots; no result is missing, and no SUM reads
+ *                                          any.
+ * member_requests_timeout_ticks            How long to wait for an answer, in heartbeats.
+ * member_mark_seat_answered                Record that a seat sent data that was requested from
+ *                                          it.
+ * member_mark_message_received             Record that a message arrived, from any member.
+ * member_requests_add_waited_time          Count the time since the last event for the seats with
+ *                                          an outstanding contribution.
+ * member_requests_update_awaited_seats     Find the seats with an outstanding contribution, after
+ *                                          an event. */
 void member_requests_bind(struct member_requests *requests, char **memory, size_t slice_count);
 void member_send_requests(struct member *member, struct actions *actions);
 void member_requests_tick(struct member *member);
-void member_requests_measure(struct member *member, int64_t now_ms);
-void member_requests_mark_awaited(struct member *member);
-void member_requests_withdraw_peer(struct member *member, const struct identity *id);
-void member_requests_withdraw_unreachable(struct member *member);
+void member_requests_add_waited_time(struct member *member, int64_t now_ms);
+void member_requests_update_awaited_seats(struct member *member);
+void member_withdraw_requests_to_peer(struct member *member, const struct identity *id);
+void member_withdraw_requests_to_unreachable(struct member *member);
 void member_requests_set_holders(struct member *member, const uint64_t *holders);
 void member_requests_clear_holders(struct member *member);
 void member_requests_reset_for_table(struct member *member);
@@ -479,7 +491,7 @@ void member_free_slot(struct member_requests *requests, uint32_t seat, uint32_t 
 void member_clear_slice_requests(struct member *member, uint32_t slice);
 void member_requests_free_slots(struct member *member);
 uint32_t member_requests_timeout_ticks(const struct member *member);
-void member_mark_answered(struct member *member, uint32_t seat);
+void member_mark_seat_answered(struct member *member, uint32_t seat);
 void member_mark_message_received(struct member *member);
 
 #endif

@@ -7,7 +7,7 @@
 
 /* ---- bytes ---- */
 
-/* Receives the encoded bytes from the MessagePack writer. */
+/* Counts, writes, hashes or compares bytes that the MessagePack writer has encoded. */
 static int append_encoded_bytes(void *context, const char *bytes, size_t count) {
     struct packer *packer = context;
     if (packer->mode == PACKER_HASH) {

@@ -25,12 +25,14 @@
 #include <stdint.h>
 
 enum {
-    PACKER_NAME_BYTES_MAX = 31, /* Longest name of a field. */
+    PACKER_NAME_BYTES_MAX = 31, /* Maximum length of a field's name. */
     /* Maximum size of a field's name and header, without the content of its text or bin. */
     PACKER_FIELD_BYTES_MAX = 1 + PACKER_NAME_BYTES_MAX + 9,
-    PACKER_MAP_BYTES_MAX = 3, /* Header of a map with at most 65535 fields. */
+    PACKER_MAP_BYTES_MAX = 3, /* Size of the header of a map with at most 65535 fields. */
 };
 
+/* What a pass does with the encoding of the fields: add up its size, write it, add it to a hash,
+ * read the fields from it, or compare it with bytes. */
 enum packer_mode { PACKER_COUNT, PACKER_WRITE, PACKER_HASH, PACKER_READ, PACKER_COMPARE };
 
 struct packer_token;

@@ -5,10 +5,10 @@
 
 /* A column of numbers: u32 or u64 fields of all rows. */
 struct number_column {
-    struct packer_rows rows;
-    size_t offset;      /* of the field in its row */
-    size_t field_bytes; /* size of the field: 4 or 8 */
-    size_t bytes;       /* size of each number in the bin */
+    struct packer_rows rows; /* rows whose field is packed */
+    size_t offset;           /* byte offset of the field in its row */
+    size_t field_bytes;      /* size of the field: 4 or 8 */
+    size_t bytes;            /* size of each packed number in bytes */
 };
 
 static bool is_row_selected(const struct packer_rows *rows, uint32_t row) {
@@ -96,7 +96,7 @@ enum { RUN_ROWS_BYTES = 2, STRETCH_BYTES = 2 + RUN_ROWS_BYTES };
 
 /* A run: consecutive selected rows with equal numbers. */
 struct number_run {
-    uint32_t rows; /* number of rows */
+    uint32_t rows; /* number of rows in the run */
     uint32_t end;  /* index of the first selected row after the run */
 };
 

@@ -12,12 +12,12 @@ enum {
     FIRST_LEAF_TIMEOUT_FACTOR = 8, /* timeout of a source's first leaf, in units of timeout_ns */
     LEAF_TIMEOUT_MIN_FACTOR = 2,   /* shortest timeout of a leaf, in units of timeout_ns */
     LEAF_TIMEOUT_FACTOR = 6,       /* timeout of a leaf, in units of the latest leaf's duration */
-    SLOW_BACKOFF_MS = 2000,        /* backoff for each time that a source did not answer */
-    MISSING_BACKOFF_MS = 50,       /* backoff for each time that a source lacked the root */
-    FAULTS_MAX = 8,                /* consecutive faults after which a backoff grows no longer */
-    BAN_DURATION_MS = 3600000,     /* ban after data that does not match its hash */
-    OWN_LEAVES_MAX = 8,            /* leaves read from a file by one call */
-    REPLAYED_LEAVES_MAX = 8,       /* leaves replayed by one call, which takes about 10 ms */
+    SLOW_BACKOFF_MS = 2000,    /* backoff after a timeout, times the source's consecutive faults */
+    MISSING_BACKOFF_MS = 50,   /* the same backoff after a source that does not have the root */
+    FAULTS_MAX = 8,            /* consecutive faults after which a backoff grows no longer */
+    BAN_DURATION_MS = 3600000, /* ban after data that does not match its hash */
+    OWN_LEAVES_MAX = 8,        /* leaves read from a file by one call */
+    REPLAYED_LEAVES_MAX = 8,   /* leaves replayed by one call, which takes about 10 ms */
 };
 
 static size_t versions_bytes(const struct replica_shape *shape) {
@@ -99,7 +99,8 @@ void leaf_fetch_begin(struct leaf_fetch *fetch, const struct hash *root) {
     fetch->file.next_leaf = 0;
 }
 
-void leaf_fetch_follow(struct leaf_fetch *fetch, const struct entry *commit, uint64_t sources) {
+void leaf_fetch_follow_commit(struct leaf_fetch *fetch, const struct entry *commit,
+                              uint64_t sources) {
     leaf_fetch_end(fetch);
     fetch->root = commit->root;
     uint32_t first_valid = leaf_replay_add_step(&fetch->replay, commit, sources,
@@ -143,6 +144,7 @@ static void ban_source(struct leaf_fetch *fetch, uint32_t index, int64_t now_ns)
     back_off_source(fetch, index, 0, now_ns);
 }
 
+/* Counts a fault of the source, and backs off in proportion to its consecutive faults. */
 static void penalise_source(struct leaf_fetch *fetch, uint32_t index, int64_t backoff_ms,
                             int64_t now_ns) {
     struct leaf_source *source = &fetch->sources[index];
@@ -150,10 +152,10 @@ static void penalise_source(struct leaf_fetch *fetch, uint32_t index, int64_t ba
     back_off_source(fetch, index, backoff_ms * (int64_t)source->faults, now_ns);
 }
 
-void leaf_fetch_set_connected(struct leaf_fetch *fetch, uint32_t source, bool is_connected) {
+void leaf_fetch_set_source_connected(struct leaf_fetch *fetch, uint32_t source, bool is_connected) {
     ASSERT(source < LEAF_SOURCES_MAX);
     fetch->sources[source].is_connected = is_connected;
-    leaf_replay_set_connected(&fetch->replay, source, is_connected);
+    leaf_replay_set_source_connected(&fetch->replay, source, is_connected);
     if (!is_connected) {
         back_off_source(fetch, source, 0, 0);
     }
@@ -473,16 +475,18 @@ bool leaf_fetch_has_local_work(const struct leaf_fetch *fetch) {
     return is_active && (fetch->file.is_used || leaf_replay_ready_step(&fetch->replay) != NULL);
 }
 
-bool leaf_fetch_on_result(struct leaf_fetch *fetch, uint32_t source,
-                          const struct replay_request *result, int64_t now_ns) {
+/* Returns whether the caller must copy the bytes of this slice result into the replica. */
+bool leaf_fetch_accept_slice_result(struct leaf_fetch *fetch, uint32_t source,
+                                    const struct replay_request *result, int64_t now_ns) {
     bool is_active = fetch->stage == LEAF_STAGE_HASHES || fetch->stage == LEAF_STAGE_LEAVES;
-    if (!is_active || !leaf_replay_on_result(&fetch->replay, source, result, now_ns)) {
+    if (!is_active || !leaf_replay_accept_result(&fetch->replay, source, result, now_ns)) {
         return false;
     }
     fetch->received_bytes += slices_range(&fetch->replica->shape.slices, result->slice).bytes;
     return true;
 }
 
+/* Returns how many leaves must still be fetched or replayed. */
 uint64_t leaf_fetch_outdated_count(const struct leaf_fetch *fetch) {
     return fetch->stage == LEAF_STAGE_HASHES
                ? fetch->leaf_count

@@ -51,7 +51,7 @@ struct replay_slice { /* the fetch of one result for a replay step */
         RESULT_STORED,    /* the result has arrived */
     } state;
     uint32_t source;   /* source of the latest request */
-    uint32_t attempts; /* number of requests that timed out */
+    uint32_t timeouts; /* number of requests for this result that timed out */
     int64_t sent_ns;   /* when the latest request was sent */
     uint32_t epoch;    /* epoch of the result */
     struct hash hash;  /* hash of the result */
@@ -73,7 +73,7 @@ struct leaf_replay {                      /* replays commits on fetched leaves *
     struct replay_callbacks callbacks;    /* send requests for results */
     int64_t timeout_ns;                   /* timeout of a short answer (leaf_fetch_set_timeout) */
     uint64_t connected;                   /* bit i: source i is connected */
-    uint32_t pending[REPLAY_SOURCES_MAX]; /* unanswered requests to each source */
+    uint32_t pending[REPLAY_SOURCES_MAX]; /* number of unanswered requests to each source */
     int64_t response_ns[REPLAY_SOURCES_MAX]; /* duration of each source's latest answer; 0: none */
     struct replay_step steps[REPLAY_STEPS_MAX]; /* oldest first */
     uint32_t step_count;                        /* number of steps in use */
@@ -89,8 +89,9 @@ void leaf_replay_init(struct leaf_replay *replay, void *memory, struct replica *
 void leaf_replay_reset(struct leaf_replay *replay);
 void leaf_replay_stop(struct leaf_replay *replay);
 
-/* leaf_replay_set_connected: record that a source connected or disconnected. */
-void leaf_replay_set_connected(struct leaf_replay *replay, uint32_t source, bool is_connected);
+/* leaf_replay_set_source_connected: record that a source connected or disconnected. */
+void leaf_replay_set_source_connected(struct leaf_replay *replay, uint32_t source,
+                                      bool is_connected);
 
 /* leaf_replay_add_step: add the step that applies a commit's results to leaves at `from_version`.
  * shapes   versions [leaf_count], of the leaves
@@ -100,15 +101,15 @@ uint32_t leaf_replay_add_step(struct leaf_replay *replay, const struct entry *co
                               uint64_t sources, uint32_t from_version, const uint32_t *versions);
 
 /* leaf_replay_send_requests: request missing results as far as the limits of each source permit.
- * returns  the same as leaf_replay_add_step: the oldest step is dropped when its results do not
- *          arrive */
+ * returns  0, or a version: the oldest step was dropped because its results did not arrive, so
+ *          leaves below this version can no longer be replayed */
 uint32_t leaf_replay_send_requests(struct leaf_replay *replay, int64_t now_ns);
 
-/* leaf_replay_on_result: whether a step needs this result. If so, the caller copies its bytes into
- * the replica.
+/* leaf_replay_accept_result: record that a result has arrived. Returns whether a step needs it; the
+ * caller then copies its bytes into the replica.
  * limits  result->hash was computed from the bytes received */
-MUST_CHECK bool leaf_replay_on_result(struct leaf_replay *replay, uint32_t source,
-                                      const struct replay_request *result, int64_t now_ns);
+MUST_CHECK bool leaf_replay_accept_result(struct leaf_replay *replay, uint32_t source,
+                                          const struct replay_request *result, int64_t now_ns);
 
 /* leaf_replay_ready_step: the oldest step if all its results have arrived, else NULL.
  * leaf_replay_remove_step: remove that step, after it was applied to every leaf at its version. */
@@ -130,7 +131,7 @@ enum leaf_stage {
 
 struct leaf_source {          /* a member from which leaves can be requested */
     bool is_connected;        /* requests can be sent to the source */
-    uint32_t pending;         /* requests for leaves without an answer */
+    uint32_t pending;         /* number of unanswered requests for leaves */
     uint32_t faults;          /* number of consecutive faults */
     int64_t backoff_until_ns; /* no request is sent before this time */
     int64_t banned_until_ns;  /* end of the ban, also after the source reconnects */
@@ -158,8 +159,9 @@ struct leaf_fetch_callbacks {
     bool (*request_result)(void *context, uint32_t source, const struct replay_request *request);
 };
 
-/* A file of this member with a state. The functions read all hashes, or leaf `index`; they return
- * false or a length of 0 if the file does not have the state with this root. */
+/* A file of this member, in which the state to fetch may be stored. read_hashes reads all leaf
+ * hashes, and read_leaf reads leaf `index` and returns its length. If the file has no state with
+ * this root, read_hashes returns false and read_leaf returns 0. */
 struct leaf_file {
     void *context;
     bool (*read_hashes)(void *context, const struct hash *root, struct hash *hashes);
@@ -184,8 +186,8 @@ struct leaf_fetch {                        /* fetches the outer state leaf by le
     struct leaf_replay replay;  /* replays commits on fetched leaves */
     uint32_t *versions;         /* [leaf_count]: version of each leaf (leaf_replay); 0: missing */
     uint32_t target_version;    /* version of the leaves of `root` */
-    uint64_t
-        replayed_leaves;     /* the oldest replay step was applied to the leaves below this index */
+    /* leaves below this index: the oldest replay step was applied to them */
+    uint64_t replayed_leaves;
     uint64_t next_leaf;      /* leaves below this index are present or requested */
     uint64_t missing_count;  /* number of leaves that are not present */
     uint64_t outdated_count; /* leaves that are not at target_version */
@@ -211,29 +213,31 @@ void leaf_fetch_set_file(struct leaf_fetch *fetch, const struct leaf_file *file)
 /* leaf_fetch_set_timeout: set the timeout of a short answer, which is initially one second. */
 void leaf_fetch_set_timeout(struct leaf_fetch *fetch, int64_t timeout_ns);
 
-/* leaf_fetch_begin: fetch the state with this root. leaf_fetch_follow: fetch the state after
+/* leaf_fetch_begin: fetch the state with this root. leaf_fetch_follow_commit: fetch the state after
  * `commit`, the entry after the previous target; the sources in `sources` (bit i: source i) took
  * part in its round. Both cancel all requests; leaf_fetch_step sends new ones.
- * leaf_fetch_end: stop fetching. leaf_fetch_follow may resume later if the replica has not
+ * leaf_fetch_end: stop fetching. leaf_fetch_follow_commit may resume later if the replica has not
  * changed. */
 void leaf_fetch_begin(struct leaf_fetch *fetch, const struct hash *root);
-void leaf_fetch_follow(struct leaf_fetch *fetch, const struct entry *commit, uint64_t sources);
+void leaf_fetch_follow_commit(struct leaf_fetch *fetch, const struct entry *commit,
+                              uint64_t sources);
 void leaf_fetch_end(struct leaf_fetch *fetch);
 
-/* leaf_fetch_set_connected: record that a source connected or disconnected. */
-void leaf_fetch_set_connected(struct leaf_fetch *fetch, uint32_t source, bool is_connected);
+/* leaf_fetch_set_source_connected: record that a source connected or disconnected. */
+void leaf_fetch_set_source_connected(struct leaf_fetch *fetch, uint32_t source, bool is_connected);
 
 /* leaf_fetch_on_hashes: handle `count` bytes of leaf hashes from leaf `index`; 0 bytes mean that
  * the source does not have the root. leaf_fetch_on_leaf: handle a leaf of the target root; 0 bytes
  * mean that the source does not have it. Answers without a request are dropped, except a late
- * answer that has all hashes. leaf_fetch_on_result: whether the caller must copy the bytes of this
- * result, which have result->hash, into the replica. */
+ * answer that has all hashes. leaf_fetch_accept_slice_result: record that the result of a slice,
+ * whose bytes have result->hash, has arrived. Returns whether the caller must copy the bytes into
+ * the replica. */
 void leaf_fetch_on_hashes(struct leaf_fetch *fetch, uint32_t source, const struct hash *root,
                           uint64_t index, const uint8_t *hashes, size_t count, int64_t now_ns);
 void leaf_fetch_on_leaf(struct leaf_fetch *fetch, uint32_t source, uint64_t index,
                         const uint8_t *bytes, size_t count, int64_t now_ns);
-MUST_CHECK bool leaf_fetch_on_result(struct leaf_fetch *fetch, uint32_t source,
-                                     const struct replay_request *result, int64_t now_ns);
+MUST_CHECK bool leaf_fetch_accept_slice_result(struct leaf_fetch *fetch, uint32_t source,
+                                               const struct replay_request *result, int64_t now_ns);
 
 /* leaf_fetch_step: send requests as far as limits permit, and replay some leaves; returns
  * LEAF_STAGE_DONE once replica->root is the target root.

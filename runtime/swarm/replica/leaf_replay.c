@@ -64,7 +64,8 @@ void leaf_replay_reset(struct leaf_replay *replay) {
     replay->step_count = 0;
 }
 
-void leaf_replay_set_connected(struct leaf_replay *replay, uint32_t source, bool is_connected) {
+void leaf_replay_set_source_connected(struct leaf_replay *replay, uint32_t source,
+                                      bool is_connected) {
     ASSERT(source < REPLAY_SOURCES_MAX);
     uint64_t others = replay->connected & ~source_bit(source);
     replay->connected = is_connected ? others | source_bit(source) : others;
@@ -85,9 +86,10 @@ static void drop_oldest_step(struct leaf_replay *replay) {
     replay->steps[--replay->step_count] = first;
 }
 
-/* Marks the slices that overlap a leaf to which this step will be applied. */
-static void mark_used_slices(struct leaf_replay *replay, struct replay_step *step,
-                             const uint32_t *versions) {
+/* Marks as missing the results of the slices that overlap a leaf to which this step will be
+ * applied. */
+static void mark_needed_results(struct leaf_replay *replay, struct replay_step *step,
+                                const uint32_t *versions) {
     const struct slices *slices = &replay->replica->shape.slices;
     uint64_t leaf_count = replica_leaf_count(slices);
     for (uint64_t leaf = 0; leaf < leaf_count; leaf++) {
@@ -126,7 +128,7 @@ uint32_t leaf_replay_add_step(struct leaf_replay *replay, const struct entry *co
         step->slices[s] =
             (struct replay_slice){.epoch = commit->slices[s].epoch, .hash = commit->slices[s].hash};
     }
-    mark_used_slices(replay, step, versions);
+    mark_needed_results(replay, step, versions);
     return first_valid;
 }
 
@@ -150,13 +152,13 @@ static int64_t result_timeout_ns(const struct leaf_replay *replay, uint32_t sour
                                                         : min_ns;
 }
 
-/* Chooses the source of the next request for a result. Returns false if there is none, or if it has
- * too many unanswered requests. Slices start with different sources, which spreads the load; each
- * retry uses the next source. */
+/* Chooses the source of the next request for a result. Returns false if no source is connected, or
+ * if the chosen one has too many unanswered requests. Slices start with different sources, which
+ * spreads the load; each retry uses the next source. */
 static bool find_source(const struct leaf_replay *replay, uint64_t sources,
-                        const struct replay_request *request, uint32_t attempts, uint32_t *source) {
+                        const struct replay_request *request, uint32_t timeouts, uint32_t *source) {
     uint32_t count = (uint32_t)__builtin_popcountll(sources);
-    uint32_t skip = count > 0 ? (request->slice + attempts) % count : 0;
+    uint32_t skip = count > 0 ? (request->slice + timeouts) % count : 0;
     for (; skip > 0; skip--) {
         sources &= sources - 1;
     }
@@ -172,10 +174,10 @@ static void request_slice_result(struct leaf_replay *replay, struct replay_step 
     if (slice->state == RESULT_REQUESTED &&
         now_ns - slice->sent_ns > result_timeout_ns(replay, slice->source)) {
         cancel_request(replay, slice);
-        slice->attempts++;
+        slice->timeouts++;
     }
     if (slice->state == RESULT_MISSING &&
-        find_source(replay, replay->connected & step->sources, &request, slice->attempts,
+        find_source(replay, replay->connected & step->sources, &request, slice->timeouts,
                     &source) &&
         replay->callbacks.request_result(replay->callbacks.context, source, &request)) {
         slice->state = RESULT_REQUESTED;
@@ -203,8 +205,8 @@ uint32_t leaf_replay_send_requests(struct leaf_replay *replay, int64_t now_ns) {
     return first_valid;
 }
 
-bool leaf_replay_on_result(struct leaf_replay *replay, uint32_t source,
-                           const struct replay_request *result, int64_t now_ns) {
+bool leaf_replay_accept_result(struct leaf_replay *replay, uint32_t source,
+                               const struct replay_request *result, int64_t now_ns) {
     for (uint32_t i = 0; i < replay->step_count; i++) {
         struct replay_step *step = &replay->steps[i];
         if (step->round != result->round || result->slice >= slice_count_of(replay)) {

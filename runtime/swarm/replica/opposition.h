@@ -9,16 +9,17 @@
  *     m_i >= 0.4            the others agree although its contribution is part of what each of them
  *                           is compared with
  *     a_i <= -0.6           it points away from the others
- *     a_i <= -0.95 m_i      it points nearly as far away from the others as they agree
- *     a_i <= -4 sigma       that is no error of the estimate
+ *     a_i <= -0.95 m_i      it opposes the others nearly as much as they agree
+ *     a_i <= -4 sigma       the error of the estimate does not explain it
  *     <c_i, c_j> < 0        with more than half of the other voters
  *
  * Honest members whose data differ do oppose each other: when training has converged, the
  * contributions add up to zero, and each is the opposite of the sum of the others. Then all a_i are
- * negative and no one is opposed. The last condition lets no minority of members make another one
- * seem opposed, with whatever contributions. Before that, an honest member whose data differ much
- * can be opposed in single rounds (docs/BENCHMARKS.md), so only several of eight rounds count
- * (tracker_strikes.c), and an opposed contribution is no proof of a lie. */
+ * negative, so no m_i reaches 0.4 and no member is opposed. Before training has converged, an
+ * honest member whose data differ much can be opposed in single rounds (docs/BENCHMARKS.md). So a
+ * member is suspended only after several of eight rounds (tracker_strikes.c), and an opposed
+ * contribution is no proof of a lie. The last condition prevents a minority of the members from
+ * making another member seem opposed. */
 #ifndef SKEP_SWARM_REPLICA_OPPOSITION_H
 #define SKEP_SWARM_REPLICA_OPPOSITION_H
 
@@ -27,8 +28,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Fewest voters of a round in which one can be opposed: of fewer, the others may be one honest
- * member and one liar. */
+/* Minimum number of voters of a round in which a voter can be opposed. With fewer, the other voters
+ * may be one honest member and one liar. */
 enum { OPPOSITION_VOTERS_MIN = 4 };
 
 /* What a voter knows of the contributions to a proposed commit. */

@@ -31,8 +31,8 @@ uint64_t replica_leaf_count(const struct slices *slices) {
     return merkle_leaf_count(replica_state_bytes(slices));
 }
 
-/* The bytes of a contribution slot: with a sparse codec, the contribution is followed by its proof,
- * which a result lists. */
+/* The size of a contribution slot in bytes. With a sparse codec, the slot also has the proof of the
+ * contribution, which the result lists. */
 static uint64_t contribution_slot_bytes(const struct slices *slices) {
     return slices_are_sparse(slices) ? align_up(slices->bytes_max, _Alignof(struct slice_proof)) +
                                            sizeof(struct slice_proof)

@@ -45,21 +45,22 @@ enum {
     /* number of elements; a multiple of each codec's block and of each SIMD vector. A sparse codec
      * has SPARSE_BLOCK instead */
     SLICE_GRANULE = 256,
-    /* 4096 bytes are reserved for the message's other fields */
+    /* maximum encoded size of a slice; 4096 bytes of a payload are reserved for other fields */
     SLICE_BYTES_MAX = FRAME_PAYLOAD_MAX - 4096,
-    SLICE_BYTES_MIN = 16 << 10, /* least encoded size of a slice, unless the model is smaller */
-    /* least encoded size with a sparse codec: a proof is then at most a ninth of a contribution */
+    SLICE_BYTES_MIN = 16 << 10, /* minimum encoded size of a slice, unless the model is smaller */
+    /* minimum encoded size of a slice with a sparse codec, so that a proof is at most a ninth of a
+     * contribution */
     SLICE_SPARSE_BYTES_MIN = 4 << 10,
 };
 
 struct slices {
     int64_t parameter_count;    /* number of parameters of the model */
     enum codec codec;           /* encoding of the slices, unless they are sparse */
-    struct sparse_shape sparse; /* sparse encoding of the slices; keep 0: `codec` */
+    struct sparse_shape sparse; /* sparse encoding; if its `keep` is 0, `codec` applies */
     /* elements per slice, a multiple of the granule; the last slice may have fewer */
     int64_t elements;
-    uint32_t count;       /* 1 .. SWARM_SLICES_MAX */
-    uint32_t members_max; /* sparse: the most contributions that a result lists */
+    uint32_t count;       /* number of slices, 1 .. SWARM_SLICES_MAX */
+    uint32_t members_max; /* with a sparse codec: maximum number of contributions in a result */
     uint64_t bytes_max;   /* encoded size of the longest slice, at most SLICE_BYTES_MAX */
     uint64_t bytes;       /* encoded size of all slices */
 };
@@ -69,7 +70,7 @@ struct slice_range {        /* the elements of a slice, and where its bytes are 
     uint64_t offset;        /* offset of the slice in the concatenated encodings */
     uint64_t bytes;         /* encoded size of the slice */
     uint64_t result_offset; /* offset of the result in the results of a round */
-    uint64_t result_bytes;  /* of the longest result: `bytes`, or of a list of members_max parts */
+    uint64_t result_bytes; /* size of the longest result: `bytes`, or a list of members_max parts */
 };
 
 /* slices_are_sparse: whether the codec is sparse (kernels/sparse.h). */
@@ -86,7 +87,7 @@ MUST_CHECK enum status slices_divide(int64_t parameter_count, enum codec codec,
                                      uint32_t members_max, struct slices *slices,
                                      struct fault *fault);
 
-/* slices_divide_sparse: the same for a sparse codec: the encoding of a slice has at least
+/* slices_divide_sparse: slices_divide for a sparse codec. The encoding of a slice has at least
  * SLICE_SPARSE_BYTES_MIN bytes, and a result with the contributions of all members at most
  * SLICE_BYTES_MAX. */
 MUST_CHECK enum status slices_divide_sparse(int64_t parameter_count, struct sparse_shape shape,
@@ -148,7 +149,7 @@ struct replica_device;
 struct replica_device_methods {
     /* Encode the contribution of a chunk: outer - inner weights plus the feedback. */
     void (*encode)(struct replica_device *device, int slot, struct replica_chunk chunk);
-    /* Replace the feedback of a chunk by the encoding error of that contribution. */
+    /* Replace the feedback of a chunk by the encoding error of the chunk's contribution. */
     void (*advance)(struct replica_device *device, int slot, struct replica_chunk chunk);
     void (*step)(struct replica_device *device, int slot, const struct device_step *step);
     /* Wait until the slot's results are in host memory. false: it encoded a value that is not
@@ -178,9 +179,9 @@ struct replica_device_memory replica_device_memory_of(const struct replica_shape
 
 enum {
     LEAF_ELEMENTS = LEAF_BYTES / 8, /* elements of a leaf: parameter and momentum, f32 each */
-    LEAF_SPARSE_ELEMENTS = LEAF_BYTES / 4, /* with a sparse codec: parameter only */
+    LEAF_SPARSE_ELEMENTS = LEAF_BYTES / 4, /* elements of a leaf with a sparse codec: parameters */
     RESULT_ROUNDS = 2, /* rounds whose results are in memory: the open one and the previous one */
-    /* elements processed at a time: a leaf for each of eight threads */
+    /* maximum elements of a chunk, all processed at a time: a leaf for each of eight threads */
     REPLICA_CHUNK_ELEMENTS = 8 * LEAF_ELEMENTS,
 };
 
@@ -238,20 +239,21 @@ struct replica {
     struct replica_shape shape;    /* sizes and outer rates */
     const struct compute *compute; /* computes on the CPU */
     struct replica_device *device; /* device for most of the arithmetic; NULL: `compute` does all */
-    float *params, *momentum;      /* [P]; momentum: NULL with a sparse codec */
-    float *feedback, *residual;    /* [P] or NULL */
-    uint8_t *contribution;         /* [slices.bytes]: this member's, encoded */
+    float *params, *momentum;      /* [P]: outer state; momentum is NULL with a sparse codec */
+    float *feedback, *residual;    /* [P], see struct replica_memory; NULL: the codec has none */
+    uint8_t *contribution;         /* [slices.bytes]: this member's encoded contribution */
     /* [merkle_list_node_count(slices.count)]: Merkle tree over the slices of `contribution` */
     struct hash *declared_nodes;
     double *declared_norms; /* [slices.count]: norms of the slices of `contribution` */
-    /* [RESULT_ROUNDS][slices_results_bytes]: round r in row r % RESULT_ROUNDS */
+    /* [RESULT_ROUNDS][slices_results_bytes]: the results of round r are in row r % RESULT_ROUNDS */
     uint8_t *results;
-    /* [members_max * CONTRIBUTION_SLOTS_PER_MEMBER] contribution slots, of other members */
+    /* [members_max * CONTRIBUTION_SLOTS_PER_MEMBER]: slots for other members' contributions */
     uint8_t *slots;
-    struct residual_source *residual_sources; /* [slices.count]; NULL without `residual` */
+    /* [slices.count]: the result to which each slice's residual belongs; NULL without `residual` */
+    struct residual_source *residual_sources;
     /* [leaf_count] each: hashes of the current leaves, and of the leaves of the state voted for */
     struct hash *leaves, *voted_leaves;
-    float *scratch;
+    float *scratch; /* two buffers of chunk length, or four with a device (replica_scratch) */
     const struct flat_span *parts; /* spans of inner weights in ascending order that cover [0, P) */
     int part_count;                /* number of elements of `parts` */
     struct hash root;              /* root of the current state */
@@ -311,7 +313,7 @@ struct addend {
     const uint8_t *bytes; /* the encoded contribution */
     uint64_t weight;      /* its weight, in tokens */
     float clip;           /* factor in [0, 1] that limits its norm (norms_clip_factor) */
-    bool is_own; /* this member's contribution, whose share sets the divisor of the residual */
+    bool is_own; /* this is the member's own contribution, whose share is the residual's divisor */
 };
 
 /* replica_sum: the weighted mean of the addends, each times its clip factor, summed in their order
@@ -322,8 +324,8 @@ struct addend {
 struct hash replica_sum(struct replica *replica, uint32_t round, uint32_t slice,
                         const struct addend *addends, uint32_t count);
 
-/* replica_list: with a sparse codec, the counterpart of replica_sum: write the list of the addends
- * into replica_result(round, slice) (sparse_result.h); returns its hash.
+/* replica_write_list: with a sparse codec, write the list of the addends into replica_result(round,
+ * slice) instead of their mean (sparse_result.h). Returns the hash of the list.
  * limits  the addends are in the order of their seats, `seats`; they passed
  *         replica_encoding_is_valid; value_limit is norms_value_limit of the round */
 struct addend_list {
@@ -333,8 +335,8 @@ struct addend_list {
     const struct slice_proof *const *proofs;
     double value_limit; /* largest magnitude of a value in a mean */
 };
-struct hash replica_list(struct replica *replica, uint32_t round, uint32_t slice,
-                         const struct addend_list *list);
+struct hash replica_write_list(struct replica *replica, uint32_t round, uint32_t slice,
+                               const struct addend_list *list);
 
 /* replica_result: return the bytes of a slice's result. replica_own_contribution: the bytes of this
  * member's contribution to a slice. replica_contribution_slot: buffer `slot` of bytes_max bytes for

@@ -28,9 +28,9 @@ struct step_output {
     float *params, *momentum; /* [chunk.count]: receive the new values; no momentum: NULL */
 };
 
-/* Performs the outer step of one chunk with a sparse codec, which has no momentum: with a momentum
- * of 0 the step does not depend on the moments, and overwrites them with the mean. The sums of
- * shares, which are no longer needed, take their place. */
+/* Performs the outer step of one chunk with a sparse codec, which has no momentum. With a momentum
+ * of 0 the step does not depend on the moments, but overwrites them, so they get the buffer of the
+ * sums of shares, which are no longer needed. */
 static void step_sparse_chunk(const struct compute *compute, const struct replica *replica,
                               uint32_t round, struct replica_chunk chunk, float *next_params) {
     float *mean = replica_scratch(replica, 0);

@@ -9,15 +9,15 @@
 
 #include <string.h>
 
-/* The part of the feedback that the next contribution takes over. What is never among the largest
- * values of its block thereby fades, and does not arrive many rounds late. */
+/* The fraction of the feedback that the next contribution takes over. A value that is never among
+ * the largest of its block thereby fades, instead of being sent many rounds late. */
 static const float FEEDBACK_DECAY = 0.95F;
 
 /* ---- this member's contribution ---- */
 
 struct blend_call {        /* arguments of blend_item */
-    const float *feedback; /* [count] */
-    float *gradient;       /* [count] += FEEDBACK_DECAY x feedback */
+    const float *feedback; /* [count]: unsent rest of earlier contributions */
+    float *gradient;       /* [count]: gets FEEDBACK_DECAY x feedback added */
     int64_t count;         /* number of elements */
 };
 
@@ -81,21 +81,21 @@ static struct contribution_part make_contribution_part(const struct replica *rep
     return part;
 }
 
-struct hash replica_list(struct replica *replica, uint32_t round, uint32_t slice,
-                         const struct addend_list *list) {
+struct hash replica_write_list(struct replica *replica, uint32_t round, uint32_t slice,
+                               const struct addend_list *list) {
     const struct slices *slices = &replica->shape.slices;
     const uint64_t bytes = slices_range(slices, slice).bytes;
     const uint32_t count = (uint32_t)__builtin_popcountll(list->seats);
     uint8_t *result = replica_result(replica, round, slice);
     ASSERT(slices_are_sparse(slices) && count <= slices->members_max);
     replica_drop_vote(replica);
-    sparse_result_begin(result, list->seats, list->value_limit);
+    sparse_result_begin_list(result, list->seats, list->value_limit);
     for (uint32_t i = 0; i < count; i++) {
         const struct contribution_part part =
             make_contribution_part(replica, slice, &list->addends[i], list->proofs[i]);
         sparse_result_write_head(slices, result, i, &part);
-        memcpy(result + sparse_result_encoding(slices, slice, count, i), list->addends[i].bytes,
-               bytes);
+        memcpy(result + sparse_result_encoding_offset(slices, slice, count, i),
+               list->addends[i].bytes, bytes);
     }
     return hash_of(result, sparse_result_bytes(slices, slice, count));
 }

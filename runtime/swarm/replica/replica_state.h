@@ -98,13 +98,14 @@ void replica_encode_mean(const struct replica *replica, uint32_t slice,
  * before the outer step. */
 void replica_advance_feedback(struct replica *replica, const struct entry *entry, uint32_t seat);
 
-/* With a sparse codec (replica_sparse.c):
+/* Functions for a sparse codec (replica_sparse.c):
  * replica_encode_sparse            encode the contribution, outer - inner weights plus 0.95 times
  *                                  the feedback; false if a value is not finite
- * replica_sparse_mean              the means of a chunk, from the results of a round
- * replica_advance_sparse_feedback  in all slices: the same sum as for the contribution, minus what
- *                                  was sent where the commit contains it. Nothing changes if no
- *                                  slice contains the contribution, or if it has no weight
+ * replica_sparse_mean              compute the means of a chunk from the results of a round
+ * replica_advance_sparse_feedback  set the feedback of all slices to the values that the
+ *                                  contribution encodes, minus what it sent to slices whose
+ *                                  result contains it. Nothing changes if no slice contains
+ *                                  the contribution, or if it has no weight
  * shapes  mean, sums_of_shares [chunk.count]; the latter is scratch memory */
 MUST_CHECK bool replica_encode_sparse(struct replica *replica);
 void replica_sparse_mean(const struct compute *compute, const struct replica *replica,

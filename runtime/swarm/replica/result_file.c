@@ -263,8 +263,8 @@ void result_index_init(struct result_index *index, void *memory, uint32_t slice_
     *index = (struct result_index){.slice_count = slice_count, .results = memory};
 }
 
-struct stored_result *result_index_reset(struct result_index *index, uint32_t round,
-                                         uint32_t slice) {
+struct stored_result *result_index_clear_row(struct result_index *index, uint32_t round,
+                                             uint32_t slice) {
     ASSERT(slice < index->slice_count);
     uint32_t row = round % RESULT_ROUNDS;
     struct stored_result *results = &index->results[(size_t)row * index->slice_count];

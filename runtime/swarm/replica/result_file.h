@@ -84,10 +84,10 @@ struct result_index {
 size_t result_index_memory_bytes(uint32_t slice_count);
 void result_index_init(struct result_index *index, void *memory, uint32_t slice_count);
 
-/* result_index_reset: clear and return the index element of a result whose bytes are about to
- * change. The caller fills it in when the bytes are complete. */
-struct stored_result *result_index_reset(struct result_index *index, uint32_t round,
-                                         uint32_t slice);
+/* result_index_clear_row: mark the result of a slice as not stored, because its bytes are about to
+ * change. Returns its row, which the caller fills in when the bytes are complete. */
+struct stored_result *result_index_clear_row(struct result_index *index, uint32_t round,
+                                             uint32_t slice);
 
 /* result_index_find: return the stored result of a round and slice if it has this hash, else
  * NULL. */

@@ -21,11 +21,11 @@ uint64_t sparse_result_head_bytes(uint32_t slice_count) {
 }
 
 uint64_t sparse_result_bytes(const struct slices *slices, uint32_t slice, uint32_t count) {
-    return sparse_result_encoding(slices, slice, count, count);
+    return sparse_result_encoding_offset(slices, slice, count, count);
 }
 
-uint64_t sparse_result_encoding(const struct slices *slices, uint32_t slice, uint32_t count,
-                                uint32_t index) {
+uint64_t sparse_result_encoding_offset(const struct slices *slices, uint32_t slice, uint32_t count,
+                                       uint32_t index) {
     ASSERT(index <= count && count <= SWARM_MEMBERS_MAX);
     return SPARSE_RESULT_HEADER_BYTES + count * sparse_result_head_bytes(slices->count) +
            index * slices_range(slices, slice).bytes;
@@ -35,7 +35,7 @@ static uint64_t head_offset(const struct slices *slices, uint32_t index) {
     return SPARSE_RESULT_HEADER_BYTES + index * sparse_result_head_bytes(slices->count);
 }
 
-void sparse_result_begin(uint8_t *bytes, uint64_t seats, double value_limit) {
+void sparse_result_begin_list(uint8_t *bytes, uint64_t seats, double value_limit) {
     memcpy(bytes, &seats, sizeof seats);
     memcpy(bytes + sizeof seats, &value_limit, sizeof value_limit);
 }
@@ -124,8 +124,8 @@ bool sparse_result_is_valid(const struct slices *slices, uint32_t slice, const u
         struct fault ignored;
         if (!sparse_result_read_head(slices, bytes, i, &part) ||
             sparse_check(slices->sparse, range.end - range.begin,
-                         bytes + sparse_result_encoding(slices, slice, count, i), range.bytes,
-                         &ignored) != OK) {
+                         bytes + sparse_result_encoding_offset(slices, slice, count, i),
+                         range.bytes, &ignored) != OK) {
             return false;
         }
     }
@@ -213,7 +213,7 @@ void sparse_result_mean(const struct compute *compute, const struct slices *slic
         const struct added_part added = {
             .compute = compute,
             .shape = slices->sparse,
-            .bytes = bytes + sparse_result_encoding(slices, slice, count, i) +
+            .bytes = bytes + sparse_result_encoding_offset(slices, slice, count, i) +
                      sparse_bytes(slices->sparse, skipped),
             .count = chunk.count,
             .share = outer_token_share((int64_t)part.weight, (int64_t)total),

@@ -103,8 +103,10 @@ static bool is_explained(const struct sketch *found, const struct sketch *expect
            (missing > 0 || largest <= DEVIATIONS_MAX * sqrt(variance));
 }
 
-bool sum_check_allows(const struct replica *replica, uint32_t round, uint32_t slice,
-                      const struct hash *seed, const struct sum_part *parts, uint32_t count) {
+/* Whether the result of a slice can be the mean of these contributions. */
+bool sum_check_matches_parts(const struct replica *replica, uint32_t round, uint32_t slice,
+                             const struct hash *seed, const struct sum_part *parts,
+                             uint32_t count) {
     struct addend weights[SWARM_MEMBERS_MAX] = {{.weight = 0}};
     struct expectation expected = {.magnitude = 0};
     struct sketch found;

@@ -31,19 +31,19 @@ struct sum_part {
     double norm; /* upper bound of the contribution's L2 norm, which its member declared */
 };
 
-/* sum_check_allows: whether the result of a slice can be the mean of `parts`. In each bucket the
- * difference must be within 7 standard deviations of the rounding of the result and the sketches,
- * and all together must have at most three times the expected energy. A part whose sketch was not
- * received may change the result by its share of its norm. A sketch with more energy than its norm
- * allows (2.5 x norm^2) is not accepted.
+/* sum_check_matches_parts: whether the result of a slice can be the mean of `parts`. In each bucket
+ * the difference must be within 7 standard deviations of the rounding of the result and the
+ * sketches, and all together must have at most three times the expected energy. A part whose sketch
+ * was not received may change the result by its norm times its share. The parts do not match if a
+ * sketch has more energy than 2.5 x norm^2.
  * accuracy  the error of int8 is at most 3.6 % of the norm of the result, and 1.3 % for values with
- *           a normal distribution; a change of 10 % of the norm then passes with a probability of
- *           at most 1e-6, and 1e-12
+ * a normal distribution; a change of 10 % of the norm then passes with a probability of at most
+ * 1e-6, or 1e-12 for such values
  * shapes  parts [count], in any order
  * limits  sum_check_has_sketches; the result passed replica_encoding_is_valid */
-MUST_CHECK bool sum_check_allows(const struct replica *replica, uint32_t round, uint32_t slice,
-                                 const struct hash *seed, const struct sum_part *parts,
-                                 uint32_t count);
+MUST_CHECK bool sum_check_matches_parts(const struct replica *replica, uint32_t round,
+                                        uint32_t slice, const struct hash *seed,
+                                        const struct sum_part *parts, uint32_t count);
 
 /* sum_check_recompute: the hash that replica_sum gives for these addends. The result, the residual
  * and the state stay unchanged. */

@@ -27,7 +27,7 @@ static bool keep_entry(void *context, const struct ledger_chain *checkpoint,
 static struct frame next_request(void) {
     struct frame frame = {.kind = 0};
     assert_true(ledger_follower_fill_request(&scene.follower, 1, &frame));
-    ledger_follower_on_requested(&scene.follower, 1);
+    ledger_follower_record_request(&scene.follower, 1);
     return frame;
 }
 
@@ -88,7 +88,7 @@ static void the_commit_of_a_checkpoint_may_arrive_first(void **state) {
         scene_make_entry(&fixture, i, &commit);
     }
     struct message message = {.kind = MESSAGE_ENTRY, .entry = &commit};
-    assert_true(ledger_follower_may_deliver(&scene.follower, &message));
+    assert_true(ledger_follower_accept_entry(&scene.follower, &message));
     assert_true(hash_equal(&message.root, &scene.state.root));
     assert_int_equal(scene.kept_checkpoints, 1);
 }

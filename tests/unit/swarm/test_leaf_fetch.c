@@ -108,7 +108,7 @@ static struct scene *begin(const enum manner *manners) {
                                                            .read_hashes = read_own_hashes,
                                                            .read_leaf = read_own_leaf});
     for (uint32_t i = 0; i < SOURCES; i++) {
-        leaf_fetch_set_connected(&scene->fetch, i, true);
+        leaf_fetch_set_source_connected(&scene->fetch, i, true);
     }
     leaf_fetch_begin(&scene->fetch, &scene->good.replica.root);
     return scene;
@@ -277,8 +277,8 @@ static void fetch_asks_a_source_that_was_wrong_no_more(void **state) {
             answer_one(scene);
         }
         for (uint32_t i = 0; i < SOURCES && scene->fetch.hash_count == 0; i++) {
-            leaf_fetch_set_connected(&scene->fetch, i, false);
-            leaf_fetch_set_connected(&scene->fetch, i, true);
+            leaf_fetch_set_source_connected(&scene->fetch, i, false);
+            leaf_fetch_set_source_connected(&scene->fetch, i, true);
         }
         scene->now_ns += STEP_MS * MS;
     }
@@ -294,18 +294,19 @@ static void fetch_asks_others_when_a_source_goes(void **state) {
     int64_t begin_ns = scene->now_ns;
     while (scene->fetch.stage != LEAF_STAGE_LEAVES) {
         for (uint32_t i = 1; i < SOURCES; i++) {
-            leaf_fetch_set_connected(&scene->fetch, i, scene->fetch.stage == LEAF_STAGE_LEAVES);
+            leaf_fetch_set_source_connected(&scene->fetch, i,
+                                            scene->fetch.stage == LEAF_STAGE_LEAVES);
         }
         leaf_fetch_step(&scene->fetch, scene->now_ns);
         answer_one(scene);
     }
     for (uint32_t i = 1; i < SOURCES; i++) {
-        leaf_fetch_set_connected(&scene->fetch, i, true);
+        leaf_fetch_set_source_connected(&scene->fetch, i, true);
     }
     leaf_fetch_step(&scene->fetch, scene->now_ns);
     assert_in_range(scene->fetch.sources[1].pending, 1, LEAF_REQUESTS_PER_SOURCE);
     for (uint32_t i = 1; i < SOURCES; i++) {
-        leaf_fetch_set_connected(&scene->fetch, i, false);
+        leaf_fetch_set_source_connected(&scene->fetch, i, false);
     }
     run(scene);
     assert_is_good(scene);

@@ -114,7 +114,7 @@ static struct scene *begin(void) {
     leaf_fetch_init(&scene->fetch, scene->tables, replica,
                     (struct leaf_fetch_callbacks){scene, ask_names, ask_leaf, ask_result});
     for (uint32_t i = 0; i < SOURCES; i++) {
-        leaf_fetch_set_connected(&scene->fetch, i, true);
+        leaf_fetch_set_source_connected(&scene->fetch, i, true);
     }
     commit(scene);
     leaf_fetch_begin(&scene->fetch, &scene->commit.root);
@@ -131,7 +131,7 @@ static void end(struct scene *scene) {
 
 static void go_on(struct scene *scene) {
     commit(scene);
-    leaf_fetch_follow(&scene->fetch, &scene->commit, (UINT64_C(1) << SOURCES) - 1);
+    leaf_fetch_follow_commit(&scene->fetch, &scene->commit, (UINT64_C(1) << SOURCES) - 1);
 }
 
 /* ---- what sources answer ---- */
@@ -156,7 +156,8 @@ static void say_leaf(struct scene *scene, const struct asked *asked) {
 static void say_result(struct scene *scene, const struct asked *asked) {
     const struct replay_request *ask = &asked->result;
     bool is_kept = scene->keeps_results && ask->round + RESULT_ROUNDS > scene->round;
-    if (is_kept && leaf_fetch_on_result(&scene->fetch, asked->source, ask, scene->now_ns)) {
+    if (is_kept &&
+        leaf_fetch_accept_slice_result(&scene->fetch, asked->source, ask, scene->now_ns)) {
         struct slice_range range = slices_range(&scene->joiner.replica.shape.slices, ask->slice);
         memcpy(replica_result(&scene->joiner.replica, ask->round, ask->slice),
                replica_result(&scene->members.replica, ask->round, ask->slice), range.bytes);
@@ -242,7 +243,7 @@ static void a_joiner_goes_on_when_sources_go(void **state) {
     assert_false(run(scene, ROUND_MS + ROUND_MS / 2));
     for (uint32_t i = 0; i + 1 < SOURCES; i++) {
         scene->is_gone[i] = true;
-        leaf_fetch_set_connected(&scene->fetch, i, false);
+        leaf_fetch_set_source_connected(&scene->fetch, i, false);
     }
     go_on(scene);
     assert_in_range(run_rounds(scene), 1, ROUNDS_MAX);

@@ -15,7 +15,7 @@
 /* The tracker sends this OPEN, then its whole ledger. */
 static void receive(struct entry *early) {
     struct message message = {.kind = MESSAGE_ENTRY, .entry = early};
-    assert_false(ledger_follower_may_deliver(&scene.follower, &message));
+    assert_false(ledger_follower_accept_entry(&scene.follower, &message));
     assert_true(scene.follower.needs_entries);
     scene.follower.requested_ns = 77;
     scene_answer_of(0, 1, ENTRIES);
@@ -88,7 +88,7 @@ static void a_ledger_without_the_known_head_is_rejected(void **state) {
     scene_begin();
     struct message message = {.kind = MESSAGE_ENTRY, .entry = &scene.early};
     assert_int_equal(scene_restore(ENTRIES, &fault), OK);
-    assert_false(ledger_follower_may_deliver(&scene.follower, &message));
+    assert_false(ledger_follower_accept_entry(&scene.follower, &message));
     scene_answer(ENTRIES - 1, ENTRIES - 1); /* the tracker has no further entry */
     assert_non_null(strstr(scene.reason.text, "tcp://here:1: "));
     assert_non_null(
@@ -99,7 +99,7 @@ static void a_ledger_without_the_known_head_is_rejected(void **state) {
     scene_answer_with_record(ENTRIES - 1, EARLY - 1);
     assert_non_null(
         strstr(scene.reason.text, "does not contain entry 5, of round 3; the operator"));
-    assert_false(ledger_follower_may_deliver(&scene.follower, &message));
+    assert_false(ledger_follower_accept_entry(&scene.follower, &message));
     assert_false(ledger_follower_is_synced(&scene.follower));
     assert_int_equal(scene.follower.chain.entry_count, ENTRIES);
     ledger_follower_on_connect(&scene.follower); /* another tracker */
@@ -116,7 +116,7 @@ static void a_ledger_that_ends_before_the_state_is_rejected(void **state) {
     scene.options.state_round = 3;
     ledger_follower_on_connect(&scene.follower);
     scene_answer(0, EARLY);
-    assert_false(ledger_follower_may_deliver(&scene.follower, &message));
+    assert_false(ledger_follower_accept_entry(&scene.follower, &message));
     scene_answer(EARLY + 1, EARLY + 1); /* the message was the next entry, which is appended */
     assert_non_null(strstr(scene.reason.text, "ends before the entry of round 3, which this member "
                                               "has applied; the operator has to restore"));
@@ -156,7 +156,7 @@ static bool delivers(struct entry *rollback) {
     assert_true(ledger_follower_is_synced(&scene.follower));
     entry_fixture_sign(&scene.fixture, rollback);
     struct message message = {.kind = MESSAGE_ENTRY, .entry = rollback};
-    return ledger_follower_may_deliver(&scene.follower, &message);
+    return ledger_follower_accept_entry(&scene.follower, &message);
 }
 
 /* The state machine of the member never gets such an entry, although the tracker signed it. */
@@ -206,11 +206,11 @@ static void a_suspension_is_not_taken_for_the_newest_state(void **state) {
         .id = suspend.seats[1].id, .reason = SUSPENSION_RESULTS, .until_round = 9};
     entry_fixture_sign(&fixture, &suspend);
     struct message message = {.kind = MESSAGE_ENTRY, .entry = &suspend};
-    (void)ledger_follower_may_deliver(&scene.follower, &message);
+    (void)ledger_follower_accept_entry(&scene.follower, &message);
     assert_int_equal(scene.follower.chain.entry_count, 6);
     assert_int_equal(scene.follower.chain.history.count, 3); /* the genesis and two commits */
     message.entry = &commit;
-    assert_true(ledger_follower_may_deliver(&scene.follower, &message));
+    assert_true(ledger_follower_accept_entry(&scene.follower, &message));
     assert_false(scene.follower.has_gap);
     assert_int_equal(scene.catch_up.count, 2); /* the commits can still be replayed */
 }

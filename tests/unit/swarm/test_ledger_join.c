@@ -195,7 +195,7 @@ static void request(void) {
     if (ledger_follower_fill_request(&joiner.follower, now_ns, &frame) &&
         messenger_send(joiner.messenger, fixture.tracker.public_keys.curve, CHANNEL_CONTROL, &frame,
                        NULL) == SEND_OK) {
-        ledger_follower_on_requested(&joiner.follower, now_ns);
+        ledger_follower_record_request(&joiner.follower, now_ns);
     }
 }
 

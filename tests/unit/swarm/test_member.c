@@ -336,13 +336,13 @@ static void who_does_not_answer_is_told_and_not_asked(void **state) {
         scene.plans[s].owner = 1;
     }
     say_table(1);
-    member_set_unreachable(scene.member, &cut, 1);
+    member_set_unreachable_members(scene.member, &cut, 1);
     beat(1);
     assert_int_equal(reported_cut(), 1 << 1);
     assert_int_equal(asked(MESSAGE_FETCH_RESULT, 1), 0);
     assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, 1), 0);
     assert_int_equal(asked(MESSAGE_FETCH_RESULT, 2), UINT32_C(0xf) << OWN); /* its window's rest */
-    member_set_unreachable(scene.member, NULL, 0);
+    member_set_unreachable_members(scene.member, NULL, 0);
     beat(1);
     assert_int_equal(reported_cut(), 0);
     assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, 1),

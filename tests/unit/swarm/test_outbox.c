@@ -111,7 +111,7 @@ static void outbox_rejects_an_item_when_its_queue_is_full(void **state) {
     }
     assert_false(put(&outbox, 0, OUTBOX_QUEUE_ITEMS));
     assert_true(put(&outbox, 0, 5)); /* it is queued already */
-    outbox_clear(&outbox, 0);
+    outbox_clear_queue(&outbox, 0);
     assert_int_equal(outbox.waiting, 0);
     assert_true(put(&outbox, 0, OUTBOX_QUEUE_ITEMS));
     free(outbox.queues);

@@ -183,7 +183,7 @@ static void list(struct swarm *swarm, uint32_t s) {
         count++;
     }
     const struct addend_list addend_list = {line->contributors, addends, shown, swarm->value_limit};
-    line->hash = replica_list(owner, swarm->entry.round, s, &addend_list);
+    line->hash = replica_write_list(owner, swarm->entry.round, s, &addend_list);
     const uint8_t *bytes = replica_result(owner, swarm->entry.round, s);
     const uint64_t size = sparse_result_bytes(slices_of(swarm), s, count);
     const struct hash hash = hash_of(bytes, size);
@@ -208,7 +208,7 @@ static void check_list(const struct swarm *swarm, uint32_t s) {
         if ((line->contributors >> m & 1) == 0) {
             continue;
         }
-        const uint64_t at = sparse_result_encoding(slices, s, count, index);
+        const uint64_t at = sparse_result_encoding_offset(slices, s, count, index);
         const struct hash hash = hash_of(bytes + at, slices_range(slices, s).bytes);
         assert_true(sparse_result_read_head(slices, bytes, index, &part));
         assert_int_equal(part.weight, swarm->entry.members[m].weight);
@@ -469,7 +469,7 @@ static void lists_in_another_form_are_rejected(void **state) {
     changed[head + 20] = 1; /* a shorter path, after which there must be zeros */
     assert_false(is_accepted());
     reset();
-    memset(changed + sparse_result_encoding(slices_of(&tested), 0, MEMBERS, 2), 0xff, 84);
+    memset(changed + sparse_result_encoding_offset(slices_of(&tested), 0, MEMBERS, 2), 0xff, 84);
     assert_false(is_accepted());
     free(changed);
     end(&tested);

@@ -18,7 +18,7 @@ static struct serving_budget budget;
 static int begin(void **state) {
     (void)state;
     serving_budget_init(&budget, &SIZES);
-    serving_budget_on_open(&budget, 1);
+    serving_budget_on_round_open(&budget, 1);
     return 0;
 }
 
@@ -26,7 +26,7 @@ static int begin(void **state) {
 static uint32_t fetch(const struct served_peer *peer, enum served_kind kind, uint32_t wanted,
                       int64_t now_ms) {
     uint32_t sent = 0;
-    while (sent < wanted && serving_budget_allows(&budget, peer, kind, now_ms)) {
+    while (sent < wanted && serving_budget_has_bytes_left(&budget, peer, kind, now_ms)) {
         serving_budget_charge(&budget, peer, kind, SLICE, now_ms);
         sent++;
     }
@@ -38,23 +38,23 @@ static void contributions_are_sent_twice_a_round(void **state) {
     for (uint32_t round = 2; round < 10; round++) {
         assert_int_equal(fetch(&PEER, SERVED_CONTRIBUTIONS, 1000000, round), 2 * SLICES + 16);
         assert_int_equal(fetch(&PEER, SERVED_CONTRIBUTIONS, 1, round), 0);
-        serving_budget_on_open(&budget, round);
+        serving_budget_on_round_open(&budget, round);
     }
 }
 
 static void missed_rounds_and_the_current_one_are_sent_twice(void **state) {
     (void)state;
     assert_int_equal(fetch(&PEER, SERVED_RESULTS, 1000000, 0), 8 * 2 * SLICES + 16);
-    serving_budget_on_open(&budget, 2);
+    serving_budget_on_round_open(&budget, 2);
     assert_int_equal(fetch(&PEER, SERVED_RESULTS, 1000000, 0), 2 * SLICES);
-    serving_budget_on_open(&budget, 12);
+    serving_budget_on_round_open(&budget, 12);
     assert_int_equal(fetch(&PEER, SERVED_RESULTS, 1000000, 0), 8 * 2 * SLICES + 16);
 }
 
 static void honest_use_is_never_refused(void **state) {
     (void)state;
     for (uint32_t round = 2; round < 1000; round++) {
-        serving_budget_on_open(&budget, round);
+        serving_budget_on_round_open(&budget, round);
         assert_int_equal(fetch(&PEER, SERVED_CONTRIBUTIONS, SLICES, round), SLICES);
         assert_int_equal(fetch(&PEER, SERVED_RESULTS, SLICES, round), SLICES);
     }

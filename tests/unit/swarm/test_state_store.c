@@ -97,7 +97,7 @@ static void a_stored_state_has_the_leaves_and_hashes_of_its_root(void **state) {
         assert_memory_equal(bytes, expected, length);
     }
     set_state(9); /* another root, whose first digits are not those of any file */
-    assert_false(state_store_has(&store, &member.replica.root));
+    assert_false(state_store_has_root(&store, &member.replica.root));
     assert_int_equal(state_store_read_leaf(&store, &member.replica.root, 0, bytes), 0);
     assert_true(reports(&root) && !reports(&member.replica.root));
 }
@@ -111,14 +111,14 @@ static void four_states_stay_and_a_restart_finds_them(void **state) {
     }
     for (int restart = 0; restart < 2; restart++) {
         for (uint32_t i = 1; i < 7; i++) {
-            assert_int_equal(state_store_has(&store, &roots[i]), i >= 3);
+            assert_int_equal(state_store_has_root(&store, &roots[i]), i >= 3);
             assert_int_equal(reports(&roots[i]), i >= 3);
         }
         open_store();
     }
     state_store_remove_expired(&store, 8 * 6 + 31);
     assert_int_equal(store.count, 1);
-    assert_true(state_store_has(&store, &roots[6]));
+    assert_true(state_store_has_root(&store, &roots[6]));
     state_store_remove_expired(&store, 8 * 6 + 32);
     assert_int_equal(store.count, 0);
     assert_false(file_exists(path_of(&roots[6])));
@@ -162,13 +162,13 @@ static void a_full_disk_leaves_the_other_states_and_no_part_of_this_one(void **s
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     assert_int_equal(state_store_add(&store, 19, 16, &member.replica, &fault), STATUS_FIT);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    assert_true(state_store_has(&store, &root));
-    assert_false(state_store_has(&store, &member.replica.root));
+    assert_true(state_store_has_root(&store, &root));
+    assert_false(state_store_has_root(&store, &member.replica.root));
     struct text text = text_over(path, sizeof path);
     text_add(&text, "%s/state.new", folder);
     assert_false(file_exists(path));
     assert_int_equal(state_store_add(&store, 19, 16, &member.replica, &fault), OK);
-    assert_true(state_store_has(&store, &member.replica.root));
+    assert_true(state_store_has_root(&store, &member.replica.root));
     state_store_remove_expired(&store, 64);
 }
 

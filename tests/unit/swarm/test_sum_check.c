@@ -84,7 +84,7 @@ static void prepare_slice(uint32_t slice, const struct hash *seed) {
 }
 
 static bool is_allowed(uint32_t slice, const struct hash *seed) {
-    return sum_check_allows(scene.replica, ROUND, slice, seed, scene.parts, MEMBERS);
+    return sum_check_matches_parts(scene.replica, ROUND, slice, seed, scene.parts, MEMBERS);
 }
 
 static struct hash seed_of(uint64_t number) {
@@ -164,7 +164,7 @@ static void claims_of_other_contributors_and_weights_are_refused(void **state) {
             struct sum_part left_out = scene.parts[out];
             scene.parts[out] = scene.parts[MEMBERS - 1];
             assert_false(
-                sum_check_allows(scene.replica, ROUND, 0, &seed, scene.parts, MEMBERS - 1));
+                sum_check_matches_parts(scene.replica, ROUND, 0, &seed, scene.parts, MEMBERS - 1));
             scene.parts[out] = left_out;
         }
         scene.parts[1].weight *= 5;
@@ -186,9 +186,9 @@ static void a_result_of_zeros_passes_only_without_weight(void **state) {
         scene.parts[m].weight = 0;
     }
     assert_true(is_allowed(0, &seed));
-    assert_true(sum_check_allows(scene.replica, ROUND, 0, &seed, NULL, 0));
+    assert_true(sum_check_matches_parts(scene.replica, ROUND, 0, &seed, NULL, 0));
     prepare_slice(0, &seed);
-    assert_false(sum_check_allows(scene.replica, ROUND, 0, &seed, NULL, 0));
+    assert_false(sum_check_matches_parts(scene.replica, ROUND, 0, &seed, NULL, 0));
     free_scene();
 }
 

@@ -102,7 +102,7 @@ struct slice_data slice_store_find_bytes(struct slice_store *store, const struct
                                          struct message *message) {
     static const uint8_t bytes[SLICE_BYTES];
     (void)store, (void)item, (void)message;
-    return (struct slice_data){.bytes = bytes, .count = SLICE_BYTES};
+    return (struct slice_data){.bytes = bytes, .byte_count = SLICE_BYTES};
 }
 
 size_t wire_payload_bytes_max(const struct wire_shape *shape) {
@@ -215,7 +215,7 @@ static void results_for_slow_members_wait_for_the_queues_of_the_messenger(void *
 static void a_peer_that_is_dropped_gets_no_result_later(void **state) {
     (void)state;
     push(SLOW, MESSAGE_RESULT, 0);
-    uplink_drop_peer(&scene.uplink, SLOW);
+    uplink_drop_items_for_peer(&scene.uplink, SLOW);
     flush(SENT_MAX);
     assert_int_equal(scene.sent_count, 0);
 }

@@ -144,7 +144,7 @@ static void step(void) {
     if (scene.now_ns - scene.counts.acked_ns >= TICK_MS * NS_PER_MS) {
         scene.counts.acked_ns = scene.now_ns;
     }
-    uplink_measurements_sample(&scene.measures, &scene.counts);
+    uplink_measurements_read_counters(&scene.measures, &scene.counts);
     update();
 }
 
@@ -224,11 +224,11 @@ static void an_exchange_without_a_commit_leaves_no_peer_paced(void **state) {
     }
     step();
     assert_true(scene.paced[0] < UPLINK);
-    uplink_measurements_on_open(&scene.measures,
-                                scene.round); /* the OPEN of the same round, repeated */
+    uplink_measurements_on_round_open(&scene.measures,
+                                      scene.round); /* the OPEN of the same round, repeated */
     step();
     assert_true(scene.paced[0] < UPLINK);
-    uplink_measurements_on_open(&scene.measures, scene.round + 1);
+    uplink_measurements_on_round_open(&scene.measures, scene.round + 1);
     step();
     for (int peer = 0; peer < PEERS; peer++) {
         assert_true(scene.paced[peer] == (double)MESSENGER_UNPACED);
