@@ -185,7 +185,7 @@ const struct message *chain_on_applied(struct world *world, uint32_t index) {
 }
 
 void chain_on_fetch(struct world *world, uint32_t index, const struct entry *target) {
-    catch_up_on_fetch(&world->nodes[index].chain->catch_up, target);
+    catch_up_on_state_fetch(&world->nodes[index].chain->catch_up, target);
 }
 
 /* ---- pages of the ledger ---- */

@@ -9,7 +9,8 @@
 enum {
     INTRODUCTION_RETRY_MS = 1000, /* time between two introductions */
     INITIAL_HEARTBEAT_MS = 200, /* heartbeat interval until the address book states the tracker's */
-    /* longer than the 5 s in which the tracker tries to connect to a new address */
+    /* time until a member without a connection counts as not reachable: longer than the 5 s in
+     * which the tracker tries to connect to a new address */
     CONNECTION_TEST_MAX_MS = 8000,
 };
 

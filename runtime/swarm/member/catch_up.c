@@ -81,7 +81,7 @@ const struct message *catch_up_on_applied(struct catch_up *catch_up, const struc
     return catch_up->count > 0 && catch_up->has_message ? message_with_entry(catch_up, 0) : NULL;
 }
 
-void catch_up_on_fetch(struct catch_up *catch_up, const struct entry *target) {
+void catch_up_on_state_fetch(struct catch_up *catch_up, const struct entry *target) {
     uint32_t count = catch_up->count;
     bool has_newer = count > 1 && hash_equal(&target->hash, &catch_up->entries[0].hash);
     catch_up->next =

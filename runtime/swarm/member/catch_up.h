@@ -43,9 +43,9 @@ const struct message *catch_up_replace_message(struct catch_up *catch_up,
  * the next message for the state machine, or NULL. */
 const struct message *catch_up_on_applied(struct catch_up *catch_up, const struct hash *current);
 
-/* catch_up_on_fetch: to be called when the state machine requests a fetch of the state after
+/* catch_up_on_state_fetch: to be called when the state machine requests a fetch of the state after
  * `target`. If a newer commit is known, catch_up_next_message then returns it once. */
-void catch_up_on_fetch(struct catch_up *catch_up, const struct entry *target);
+void catch_up_on_state_fetch(struct catch_up *catch_up, const struct entry *target);
 const struct message *catch_up_next_message(struct catch_up *catch_up);
 
 /* catch_up_verify_result: whether the bytes are a result of the oldest missed commit. A quorum

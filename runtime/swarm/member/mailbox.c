@@ -166,7 +166,8 @@ static void wait_for_work(struct mailbox *mailbox, int timeout_ms) {
     }
 }
 
-/* The deadline counts from when the job was posted, so the time since then is subtracted. */
+/* Takes the training job. Its deadline counts from when it was posted, so the time since then is
+ * subtracted. */
 static void take_training(struct mailbox *mailbox, struct member_job *job) {
     *job = mailbox->training;
     mailbox->has_training = false;

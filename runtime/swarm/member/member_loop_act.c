@@ -198,7 +198,7 @@ static void post_check_job(struct member_loop *loop, const struct action *action
 static void start_state_fetch(struct member_loop *loop, const struct action *action) {
     state_fetcher_start(&loop->fetcher, action,
                         ledger_follower_base_root(&loop->ledger, action->entry));
-    catch_up_on_fetch(&loop->catch_up, action->entry);
+    catch_up_on_state_fetch(&loop->catch_up, action->entry);
 }
 
 static void execute_action(struct member_loop *loop, const struct action *action) {

@@ -7,8 +7,10 @@
 #include <string.h>
 
 enum {
-    PEER_TIMEOUT_FACTOR = 2, /* x the tracker's timeout, so that the tracker detects losses first */
-    PINGS_PER_TIMEOUT = 4,   /* with fewer, one lost packet would look like a dead connection */
+    /* timeout of a peer, in units of the tracker's, so that the tracker detects losses first */
+    PEER_TIMEOUT_FACTOR = 2,
+    /* number of pings in a timeout; with fewer, one lost packet would seem a dead connection */
+    PINGS_PER_TIMEOUT = 4,
     /* received bytes are recent up to this age; the messenger counts them every 100 ms */
     RECENT_ARRIVAL_MS = 200,
     FIRST_CONNECTION_MAX_MS = 10000, /* longest time from being listed to the first connection */

@@ -22,7 +22,7 @@
  *                the first item of each queue in rotation ──► send, until all queues are blocked */
 
 enum {
-    OUTBOX_QUEUE_ITEMS = 64,  /* twice the largest number of unanswered requests of a peer */
+    OUTBOX_QUEUE_ITEMS = 64,  /* capacity of a queue: twice the unanswered requests of a peer */
     OUTBOX_BATCH_FRAMES = 64, /* frames sent by one flush, to limit the delay of heartbeats */
 };
 
@@ -36,7 +36,7 @@ struct outbox_item {         /* one frame to send, described without its bytes *
     /* index of the leaf or the first leaf hash; of a request for a sparse result: the number of
      * contributions that the answer will have, or 0 if it is not known; else 0 */
     uint64_t index;
-    uint64_t left_out; /* RESULT, FETCH_RESULT: as message_values.left_out */
+    uint64_t left_out; /* RESULT, FETCH_RESULT: mask of the seat whose contribution is left out */
     struct hash hash;  /* hash of the bytes to send or to request; of sketches: their seed */
 };
 
@@ -199,8 +199,8 @@ void uplink_measurements_on_commit(struct uplink_measurements *measures, uint32_
                                    bool was_paced);
 void uplink_measurements_on_round_open(struct uplink_measurements *measures, uint32_t round);
 
-/* uplink_measurements_read_counters: measure the upload rate from the messenger's counts of sent
- * bytes.
+/* uplink_measurements_read_counters: measure the upload rate from the messenger's counts of
+ * acknowledged bytes.
  * limits  call it several times a second */
 void uplink_measurements_read_counters(struct uplink_measurements *measures,
                                        const struct messenger_counts *counts);

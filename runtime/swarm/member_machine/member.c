@@ -61,7 +61,7 @@ static void handle_message(struct member *member, const struct message *message,
         break;
     case MESSAGE_FETCH_CONTRIBUTION:
     case MESSAGE_FETCH_RESULT:
-        member_handle_fetch(member, message, actions);
+        member_handle_data_request(member, message, actions);
         break;
     case MESSAGE_SKETCHES:
         member_handle_sketches(member, message, actions);

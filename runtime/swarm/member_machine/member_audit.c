@@ -5,8 +5,8 @@
 
 enum {
     REPEAT_TICKS = 4, /* heartbeats before a request is repeated */
-    DRAWN_TICKS_MIN =
-        6, /* heartbeats: minimum wait for a drawn slice after all other work for the vote */
+    /* heartbeats: minimum wait for a drawn slice after all other work for the vote */
+    DRAWN_TICKS_MIN = 6,
 };
 
 void member_audit_init(struct member_audit *audit, const struct hash *secret) {

@@ -136,7 +136,7 @@ void member_handle_sketched(struct member *member, struct actions *actions) {
     check->waiting_seats = 0;
 }
 
-/* While a job reads sketches, received ones are dropped, even those of a newer proposal. */
+/* While a job reads sketches, received sketches are dropped, even those of a newer proposal. */
 void member_handle_sketches(struct member *member, const struct message *message,
                             struct actions *actions) {
     struct member_check *check = &member->check;
@@ -170,8 +170,8 @@ static uint64_t find_seats_without_sketches(const struct member *member) {
     return missing;
 }
 
-/* Returns the seats whose sketches did not arrive in time before, and that have sent no sketches
- * since. */
+/* Returns the seats whose sketches did not arrive in time for an earlier proposal, and that have
+ * sent no sketches since. */
 static uint64_t find_earlier_silent_seats(const struct member *member) {
     const struct member_silence *silence = &member->check.silence;
     uint64_t seats = 0;
@@ -306,7 +306,8 @@ void member_check_pass_slice(struct member *member, uint32_t slice, struct actio
 /* ---- time ---- */
 
 /* Counts the wait for sketches, which begins when this member has nothing else to do for its
- * vote. It is short for members that sent none in time before. */
+ * vote. The wait is short for members whose sketches did not arrive in time for an earlier
+ * proposal. */
 void member_check_tick(struct member *member, struct actions *actions) {
     struct member_check *check = &member->check;
     if (!member_is_checking(member)) {

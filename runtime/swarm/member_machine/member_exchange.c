@@ -54,7 +54,7 @@ static void update_plan(struct member *member, uint32_t slice, const struct slic
 }
 
 /* Whether the weights and the reference norm follow from the signed declarations, except that the
- * tracker may withhold a weight, and reduces those of guests to their common limit. */
+ * tracker may withhold a weight, and must reduce the weights of guests to their common limit. */
 static bool has_valid_weights(const struct member *member, const struct round_table *table,
                               double reference) {
     const struct entry *open = &member->round.open;
@@ -255,8 +255,8 @@ void member_handle_contribution(struct member *member, const struct message *mes
     keep->slot = slot;
 }
 
-/* Whether no member of the open round waits for this one: a slow member receives results when the
- * others have theirs. */
+/* Whether `id` is a slow member of the open round, for which no member waits. Slow members receive
+ * results after the other members. */
 static bool is_slow_member(const struct member *member, const struct identity *id, uint32_t round) {
     int seat = round_number(&member->round) == round && member->table.version > 0
                    ? roster_find_seat(&member->round.open, id)
@@ -390,8 +390,9 @@ static void answer_result_request(struct member *member, const struct message *r
     }
 }
 
-void member_handle_fetch(struct member *member, const struct message *message,
-                         struct actions *actions) {
+/* Answers a request for a contribution or a result. */
+void member_handle_data_request(struct member *member, const struct message *message,
+                                struct actions *actions) {
     if (message->slice >= member->slice_count) {
         return;
     }

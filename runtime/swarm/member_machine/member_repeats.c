@@ -28,9 +28,11 @@ void repetitions_begin_exchange(struct member_repeats *repeats, uint64_t contrib
     repeats->period = (uint32_t)(1 + contributions * REPEAT_ROUNDS / rows);
 }
 
-/* The hash as independent numbers. */
+/* Parts of a hash, used as independent numbers. */
 struct hash_words {
-    uint64_t bucket, drawn, kept;
+    uint64_t bucket; /* selects the bucket of a contribution */
+    uint64_t drawn;  /* decides whether the contribution is remembered */
+    uint64_t kept;   /* is stored in the row of the contribution */
 };
 
 static struct hash_words read_words(const struct hash *hash) {

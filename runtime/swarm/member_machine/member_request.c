@@ -351,8 +351,8 @@ static void request_contributions(struct member *member, struct request_pass *pa
 
 /* Returns the seat to request a slice's result from: first the owner of the slice, then the seats
  * that have the result according to the proposal, then all other seats. Each member starts with a
- * different one of these, and tries the owner again once in each pass. Before the proposal, only
- * the owner is asked, unless this member cannot connect to it: if the owner fails, the tracker
+ * different one of these seats, and tries the owner again once in each pass. Before the proposal,
+ * only the owner is asked, unless this member cannot connect to it: if the owner fails, the tracker
  * names another seat. */
 static int choose_source(const struct member *member, const struct request_pass *pass,
                          uint32_t slice, uint32_t owner) {

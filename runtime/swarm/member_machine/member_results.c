@@ -155,6 +155,7 @@ uint64_t results_pop_waiting_seats(struct member_results *results, uint32_t slic
     return waiting;
 }
 
+/* Begins the report after report `number`. Returns whether a row has changed since `confirmed`. */
 bool results_begin_report(struct member_results *results, uint32_t slice_count, uint64_t number,
                           uint64_t confirmed) {
     uint32_t rows = 0;

@@ -438,8 +438,8 @@ void member_handle_contribution(struct member *member, const struct message *mes
                                 struct actions *actions);
 void member_handle_result(struct member *member, const struct message *message,
                           struct actions *actions);
-void member_handle_fetch(struct member *member, const struct message *message,
-                         struct actions *actions);
+void member_handle_data_request(struct member *member, const struct message *message,
+                                struct actions *actions);
 void member_start_next_sum(struct member *member, struct actions *actions);
 void member_handle_sum(struct member *member, const struct hash *hash, struct actions *actions);
 void member_handle_abandoned_sum(struct member *member);

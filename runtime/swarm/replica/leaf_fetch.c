@@ -89,7 +89,7 @@ void leaf_fetch_begin(struct leaf_fetch *fetch, const struct hash *root) {
     for (uint32_t i = 0; i < LEAF_SOURCES_MAX; i++) {
         fetch->sources[i] = (struct leaf_source){.is_connected = fetch->sources[i].is_connected};
     }
-    leaf_replay_reset(&fetch->replay);
+    leaf_replay_drop_steps(&fetch->replay);
     fetch->target_version = 1;
     fetch->received_bytes = 0;
     memset(fetch->versions, 0, fetch->leaf_count * sizeof(*fetch->versions));
@@ -113,7 +113,7 @@ void leaf_fetch_follow_commit(struct leaf_fetch *fetch, const struct entry *comm
 
 void leaf_fetch_end(struct leaf_fetch *fetch) {
     fetch->stage = LEAF_STAGE_IDLE;
-    leaf_replay_stop(&fetch->replay);
+    leaf_replay_cancel_requests(&fetch->replay);
     memset(fetch->requests, 0, sizeof(fetch->requests));
     for (uint32_t i = 0; i < LEAF_SOURCES_MAX; i++) {
         fetch->sources[i].pending = 0;
@@ -170,7 +170,7 @@ static bool leaf_matches_target(const struct leaf_fetch *fetch, uint64_t leaf) {
  * replayed to the target version but does not match its hash is set to missing. */
 static void begin_leaf_stage(struct leaf_fetch *fetch) {
     fetch->stage = LEAF_STAGE_LEAVES;
-    replica_drop_vote(fetch->replica);
+    replica_drop_voted_root(fetch->replica);
     for (uint64_t leaf = 0; leaf < fetch->leaf_count; leaf++) {
         if (leaf_matches_target(fetch, leaf)) {
             fetch->versions[leaf] = fetch->target_version;
@@ -463,7 +463,7 @@ enum leaf_stage leaf_fetch_step(struct leaf_fetch *fetch, int64_t now_ns) {
         request_leaves(fetch, now_ns);
     }
     if (fetch->stage == LEAF_STAGE_LEAVES && fetch->outdated_count == 0) {
-        leaf_replay_reset(&fetch->replay);
+        leaf_replay_drop_steps(&fetch->replay);
         replica_set_root(fetch->replica, &fetch->root);
         fetch->stage = LEAF_STAGE_DONE;
     }

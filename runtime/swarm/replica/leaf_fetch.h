@@ -85,9 +85,10 @@ size_t leaf_replay_memory_bytes(uint32_t slice_count);
 void leaf_replay_init(struct leaf_replay *replay, void *memory, struct replica *replica,
                       struct replay_callbacks callbacks);
 
-/* leaf_replay_reset: drop all steps. leaf_replay_stop: cancel all requests and keep the steps. */
-void leaf_replay_reset(struct leaf_replay *replay);
-void leaf_replay_stop(struct leaf_replay *replay);
+/* leaf_replay_drop_steps: drop all steps and their requests. leaf_replay_cancel_requests: cancel
+ * all requests, but keep the steps. */
+void leaf_replay_drop_steps(struct leaf_replay *replay);
+void leaf_replay_cancel_requests(struct leaf_replay *replay);
 
 /* leaf_replay_set_source_connected: record that a source connected or disconnected. */
 void leaf_replay_set_source_connected(struct leaf_replay *replay, uint32_t source,

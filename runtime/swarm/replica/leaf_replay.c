@@ -53,14 +53,14 @@ static void cancel_requests(struct leaf_replay *replay, struct replay_step *step
     }
 }
 
-void leaf_replay_stop(struct leaf_replay *replay) {
+void leaf_replay_cancel_requests(struct leaf_replay *replay) {
     for (uint32_t i = 0; i < replay->step_count; i++) {
         cancel_requests(replay, &replay->steps[i], UINT64_MAX);
     }
 }
 
-void leaf_replay_reset(struct leaf_replay *replay) {
-    leaf_replay_stop(replay);
+void leaf_replay_drop_steps(struct leaf_replay *replay) {
+    leaf_replay_cancel_requests(replay);
     replay->step_count = 0;
 }
 

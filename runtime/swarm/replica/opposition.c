@@ -12,8 +12,8 @@ static const double OPPOSITION_MIN = 0.6;
 static const double OPPOSITION_PART = 0.95;
 static const double SIGMAS = 4;
 
-/* Sums over all slices to which a seat contributed. The rest is the sum of the other
- * contributions. */
+/* Sums over all slices to which a seat contributed. The rest is the sum of the other contributions,
+ * and an energy is a sum of squares. */
 struct seat_sums {
     double own_energy;  /* energy of the sketches of this seat's contribution */
     double rest_energy; /* energy of the rest */

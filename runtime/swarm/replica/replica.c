@@ -228,13 +228,13 @@ void replica_set_leaf_hash(struct replica *replica, uint64_t index, const struct
     replica->leaves[index] = *hash;
 }
 
-void replica_set_vote(struct replica *replica, uint32_t round, const struct hash *root) {
+void replica_set_voted_root(struct replica *replica, uint32_t round, const struct hash *root) {
     ASSERT(round > 0);
     replica->voted_root = *root;
     replica->voted_round = round;
 }
 
-void replica_drop_vote(struct replica *replica) {
+void replica_drop_voted_root(struct replica *replica) {
     replica->voted_round = 0;
 }
 

@@ -154,11 +154,11 @@ struct hash replica_root_after(struct replica *replica, uint32_t round, uint32_t
                                    replica->voted_leaves, true};
     execute_pass(&pass);
     if (!pass.is_finite) {
-        replica_drop_vote(replica);
+        replica_drop_voted_root(replica);
         return NO_ROOT;
     }
     const struct hash root = replica_root_of(replica, replica->voted_leaves);
-    replica_set_vote(replica, round, &root);
+    replica_set_voted_root(replica, round, &root);
     return root;
 }
 

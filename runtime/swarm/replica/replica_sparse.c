@@ -88,7 +88,7 @@ struct hash replica_write_list(struct replica *replica, uint32_t round, uint32_t
     const uint32_t count = (uint32_t)__builtin_popcountll(list->seats);
     uint8_t *result = replica_result(replica, round, slice);
     ASSERT(slices_are_sparse(slices) && count <= slices->members_max);
-    replica_drop_vote(replica);
+    replica_drop_voted_root(replica);
     sparse_result_begin_list(result, list->seats, list->value_limit);
     for (uint32_t i = 0; i < count; i++) {
         const struct contribution_part part =

@@ -67,15 +67,15 @@ void replica_reset_inner_on_cpu(struct replica *replica);
 
 /* replica_set_root: set the root of the current state, and discard the root computed for a vote.
  * replica_set_leaf_hash: set the hash of leaf `index`.
- * replica_set_vote: record that the state after `round` has this root and the hashes in
+ * replica_set_voted_root: record that the state after `round` has this root and the hashes in
  * voted_leaves.
- * replica_drop_vote: discard the root computed for a vote, because results that it depends on may
- * change.
- * replica_attach_device: perform most of the arithmetic on `device` from now on. */
+ * replica_drop_voted_root: discard the root computed for a vote, because the results that it
+ * depends on may change. replica_attach_device: perform most of the arithmetic on `device` from now
+ * on. */
 void replica_set_root(struct replica *replica, const struct hash *root);
 void replica_set_leaf_hash(struct replica *replica, uint64_t index, const struct hash *hash);
-void replica_set_vote(struct replica *replica, uint32_t round, const struct hash *root);
-void replica_drop_vote(struct replica *replica);
+void replica_set_voted_root(struct replica *replica, uint32_t round, const struct hash *root);
+void replica_drop_voted_root(struct replica *replica);
 void replica_attach_device(struct replica *replica, struct replica_device *device);
 
 /* replica_wait_slot: wait for a slot's work on the device. Returns false if the slot encoded a

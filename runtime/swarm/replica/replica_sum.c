@@ -202,7 +202,7 @@ struct hash replica_sum(struct replica *replica, uint32_t round, uint32_t slice,
                         .range = slices_range(&replica->shape.slices, slice),
                         .result = replica_result(replica, round, slice),
                         .residual = replica->residual};
-    replica_drop_vote(replica);
+    replica_drop_voted_root(replica);
     bool fits = encode_mean(replica, &mean);
     struct hash hash = hash_of(mean.result, mean.range.bytes);
     if (replica->residual_sources != NULL) {

@@ -65,7 +65,7 @@ static const struct message *apply(uint32_t round) {
 }
 
 static const struct message *fetch(const struct entry *target) {
-    catch_up_on_fetch(&scene.catch_up, target);
+    catch_up_on_state_fetch(&scene.catch_up, target);
     return catch_up_next_message(&scene.catch_up);
 }
 
