@@ -5,10 +5,10 @@
 
 #include <string.h>
 
-/* Indices of the words. */
+/* Each constant is the index of a word of 32 bits, and its comment says what the word holds. */
 enum {
-    WORD_MAGIC = 0,              /* magic number of llm.c */
-    WORD_VERSION = 1,            /* llm.c's version of the format */
+    WORD_MAGIC = 0,              /* llm.c's magic number */
+    WORD_VERSION = 1,            /* word with llm.c's version of the format */
     WORD_TOKENS = 2,             /* number of tokens */
     WORD_ORIGIN = 64,            /* ORIGIN_MAGIC if the words from here on are ours */
     WORD_ORIGIN_VERSION = 65,    /* version of these words */
