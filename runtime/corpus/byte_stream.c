@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 enum {
     GZIP_ONLY = 16 + 15, /* inflateInit2: a header of gzip, windows of up to 32 KiB */
@@ -209,6 +210,11 @@ static enum status decompress_zstd(struct byte_stream *stream, void *out, size_t
     ZSTD_inBuffer in = {stream->input + stream->begin, stream->end - stream->begin, 0};
     ZSTD_outBuffer to = {out, capacity, 0};
     const size_t result = ZSTD_decompressStream(stream->decoder, &to, &in);
+    if (ZSTD_getErrorCode(result) == ZSTD_error_frameParameter_windowTooLarge) {
+        return fault_set(fault, STATUS_INPUT, stream->path,
+                         "compress the file again, without --long or with at most --long=27",
+                         "needs more than 128 MiB of memory to decompress");
+    }
     if (ZSTD_isError(result)) {
         return damaged_fault(stream, ZSTD_getErrorName(result), fault);
     }

@@ -65,6 +65,15 @@ class Ids(DataTest):
         self.write("cut.txt.zst", b"".join(parts)[:-9])
         shutil.rmtree(self.path / "out")
         self.refused("cut.txt.zst", "-o", "out", words=["cut.txt.zst", "compressed data"])
+        skipped = b"\x5a\x2a\x4d\x18" + struct.pack("<I", 4) + b"abcd"  # as pzstd begins a file
+        self.write("skipped.txt.zst", skipped + parts[0] + skipped + parts[1])
+        self.data("skipped.txt.zst", "-o", "out")
+        self.assert_documents(self.ids(), ["long"])
+        shutil.rmtree(self.path / "out")
+        # a frame of one raw byte whose header asks for 2 GiB
+        self.write("wide.txt.zst", bytes.fromhex("28b52ffd00a809000061"))
+        self.refused("wide.txt.zst", "-o", "out", words=[
+            "wide.txt.zst: needs more than 128 MiB of memory to decompress; compress the file"])
 
     def test_any_number_of_threads_writes_the_same_files(self):
         paths = [self.write(f"{name}.txt", data) for name, data in DOCUMENTS.items()]
