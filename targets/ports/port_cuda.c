@@ -1,5 +1,6 @@
 /* port_cuda: the blocks of a plan in GPU memory and in pinned memory. */
 #include "base/bytes.h"
+#include "base/log.h"
 #include "targets/ports/cuda_device.h"
 #include "targets/ports/nvml.h"
 #include "targets/ports/port_kinds.h"
@@ -69,74 +70,106 @@ static enum status set_device_memory_fault(const struct port *port, uint64_t nee
                      list.length > 0 ? "; held by " : "", list.bytes);
 }
 
+static const char *error_name(const struct cuda_driver *driver, CUresult result) {
+    const char *name = "an unknown error";
+    (void)driver->cuGetErrorName(result, &name);
+    return name;
+}
+
 /* NCCL registers memory for collectives only if it consists of whole granules of one allocation
  * that other processes can import and network adapters can access. */
 static CUmemAllocationProp allocation_properties(const struct cuda_device *device, bool exported) {
     CUmemAllocationProp wanted = {
         .type = CU_MEM_ALLOCATION_TYPE_PINNED,
         .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device->device}};
-    if (exported && device->can_export) {
+    if (exported) {
         wanted.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     }
     wanted.allocFlags.gpuDirectRDMACapable = device->has_rdma;
     return wanted;
 }
 
-static CUresult map_block(const struct cuda_device *device, struct port_block *block,
-                          const CUmemAllocationProp *wanted) {
-    const struct cuda_driver *driver = &device->driver;
-    const CUmemAccessDesc access = {.location = wanted->location,
+/* The driver's call that failed first while memory was mapped. */
+struct mapping_failure {
+    const char *call; /* NULL: none failed */
+    CUresult result;
+};
+
+static bool succeeds(CUresult result, const char *call, struct mapping_failure *failure) {
+    if (result != CUDA_SUCCESS && failure->call == NULL) {
+        *failure = (struct mapping_failure){call, result};
+    }
+    return result == CUDA_SUCCESS;
+}
+
+static bool map_handle(const struct cuda_driver *driver, CUdeviceptr address, size_t bytes,
+                       CUmemGenericAllocationHandle handle, const CUmemLocation *location,
+                       struct mapping_failure *failure) {
+    const CUmemAccessDesc access = {.location = *location,
                                     .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    if (!succeeds(driver->cuMemMap(address, bytes, 0, handle, 0), "cuMemMap", failure)) {
+        return false;
+    }
+    if (!succeeds(driver->cuMemSetAccess(address, bytes, &access, 1), "cuMemSetAccess", failure)) {
+        (void)driver->cuMemUnmap(address, bytes);
+        return false;
+    }
+    return true;
+}
+
+static bool map_block(const struct cuda_driver *driver, const CUmemAllocationProp *wanted,
+                      struct port_block *block, struct mapping_failure *failure) {
     CUmemGenericAllocationHandle handle;
     CUdeviceptr address;
     size_t bytes = block->mapped_bytes;
-    CUresult result = driver->cuMemAddressReserve(&address, bytes, 0, 0, 0);
-    if (result != CUDA_SUCCESS) {
-        return result;
+    if (!succeeds(driver->cuMemAddressReserve(&address, bytes, 0, 0, 0), "cuMemAddressReserve",
+                  failure)) {
+        return false;
     }
-    result = driver->cuMemCreate(&handle, bytes, wanted, 0);
-    if (result != CUDA_SUCCESS) {
+    if (!succeeds(driver->cuMemCreate(&handle, bytes, wanted, 0), "cuMemCreate", failure)) {
         (void)driver->cuMemAddressFree(address, bytes);
-        return result;
+        return false;
     }
-    result = driver->cuMemMap(address, bytes, 0, handle, 0);
-    if (result == CUDA_SUCCESS) {
-        result = driver->cuMemSetAccess(address, bytes, &access, 1);
-        if (result != CUDA_SUCCESS) {
-            (void)driver->cuMemUnmap(address, bytes);
-        }
-    }
-    if (result != CUDA_SUCCESS) {
+    if (!map_handle(driver, address, bytes, handle, &wanted->location, failure)) {
         (void)driver->cuMemRelease(handle);
         (void)driver->cuMemAddressFree(address, bytes);
-        return result;
+        return false;
     }
     block->address = (void *)(uintptr_t)address;
     block->handle = handle;
-    return CUDA_SUCCESS;
+    return true;
 }
 
-/* If the system forbids exportable memory, map memory that cannot be exported; if it forbids
- * mapping, use cuMemAlloc. */
-static CUresult allocate_device_memory(const struct cuda_device *device, struct port_block *block) {
+/* If the system forbids exportable memory, map memory that cannot be exported. */
+static bool map_device_memory(const struct cuda_device *device, struct port_block *block,
+                              struct mapping_failure *failure) {
     const struct cuda_driver *driver = &device->driver;
-    CUresult result = device->can_map ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
-    for (int exported = 1; device->can_map && exported >= 0; exported--) {
+    for (int exported = device->can_export; device->can_map && exported >= 0; exported--) {
         CUmemAllocationProp wanted = allocation_properties(device, exported);
         size_t unit = 0;
-        result = driver->cuMemGetAllocationGranularity(&unit, &wanted,
-                                                       CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
-        if (result == CUDA_SUCCESS) {
-            block->mapped_bytes = (uint64_t)round_up((int64_t)block->bytes, (int64_t)unit);
-            result = map_block(device, block, &wanted);
+        if (!succeeds(driver->cuMemGetAllocationGranularity(&unit, &wanted,
+                                                            CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
+                      "cuMemGetAllocationGranularity", failure)) {
+            continue;
         }
-        if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY) {
-            return result;
+        block->mapped_bytes = (uint64_t)round_up((int64_t)block->bytes, (int64_t)unit);
+        if (map_block(driver, &wanted, block, failure)) {
+            return true;
         }
+    }
+    return false;
+}
+
+/* The driver of Windows, also in WSL2, refuses to map memory that is free, often with the error
+ * "out of memory". Whatever cannot be mapped is therefore allocated. */
+static CUresult allocate_device_memory(const struct cuda_device *device, struct port_block *block,
+                                       struct mapping_failure *failure) {
+    if (map_device_memory(device, block, failure)) {
+        return CUDA_SUCCESS;
     }
     CUdeviceptr address;
     block->mapped_bytes = block->bytes;
-    result = driver->cuMemAlloc(&address, block->bytes);
+    CUresult result = device->driver.cuMemAlloc(&address, block->bytes);
     if (result == CUDA_SUCCESS) {
         block->address = (void *)(uintptr_t)address;
         block->handle = 0;
@@ -157,6 +190,27 @@ static void free_device_memory(const struct cuda_device *device, const struct po
     (void)driver->cuMemAddressFree(address, block->mapped_bytes);
 }
 
+/* `have` bytes were free, but the driver neither mapped nor allocated the block. */
+static enum status set_allocation_fault(const struct port *port, const struct port_block *block,
+                                        uint64_t have, const struct mapping_failure *failure,
+                                        CUresult result, struct fault *fault) {
+    const struct cuda_driver *driver = &port->cuda->driver;
+    char subject[SUBJECT_BYTES];
+    char needed[24];
+    char left[24];
+    char mapping[96] = "";
+    if (failure->call != NULL) {
+        snprintf(mapping, sizeof mapping, "%s: %s; ", failure->call,
+                 error_name(driver, failure->result));
+    }
+    return fault_set(fault, STATUS_FIT, device_subject(port, subject),
+                     "end other programs that use the device, lower limits.device or use a "
+                     "smaller batch",
+                     "the driver refused a device arena of %s (%s are free): %scuMemAlloc: %s",
+                     text_format_bytes(block->bytes, needed), text_format_bytes(have, left),
+                     mapping, error_name(driver, result));
+}
+
 static enum status reserve_device_memory(struct port *port, struct port_block *block,
                                          struct fault *fault) {
     const struct cuda_device *device = port->cuda;
@@ -165,11 +219,16 @@ static enum status reserve_device_memory(struct port *port, struct port_block *b
     if (have < block->bytes) {
         return set_device_memory_fault(port, block->bytes, have, fault);
     }
-    CUresult result = allocate_device_memory(device, block);
+    struct mapping_failure failure = {.call = NULL};
+    CUresult result = allocate_device_memory(device, block, &failure);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-        return set_device_memory_fault(port, block->bytes, have, fault);
+        return set_allocation_fault(port, block, have, &failure, result, fault);
     }
     TRY(cuda_device_check_result(device, result, "reserve the arena", fault));
+    if (block->handle == 0 && failure.call != NULL) {
+        log_line(LOG_INFO, "device memory is allocated, not mapped: %s failed with %s",
+                 failure.call, error_name(&device->driver, failure.result));
+    }
     result = device->driver.cuMemsetD8Async((CUdeviceptr)(uintptr_t)block->address, 0,
                                             block->mapped_bytes, NULL);
     if (result == CUDA_SUCCESS) {

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CALLS_MAX = 80, NAME_BYTES = 48 };
+enum { CALLS_MAX = 80, NAME_BYTES = 48, FAILING_MAX = 4 };
 
 struct call_count {
     char name[NAME_BYTES];
@@ -25,6 +25,8 @@ struct driver_state emulated = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static struct call_count calls[CALLS_MAX];
 static struct injection next_call;
 static struct injection next_work;
+static struct injection failing[FAILING_MAX]; /* fail always; their countdown is not used */
+static int failing_count;
 static _Thread_local CUcontext current_context;
 
 uint32_t driver_draw(uint32_t bound) {
@@ -95,6 +97,15 @@ static CUresult injected(struct injection *injection, const char *call) {
     return driver_refuse(injection->code, "injected into %s", call);
 }
 
+static CUresult failing_always(const char *call) {
+    for (int i = 0; i < failing_count; i++) {
+        if (strcmp(failing[i].call, call) == 0) {
+            return driver_refuse(failing[i].code, "%s always fails", call);
+        }
+    }
+    return CUDA_SUCCESS;
+}
+
 CUresult driver_work_failure(void) {
     return injected(&next_work, "");
 }
@@ -118,6 +129,7 @@ CUresult driver_enter(const char *call, unsigned entry) {
     ASSERT(emulated.open);
     count_call(call);
     CUresult result = injected(&next_call, call);
+    result = result == CUDA_SUCCESS ? failing_always(call) : result;
     if (result != CUDA_SUCCESS) {
         return result;
     }
@@ -136,55 +148,6 @@ CUresult driver_enter(const char *call, unsigned entry) {
 CUresult driver_leave(CUresult result) {
     pthread_mutex_unlock(&emulated.lock);
     return result;
-}
-
-/* ---- errors as text ---- */
-
-static const struct {
-    CUresult code;
-    const char *name, *text;
-} ERRORS[] = {
-    {CUDA_SUCCESS, "CUDA_SUCCESS", "no error"},
-    {CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
-    {CUDA_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
-    {CUDA_ERROR_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
-    {CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
-    {CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
-    {CUDA_ERROR_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image"},
-    {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
-    {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
-    {CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
-    {CUDA_ERROR_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access"},
-    {CUDA_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
-    {CUDA_ERROR_ECC_UNCORRECTABLE, "CUDA_ERROR_ECC_UNCORRECTABLE",
-     "uncorrectable ECC error encountered"},
-    {CUDA_ERROR_NOT_PERMITTED, "CUDA_ERROR_NOT_PERMITTED", "operation not permitted"},
-    {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
-     "operation not permitted when stream is capturing"},
-    {CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED",
-     "capturing stream has unjoined work"},
-};
-
-static CUresult error_text(CUresult code, bool name, const char **text) {
-    *text = name ? "CUDA_ERROR_UNKNOWN" : "an error";
-    for (size_t i = 0; i < ARRAY_COUNT(ERRORS); i++) {
-        if (ERRORS[i].code == code) {
-            *text = name ? ERRORS[i].name : ERRORS[i].text;
-        }
-    }
-    /* What a caller got wrong says so itself. */
-    if (!name && code == emulated.reason_code && emulated.reason[0] != '\0') {
-        *text = emulated.reason;
-    }
-    return CUDA_SUCCESS;
-}
-
-static CUresult get_error_name(CUresult code, const char **text) {
-    return error_text(code, true, text);
-}
-
-static CUresult get_error_string(CUresult code, const char **text) {
-    return error_text(code, false, text);
 }
 
 /* ---- devices ---- */
@@ -354,8 +317,6 @@ static void fill_table(struct cuda_driver *driver) {
     memset(driver, 0, sizeof *driver);
     driver->cuInit = init;
     driver->cuDriverGetVersion = get_version;
-    driver->cuGetErrorName = get_error_name;
-    driver->cuGetErrorString = get_error_string;
     driver->cuDeviceGetCount = device_count;
     driver->cuDeviceGet = device_get;
     driver->cuDeviceGetName = device_name;
@@ -367,6 +328,7 @@ static void fill_table(struct cuda_driver *driver) {
     driver->cuCtxSetCurrent = set_current;
     driver->cuCtxSynchronize = synchronize;
     driver->cuCtxGetStreamPriorityRange = priorities;
+    error_fill_table(driver);
     memory_fill_table(driver);
     stream_fill_table(driver);
     graph_fill_table(driver);
@@ -391,6 +353,7 @@ void emulated_driver_open(const struct emulated_options *options, struct cuda_dr
         emulated.peak_bytes[i] = 0;
     }
     memset(calls, 0, sizeof calls);
+    failing_count = 0;
     next_call.countdown = 0;
     next_work.countdown = 0;
     emulated.live = 0;
@@ -460,6 +423,11 @@ static void inject(struct injection *injection, const char *call, int nth, CUres
 
 void emulated_driver_fail(const char *call, int nth, CUresult code) {
     inject(&next_call, call, nth, code);
+}
+
+void emulated_driver_fail_always(const char *call, CUresult code) {
+    ASSERT(failing_count < FAILING_MAX);
+    inject(&failing[failing_count++], call, 1, code);
 }
 
 void emulated_driver_fail_work(int nth, CUresult code) {

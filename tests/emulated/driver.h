@@ -87,6 +87,10 @@ uint64_t emulated_driver_calls(const char *call);
  * afterwards. One at a time. */
 void emulated_driver_fail(const char *call, int nth, CUresult code);
 
+/* emulated_driver_fail_always: every call of that name fails with `code` until the driver is
+ * closed; at most 4 names. */
+void emulated_driver_fail_always(const char *call, CUresult code);
+
 /* emulated_driver_fail_work: the same for the nth piece of work that runs (a kernel, copy or fill):
  * the next calls after it report it. */
 void emulated_driver_fail_work(int nth, CUresult code);

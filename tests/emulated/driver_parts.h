@@ -132,6 +132,9 @@ CUresult driver_take(int device, uint64_t bytes); /* of the device's memory */
 void driver_give(int device, uint64_t bytes);
 CUresult driver_work_failure(void); /* injected into the piece of work that is about to run */
 
+/* driver_errors.c */
+void error_fill_table(struct cuda_driver *driver);
+
 /* driver_memory.c */
 enum place_kind { PLACE_PAGEABLE, PLACE_PINNED, PLACE_DEVICE };
 CUresult memory_place(const void *address, size_t bytes, enum place_kind *kind);

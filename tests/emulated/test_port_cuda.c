@@ -149,14 +149,13 @@ static void too_much_is_refused_before_anything_is_taken(void **state) {
 
 static void a_refused_reservation_leaves_nothing(void **state) {
     (void)state;
-    static const char *const CALLS[] = {"cuMemAddressReserve", "cuMemCreate",     "cuMemMap",
-                                        "cuMemSetAccess",      "cuMemsetD8Async", "cuMemGetInfo",
+    static const char *const CALLS[] = {"cuMemAlloc", "cuMemsetD8Async", "cuMemGetInfo",
                                         "cuStreamSynchronize", "cuMemHostAlloc"};
     for (size_t i = 0; i < ARRAY_COUNT(CALLS); i++) {
         struct port port;
         void *address = NULL;
         enum space space = strcmp(CALLS[i], "cuMemHostAlloc") == 0 ? SPACE_PINNED : SPACE_DEVICE;
-        open_driver(&(struct emulated_options){.seed = i});
+        open_driver(&(struct emulated_options){.seed = i, .without_mapping = i == 0});
         assert_int_equal(port_init(&port, &TARGET, &fault), OK);
         int live = emulated_driver_live();
         emulated_driver_fail(CALLS[i], 1, CUDA_ERROR_OUT_OF_MEMORY);
@@ -199,6 +198,47 @@ static void whatever_call_fails_everything_is_given_back(void **state) {
     }
     /* Some calls may fail without harm: a clock not told, mapping refused. */
     assert_in_range(failures, 15, 49);
+}
+
+/* WSL2 and Windows refuse address space for mappings although device memory is free. */
+static void memory_that_cannot_be_mapped_is_allocated_while_it_is_free(void **state) {
+    (void)state;
+    static const char *const CALLS[] = {"cuMemAddressReserve", "cuMemCreate", "cuMemMap",
+                                        "cuMemSetAccess"};
+    static const CUresult CODES[] = {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NOT_SUPPORTED};
+    for (size_t i = 0; i < ARRAY_COUNT(CALLS) * ARRAY_COUNT(CODES); i++) {
+        struct port port;
+        void *address;
+        uint64_t bytes = 40ull * MIB + 7;
+        open_driver(&(struct emulated_options){.seed = i});
+        emulated_driver_fail_always(CALLS[i / 2], CODES[i % 2]);
+        assert_int_equal(port_init(&port, &TARGET, &fault), OK);
+        int live = emulated_driver_live();
+        assert_int_equal(port_reserve(&port, SPACE_DEVICE, bytes, &address, &fault), OK);
+        assert_int_equal(emulated_driver_calls("cuMemAlloc"), 1);
+        assert_int_equal(emulated_driver_live(), live + 1);
+        assert_zeroed(&port, SPACE_DEVICE, bytes);
+        port_finish(&port);
+        close_driver();
+    }
+}
+
+static void a_refusal_names_both_ways_that_failed(void **state) {
+    (void)state;
+    struct port port;
+    void *address = NULL;
+    open_driver(&(struct emulated_options){.context_bytes = 4 * MIB});
+    emulated_driver_fail_always("cuMemAddressReserve", CUDA_ERROR_OUT_OF_MEMORY);
+    emulated_driver_fail_always("cuMemAlloc", CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(port_init(&port, &TARGET, &fault), OK);
+    assert_int_equal(port_reserve(&port, SPACE_DEVICE, 40ull * MIB, &address, &fault), STATUS_FIT);
+    assert_null(address);
+    assert_string_equal(fault.reason, "the driver refused a device arena of 40.0 MiB (60.0 MiB are "
+                                      "free): cuMemAddressReserve: CUDA_ERROR_OUT_OF_MEMORY; "
+                                      "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY");
+    assert_non_null(strstr(fault.remedy, "lower limits.device"));
+    port_finish(&port);
+    close_driver();
 }
 
 /* Containers may forbid memory that can be exported, and systems memory that is mapped. */
@@ -312,6 +352,8 @@ int main(void) {
         cmocka_unit_test(too_much_is_refused_before_anything_is_taken),
         cmocka_unit_test(a_refused_reservation_leaves_nothing),
         cmocka_unit_test(whatever_call_fails_everything_is_given_back),
+        cmocka_unit_test(memory_that_cannot_be_mapped_is_allocated_while_it_is_free),
+        cmocka_unit_test(a_refusal_names_both_ways_that_failed),
         cmocka_unit_test(what_cannot_be_mapped_is_allocated),
         cmocka_unit_test(a_weaker_device_than_promised_is_refused),
         cmocka_unit_test(no_room_for_a_context_is_said),
