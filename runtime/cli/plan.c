@@ -254,7 +254,8 @@ static void set_memory_remedy(const struct session *session, int remedy_count,
     const struct target *target = session->target;
     uint64_t needed = target_shortage(target, session->program.plan.peak_bytes, &space);
     if (remedy_count > 0) {
-        snprintf(fault->remedy, sizeof fault->remedy, "see the changes in the report");
+        snprintf(fault->remedy, sizeof fault->remedy,
+                 "make one of the changes that the report lists");
         return;
     }
     needed += target->spaces[space].capacity_bytes;

@@ -132,7 +132,7 @@ enum status session_load_trained_weights(struct session *session, struct fault *
     }
     if (settings->init_kind == INIT_RANDOM) {
         return fault_set(fault, STATUS_INPUT, settings->snapshot_folder, "train first",
-                         "the run has no snapshot, so it starts from random weights");
+                         "the run has no snapshot yet, so there are no trained weights to load");
     }
     log_line(LOG_INFO, "the run has no snapshot, so it loads the weights from %s", settings->model);
     return session_init_weights(session, fault);

@@ -58,6 +58,8 @@ ALLOWED = {
                         ("json_parse", "region_copy_text")},
     "snapshot_save.c": {"region_alloc": BEFORE + "snapshot_writer_init"},
     "step_trace.c": {"region_alloc": BEFORE + "step_trace_plan"},
+    "token_cache.c": {name: BEFORE + "token_cache_list" for name in
+                      ("json_parse", "region_alloc", "region_format")},
     "trainer.c": {"region_alloc": BEFORE + "trainer_begin"},
     "tensor_file.c": {"region_alloc": BEFORE + "tensor_file_plan"},
     "trace.c": {"region_alloc": BEFORE + "trace_init"},

@@ -40,8 +40,8 @@ enum status generated_text_add_stop(struct generated_text *text, const char *sto
     const size_t count = strlen(stop);
     ASSERT(text->stop_count < STOP_TEXTS_MAX);
     if (count == 0 || count > STOP_BYTES_MAX) {
-        return fault_set(fault, STATUS_USAGE, "--stop", "give a shorter text",
-                         "has %zu bytes; it must have 1 to %d", count, STOP_BYTES_MAX);
+        return fault_set(fault, STATUS_USAGE, "--stop", "shorten or omit it",
+                         "has %zu bytes; a stop text has 1 to %d", count, STOP_BYTES_MAX);
     }
     text->stops[text->stop_count++] = (struct stop_text){.bytes = stop, .count = count};
     return OK;
