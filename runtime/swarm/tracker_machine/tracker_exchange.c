@@ -164,7 +164,7 @@ void tracker_update_holders(struct tracker *tracker, uint32_t row, int64_t now_m
         missing += is_owner && held == 0;
     }
     if (owned > 0 && missing == 0 && exchange->result_ms[seat] == 0) {
-        int64_t passed_ms = now_ms - exchange->table_ms;
+        int64_t passed_ms = now_ms - tracker_owner_began_ms(tracker, (uint32_t)seat);
         exchange->result_ms[seat] =
             (uint32_t)min_u64(passed_ms < 1 ? 1 : (uint64_t)passed_ms, UINT32_MAX);
     }

@@ -136,6 +136,14 @@ void tracker_observe_result_spread(struct tracker *tracker, uint64_t owners, int
     }
 }
 
+/* An owner that took over slices during the exchange began later than the others. The time that was
+ * lost with the owner before it is not its time, else that owner could lengthen all deadlines. */
+int64_t tracker_owner_began_ms(const struct tracker *tracker, uint32_t owner) {
+    ASSERT(owner < SWARM_MEMBERS_MAX && tracker->stage.kind >= STAGE_EXCHANGE);
+    return seats_contain(tracker->pace.owners, owner) ? tracker->exchange.table_ms
+                                                      : tracker->exchange.assigned_ms[owner];
+}
+
 /* ---- waits ---- */
 
 static bool is_time_assumed(const struct tracker *tracker, enum speed_kind kind) {

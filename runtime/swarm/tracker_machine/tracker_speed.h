@@ -134,6 +134,7 @@ bool tracker_contributes_to_slice(const struct tracker *tracker, uint32_t row, u
  * tracker_observe_owner_report   A report has arrived: if the row owns slices, record the time in
  *                                which it was not blocked.
  * tracker_observe_result_spread  Enough other seats have all results of these owners: record when.
+ * tracker_owner_began_ms         Returns the time from which this owner works on its results.
  * tracker_training_end_ms        From OPEN until members that still train have to declare.
  * tracker_declaration_wait_ms    From OPEN until no declaration is waited for.
  * tracker_contribution_wait_ms   From its table until an owner stops waiting for contributions.
@@ -144,6 +145,7 @@ bool tracker_contributes_to_slice(const struct tracker *tracker, uint32_t row, u
 void tracker_begin_pace(struct tracker *tracker);
 void tracker_observe_owner_report(struct tracker *tracker, uint32_t row, int64_t now_ms);
 void tracker_observe_result_spread(struct tracker *tracker, uint64_t owners, int64_t now_ms);
+int64_t tracker_owner_began_ms(const struct tracker *tracker, uint32_t owner);
 int64_t tracker_training_end_ms(const struct tracker *tracker);
 int64_t tracker_declaration_wait_ms(const struct tracker *tracker);
 int64_t tracker_contribution_wait_ms(const struct tracker *tracker, uint32_t owner);

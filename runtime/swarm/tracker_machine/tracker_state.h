@@ -79,7 +79,8 @@ struct tracker_exchange {    /* the exchange of the round; owned by tracker_exch
     int64_t table_ms;        /* when the first table was durable */
     /* by owner: time of the last change of a plan of its slices, from which waits for it count */
     int64_t assigned_ms[SWARM_MEMBERS_MAX];
-    uint32_t result_ms[SWARM_MEMBERS_MAX]; /* by owner: time until it had all results; 0: not yet */
+    /* by owner: time from tracker_owner_began_ms until it had all results; 0: not yet */
+    uint32_t result_ms[SWARM_MEMBERS_MAX];
     uint64_t missed_by[SWARM_MEMBERS_MAX]; /* by seat: owners that stopped waiting for it */
     uint64_t undeclared_seats; /* seats that had time for training, and did not declare */
     uint64_t late_seats;       /* seats that more than a third of the owners stopped waiting for */

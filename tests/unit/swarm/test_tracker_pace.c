@@ -87,6 +87,33 @@ static void an_owner_that_holds_its_results_is_replaced_after_twice_the_time_of_
     assert_int_equal(scene.head.kind, ENTRY_COMMIT);
 }
 
+/* The exchange deadline after a round in which one member, which alone accepts connections, owned
+ * all slices. */
+static uint32_t deadline_after_sole_owner(uint32_t holding_owners) {
+    begin_first_round();
+    for (uint32_t m = 0; m < SLOW; m++) {
+        scene.measured[m].upload_kib_s = 0;
+    }
+    play_train();
+    play.holding_owners = holding_owners;
+    if (holding_owners != 0) {
+        assert_in_range(beats_to_next_table(), CLOSE_BEATS, 499);
+    }
+    play_exchange();
+    assert_int_equal(scene.head.kind, ENTRY_COMMIT);
+    assert_int_equal(play_owned(SLOW), SLICES);
+    play_train(); /* the deadlines follow from the committed rounds */
+    return tracker_timing(scene.tracker)->exchange_ms;
+}
+
+/* Its results reach nobody, and the others take over its slices. The time lost with it is not
+ * theirs: else each such round would make the next one several times longer. */
+static void an_owner_that_was_replaced_does_not_lengthen_the_next_exchange(void **state) {
+    (void)state;
+    const uint32_t usual_ms = deadline_after_sole_owner(0);
+    assert_in_range(deadline_after_sole_owner(1 << SLOW), 1, usual_ms);
+}
+
 /* All lines are slower than in the measured rounds. The last owner is only a little slower than the
  * others, so it is neither replaced nor suspended. */
 static void an_owner_is_compared_with_the_others_of_its_round(void **state) {
@@ -217,6 +244,7 @@ int main(void) {
         cmocka_unit_test(an_owner_without_results_is_replaced_after_twice_the_time_of_half),
         cmocka_unit_test(an_owner_that_reports_nothing_is_replaced_at_its_second_close),
         cmocka_unit_test(an_owner_that_holds_its_results_is_replaced_after_twice_the_time_of_half),
+        cmocka_unit_test(an_owner_that_was_replaced_does_not_lengthen_the_next_exchange),
         cmocka_unit_test(an_owner_is_compared_with_the_others_of_its_round),
         cmocka_unit_test(two_of_five_cannot_close_the_first_exchange_early),
         cmocka_unit_test(an_exchange_that_takes_longer_than_any_round_is_given_more_time),
