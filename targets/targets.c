@@ -93,7 +93,8 @@ enum status target_lower_capacity(const struct target *target, uint64_t bytes,
         char reserved[24];
         snprintf(subject, sizeof subject, "target %.200s", target->name);
         return fault_set(fault, STATUS_FIT, subject, "increase limits.device",
-                         "is limited to %s of device memory, but drivers and libraries use %s",
+                         "is limited to %s of device memory, but drivers, libraries and other "
+                         "programs use %s",
                          text_format_bytes(bytes, wanted), text_format_bytes(declared, reserved));
     }
     struct target *copy = region_alloc(region, 1, sizeof *copy);

@@ -125,13 +125,15 @@ static void print_space(const struct session *session, enum space space) {
                text_format_bytes(peak, arena));
         return;
     }
-    printf("%-7s  capacity %s", space_name(space),
-           text_format_bytes(target->spaces[space].capacity_bytes, capacity));
+    printf("%-7s  %-46s %10s  %s\n", space_name(space), "capacity",
+           text_format_bytes(target->spaces[space].capacity_bytes, capacity),
+           target->spaces[space].capacity_source);
     for (int i = 0; i < target->spaces[space].declared_use_count; i++) {
         const struct target_declared_use *use = &target->spaces[space].declared[i];
-        printf(", %s %s", use->name, text_format_bytes(use->bytes, capacity));
+        printf("         %-46s %10s  %s\n", use->name, text_format_bytes(use->bytes, capacity),
+               use->source);
     }
-    printf("\n         arena %s of %s, %s %s\n", text_format_bytes(peak, arena),
+    printf("         arena %s of %s, %s %s\n", text_format_bytes(peak, arena),
            text_format_bytes(available, capacity), peak <= available ? "headroom" : "short by",
            text_format_bytes(peak <= available ? available - peak : peak - available, difference));
 }

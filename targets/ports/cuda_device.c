@@ -100,6 +100,8 @@ static CUresult read_properties(struct cuda_device *device) {
         read_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
                        &result) != 0;
     device->integrated = read_attribute(device, CU_DEVICE_ATTRIBUTE_INTEGRATED, &result) != 0;
+    device->has_display =
+        read_attribute(device, CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT, &result) != 0;
     /* an error is ignored, because only time estimates use the clock rates */
     CUresult ignored = CUDA_SUCCESS;
     device->clock_khz = read_attribute(device, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, &ignored);

@@ -27,6 +27,7 @@ struct cuda_device {
     int clock_khz;                         /* 0: unknown */
     int memory_clock_khz, memory_bus_bits; /* clock rate and bus width of the memory */
     bool integrated;                       /* the GPU shares its memory with the CPU */
+    bool has_display;                      /* kernels have a time limit: it drives a display */
     bool can_map;                          /* the device supports virtual memory management */
     bool can_export;                       /* mapped memory can be exported as a file descriptor */
     bool has_rdma;                         /* network adapters can access mapped memory */

@@ -180,6 +180,16 @@ int64_t nvml_process_bytes(const struct nvml *nvml, const char *bus) {
     return -1;
 }
 
+int64_t nvml_free_bytes(const struct nvml *nvml, const char *bus) {
+    struct nvml_memory memory;
+    void *device;
+    if (nvml->device_by_bus(bus, &device) != 0 || nvml->memory == NULL ||
+        nvml->memory(device, &memory) != 0) {
+        return -1;
+    }
+    return (int64_t)memory.free;
+}
+
 void nvml_driver_version(const struct nvml *nvml, char version[static 32]) {
     if (nvml->driver_version == NULL || nvml->driver_version(version, 32) != 0) {
         version[0] = '\0';

@@ -58,6 +58,10 @@ void nvml_driver_version(const struct nvml *nvml, char version[static 32]);
  * it. */
 int64_t nvml_process_bytes(const struct nvml *nvml, const char *bus);
 
+/* nvml_free_bytes: device memory that no process uses and that is not reserved by the driver; -1
+ * when the library does not report it. Of a MIG instance, NVML reports the whole device. */
+int64_t nvml_free_bytes(const struct nvml *nvml, const char *bus);
+
 /* nvml_list_largest_processes: add "python3 (pid 1234) 3.1 GiB, ..." for the `count` processes with
  * the most device memory, except this one. Adds nothing when the library sees none.
  * memory  opens files: call it before the seal */

@@ -20,9 +20,13 @@ MUST_CHECK enum status target_open(const char *wanted, struct region *region,
  * limits, CPU affinity), and speeds estimated from its clock and instruction set. */
 const struct target *target_detect(struct region *region);
 
+/* The declared use of the device memory that other programs use, in a detected CUDA target. */
+#define TARGET_OTHER_PROGRAMS "desktop and other programs"
+
 /* target_detect_cuda: a CUDA target for the GPU that this process would use: memory and properties
- * as its driver reports them, and speeds estimated from them. NULL if there is none or the build
- * lacks CUDA; if there is a driver, the reason is logged.
+ * as its driver reports them, and speeds estimated from them. It declares the memory that others
+ * use now, as NVML reports it, and headroom if the device drives a display. NULL if there is no GPU
+ * or the build lacks CUDA; if there is a driver, the reason is logged.
  * memory  in `region`; allocates nothing on the device */
 const struct target *target_detect_cuda(struct region *region);
 

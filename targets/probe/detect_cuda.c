@@ -3,11 +3,15 @@
 #include "base/log.h"
 #include "targets/os/machine.h"
 #include "targets/ports/cuda_device.h"
+#include "targets/ports/nvml.h"
 #include "targets/probe/detect.h"
 
 #include <stdio.h>
 
-enum { MIB = 1 << 20, DECLARED_USES_MAX = 4 }; /* bytes of a MiB; declared uses of a space */
+enum {
+    MIB = 1 << 20,         /* bytes */
+    DECLARED_USES_MAX = 6, /* maximum number of declared uses of device memory */
+};
 
 static const char ESTIMATE[] = "estimate until skep probe measures it";
 static const char ASSUMED[] = "estimated from clock and multiprocessors; skep probe measures it";
@@ -38,18 +42,57 @@ static double memory_bandwidth_of(const struct cuda_device *device) {
     return measured >= 1e9 ? measured : 200e9;
 }
 
+/* Returns the device memory that others than this process use now; false if NVML does not report
+ * it. The driver's own share is not part of device->memory_bytes, but of NVML's total and used
+ * memory, so only NVML's free memory is comparable. */
+static bool read_others_bytes(const struct cuda_device *device, uint64_t *bytes) {
+    struct nvml nvml;
+    if (!nvml_open(&nvml)) {
+        return false;
+    }
+    int64_t left = nvml_free_bytes(&nvml, device->bus);
+    int64_t own = nvml_process_bytes(&nvml, device->bus);
+    int64_t used = (int64_t)device->memory_bytes - left - (own > 0 ? own : 0);
+    *bytes = used > 0 ? (uint64_t)used : 0;
+    return left >= 0;
+}
+
+/* Adds the memory of other programs, and what must stay free for a display. Windows that open while
+ * training runs take memory too, and a display without free memory becomes slow. */
+static void add_uses_of_others(const struct cuda_device *device, struct target_declared_use *lines,
+                               int *count) {
+    uint64_t bytes = 0;
+    bool is_reported = read_others_bytes(device, &bytes);
+    if (is_reported && bytes > 0) {
+        lines[(*count)++] = (struct target_declared_use){
+            TARGET_OTHER_PROGRAMS, bytes, "in use now, reported by NVML", PER_PROCESS};
+    } else if (!is_reported && device->has_display) {
+        lines[(*count)++] = (struct target_declared_use){
+            TARGET_OTHER_PROGRAMS, 512ull * MIB,
+            "estimate: the device drives a display, and NVML is not available", PER_PROCESS};
+    }
+    if (device->has_display) {
+        uint64_t share = device->memory_bytes / 20;
+        lines[(*count)++] = (struct target_declared_use){
+            "headroom for the display", share > 1024ull * MIB ? share : 1024ull * MIB,
+            "the device drives a display: 5 % of its memory, at least 1 GiB", PER_PROCESS};
+    }
+}
+
 static void set_device_space(const struct cuda_device *device, struct target_space *space,
                              struct region *region) {
     struct target_declared_use *lines = region_alloc(region, DECLARED_USES_MAX, sizeof *lines);
-    lines[0] = (struct target_declared_use){"CUDA context", 520ull * MIB, ESTIMATE, PER_PROCESS};
-    lines[1] = (struct target_declared_use){"cuBLAS handle and loaded kernels", 96ull * MIB,
-                                            ESTIMATE, PER_PROCESS};
-    lines[2] =
+    int count = 0;
+    lines[count++] =
+        (struct target_declared_use){"CUDA context", 520ull * MIB, ESTIMATE, PER_PROCESS};
+    lines[count++] = (struct target_declared_use){"cuBLAS handle and loaded kernels", 96ull * MIB,
+                                                  ESTIMATE, PER_PROCESS};
+    lines[count++] =
         (struct target_declared_use){"NCCL channels and proxies", 256ull * MIB, ESTIMATE, PER_SITE};
-    lines[3] =
+    lines[count++] =
         (struct target_declared_use){"NCCL, further groups", 128ull * MIB, ESTIMATE, PER_GROUP};
-    *space = (struct target_space){device->memory_bytes, "reported by the driver", lines,
-                                   DECLARED_USES_MAX};
+    add_uses_of_others(device, lines, &count);
+    *space = (struct target_space){device->memory_bytes, "reported by the driver", lines, count};
 }
 
 /* Half of the host memory may be pinned. The driver rejects requests for much more. */

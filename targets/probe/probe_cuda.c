@@ -240,26 +240,31 @@ static void set_nccl_use(const struct probe_gpu *result, const char *measured,
 static void set_declared_uses(const struct probe_gpu *result, const char *measured,
                               struct target *target, struct region *region) {
     struct target_space *space = &target->spaces[SPACE_DEVICE];
-    size_t count = (size_t)space->declared_use_count;
-    struct target_declared_use *lines = region_alloc(region, count, sizeof *lines);
+    struct target_declared_use *lines =
+        region_alloc(region, (size_t)space->declared_use_count, sizeof *lines);
+    int count = 0;
     char shared[224];
     snprintf(shared, sizeof shared, "%s, including other programs' memory", measured);
-    for (size_t i = 0; i < count; i++) {
-        lines[i] = space->declared[i];
-        bool context = strcmp(lines[i].name, "CUDA context") == 0;
-        bool loaded = strncmp(lines[i].name, "cuBLAS", 6) == 0;
-        if (context) {
-            lines[i].bytes = result->context_bytes;
-            lines[i].source =
-                result->is_context_exact ? measured : region_copy_text(region, shared);
-        } else if (loaded && result->kernels_bytes + result->products_bytes > 0) {
-            lines[i].bytes = result->kernels_bytes + result->products_bytes;
-            lines[i].source = measured;
-        } else if (lines[i].per != PER_PROCESS) {
-            set_nccl_use(result, measured, &lines[i], region);
+    for (int i = 0; i < space->declared_use_count; i++) {
+        struct target_declared_use line = space->declared[i];
+        bool context = strcmp(line.name, "CUDA context") == 0;
+        bool loaded = strncmp(line.name, "cuBLAS", 6) == 0;
+        if (!result->is_context_exact && strcmp(line.name, TARGET_OTHER_PROGRAMS) == 0) {
+            continue; /* the context's figure includes it */
         }
+        if (context) {
+            line.bytes = result->context_bytes;
+            line.source = result->is_context_exact ? measured : region_copy_text(region, shared);
+        } else if (loaded && result->kernels_bytes + result->products_bytes > 0) {
+            line.bytes = result->kernels_bytes + result->products_bytes;
+            line.source = measured;
+        } else if (line.per != PER_PROCESS) {
+            set_nccl_use(result, measured, &line, region);
+        }
+        lines[count++] = line;
     }
     space->declared = lines;
+    space->declared_use_count = count;
     space->capacity_bytes = result->memory_total_bytes;
     space->capacity_source = measured;
 }

@@ -82,6 +82,20 @@ class Commands(GpuTest):
         self.assertRegex(result.stderr, r"skep: [^\n]+: [^\n]+; [^\n]+\n$")
         self.assertFalse((folder.path / "run" / "snapshots").exists())
 
+    def test_a_plan_of_a_device_with_a_display_names_its_headroom(self):
+        folder = self.gpu_folder(steps=1)
+        screen = {"SKEP_EMULATED_MIB": "8192", "SKEP_EMULATED_DISPLAY": "1"}
+        plan = folder.run("plan", "run.yaml", env=screen)
+        self.assert_exit(plan, 0)
+        self.assertRegex(plan.stdout, r"\n +headroom for the display +1\.00 GiB  the device drives "
+                                      r"a display: 5 % of its memory, at least 1 GiB\n")
+        device, *_ = self.document(folder.run("plan", "run.yaml", "--json", env=screen))["spaces"]
+        sources = {line["name"]: line["source"] for line in device["declared"]}
+        self.assertIn("drives a display", sources["headroom for the display"])
+        without = self.document(folder.run("plan", "run.yaml", "--json",
+                                           env={"SKEP_EMULATED_MIB": "8192"}))
+        self.assertNotIn("display", str(without["spaces"]))
+
     def test_a_plan_that_is_too_large_for_the_profile_is_refused(self):
         folder = self.gpu_folder(steps=1)
         result = folder.train("target=./gpu.yaml", "limits.device=1MiB", env=DEVICE)

@@ -220,6 +220,9 @@ static CUresult attribute_of(CUdevice_attribute attribute, int *value) {
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED:
         *value = !emulated.options.without_mapping;
         return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT:
+        *value = emulated.options.has_display;
+        return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
         *value = 1;
         return CUDA_SUCCESS;

@@ -49,6 +49,7 @@ struct emulated_options {
     int multiprocessors;    /* 0: 4 */
     int compute_capability; /* 0: 90 */
     bool without_mapping;   /* no virtual memory management: cuMemAlloc only */
+    bool has_display;       /* the devices limit the run time of kernels, as with a display */
     /* The kernel of that name, or false; NULL: there are none. emulated_device_find (device.h) has
      * those of kernels/cuda. A library's contents are not read. */
     bool (*find)(const char *name, struct emulated_code *code);

@@ -2,10 +2,10 @@
  * emulated one; with --wrap=nccl_library_find the emulated NCCL; and, with --wrap=cublas_lt_load,
  * no cuBLASLt, which knows real ones only. A test that opened the driver says what the device is
  * like; else the environment does: SKEP_EMULATED_SEED, SKEP_EMULATED_MIB (of device memory),
- * SKEP_EMULATED_DEVICES, and SKEP_EMULATED_LOSE_AT, the piece of work at which the device is lost
- * (with SKEP_EMULATED_LOSE_RANK only that rank's). Of NCCL: SKEP_EMULATED_NCCL, one of "absent",
- * "refuse_memory", "refuse_joining", "slow", "finalize_waits" and "error_at=N"; with
- * SKEP_EMULATED_NCCL_RANK only for that rank. */
+ * SKEP_EMULATED_DEVICES, SKEP_EMULATED_DISPLAY (1: each drives one), and SKEP_EMULATED_LOSE_AT, the
+ * piece of work at which the device is lost (with SKEP_EMULATED_LOSE_RANK only that rank's). Of
+ * NCCL: SKEP_EMULATED_NCCL, one of "absent", "refuse_memory", "refuse_joining", "slow",
+ * "finalize_waits" and "error_at=N"; with SKEP_EMULATED_NCCL_RANK only for that rank. */
 #include "tests/emulated/device.h"
 #include "tests/emulated/nccl.h"
 
@@ -33,6 +33,7 @@ enum status __wrap_cuda_driver_open(struct cuda_driver *driver, struct fault *fa
             &(struct emulated_options){.seed = number_of("SKEP_EMULATED_SEED"),
                                        .memory_bytes = number_of("SKEP_EMULATED_MIB") << 20,
                                        .devices = (int)number_of("SKEP_EMULATED_DEVICES"),
+                                       .has_display = number_of("SKEP_EMULATED_DISPLAY") != 0,
                                        .find = emulated_device_find},
             driver);
         if (number_of("SKEP_EMULATED_LOSE_AT") > 0 && is_meant("SKEP_EMULATED_LOSE_RANK")) {

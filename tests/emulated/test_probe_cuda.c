@@ -23,6 +23,43 @@ static struct region region;
 static struct fault fault;
 static struct cuda_driver driver;
 
+/* ---- an NVML that reports the free memory of the device, and that of this process ---- */
+
+static bool has_nvml;
+static uint64_t nvml_free, nvml_own;
+
+static int nvml_find(const char *bus, void **device) {
+    static int one;
+    *device = &one;
+    return strcmp(bus, "0000:01:00.0") == 0 ? 0 : 1;
+}
+
+static int nvml_report_memory(void *device, struct nvml_memory *memory) {
+    (void)device;
+    uint64_t total = 40ull << 30; /* includes what the driver keeps for itself */
+    *memory = (struct nvml_memory){.total = total, .free = nvml_free, .used = total - nvml_free};
+    return 0;
+}
+
+static int nvml_list(void *device, unsigned *count, struct nvml_process *processes) {
+    (void)device;
+    *count = nvml_own > 0;
+    processes[0] = (struct nvml_process){.pid = (unsigned)getpid(), .bytes = nvml_own};
+    return 0;
+}
+
+bool __wrap_nvml_open(struct nvml *nvml);
+bool __wrap_nvml_open(struct nvml *nvml) {
+    if (has_nvml) {
+        *nvml = (struct nvml){.device_by_bus = nvml_find,
+                              .memory = nvml_report_memory,
+                              .compute_processes = nvml_list};
+    }
+    return has_nvml;
+}
+
+/* ---- devices ---- */
+
 static void open_driver(void) {
     emulated_driver_open(&(struct emulated_options){.memory_bytes = DEVICE_MIB * (uint64_t)MIB,
                                                     .context_bytes = 3ull * MIB,
@@ -34,6 +71,68 @@ static void open_driver(void) {
 }
 
 /* ---- detection ---- */
+
+static const struct target_declared_use *declared(const struct target *target, const char *name) {
+    for (int i = 0; i < target->spaces[SPACE_DEVICE].declared_use_count; i++) {
+        if (strcmp(target->spaces[SPACE_DEVICE].declared[i].name, name) == 0) {
+            return &target->spaces[SPACE_DEVICE].declared[i];
+        }
+    }
+    return NULL;
+}
+
+static const struct target *detect_with(uint64_t memory_bytes, bool has_display) {
+    emulated_driver_open(
+        &(struct emulated_options){.memory_bytes = memory_bytes, .has_display = has_display},
+        &driver);
+    const struct target *target = target_detect_cuda(&region);
+    assert_non_null(target);
+    emulated_driver_close();
+    return target;
+}
+
+static const char DESKTOP[] = "desktop and other programs";
+static const char HEADROOM[] = "headroom for the display";
+
+static void a_display_keeps_some_memory_free(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t memory_bytes, headroom_bytes;
+    } CASES[] = {{12ull << 30, 1ull << 30}, {20ull << 30, 1ull << 30}, {40ull << 30, 2ull << 30}};
+    for (size_t i = 0; i < ARRAY_COUNT(CASES); i++) {
+        const struct target *target = detect_with(CASES[i].memory_bytes, true);
+        assert_non_null(declared(target, HEADROOM));
+        assert_int_equal(declared(target, HEADROOM)->bytes, CASES[i].headroom_bytes);
+        assert_string_equal(declared(target, HEADROOM)->source,
+                            "the device drives a display: 5 % of its memory, at least 1 GiB");
+        assert_int_equal(declared(target, DESKTOP)->bytes, 512ull * MIB);
+        assert_string_equal(declared(target, DESKTOP)->source,
+                            "estimate: the device drives a display, and NVML is not available");
+    }
+    const struct target *without = detect_with(40ull << 30, false);
+    assert_null(declared(without, HEADROOM));
+    assert_null(declared(without, DESKTOP));
+}
+
+static void memory_of_other_programs_is_declared(void **state) {
+    (void)state;
+    has_nvml = true;
+    nvml_free = 20ull << 30;
+    nvml_own = 0;
+    const struct target *target = detect_with(24ull << 30, false);
+    assert_non_null(declared(target, DESKTOP));
+    assert_int_equal(declared(target, DESKTOP)->bytes, 4ull << 30);
+    assert_string_equal(declared(target, DESKTOP)->source, "in use now, reported by NVML");
+    assert_null(declared(target, HEADROOM));
+    nvml_own = 3ull << 30; /* this process is not another program */
+    target = detect_with(24ull << 30, true);
+    assert_int_equal(declared(target, DESKTOP)->bytes, 1ull << 30);
+    assert_int_equal(declared(target, HEADROOM)->bytes, (24ull << 30) / 20);
+    nvml_own = 0;
+    nvml_free = 30ull << 30; /* a part of a larger device */
+    assert_null(declared(detect_with(24ull << 30, true), DESKTOP));
+    has_nvml = false;
+}
 
 static void auto_is_the_gpu_where_there_is_one(void **state) {
     (void)state;
@@ -71,16 +170,6 @@ static void measure(struct probed *probed) {
     assert_int_equal(probe_gpu_run("box", NULL, &region, probed, &fault), OK);
 }
 
-static const struct target_declared_use *declared(const struct target *target, const char *name) {
-    for (int i = 0; i < target->spaces[SPACE_DEVICE].declared_use_count; i++) {
-        if (strcmp(target->spaces[SPACE_DEVICE].declared[i].name, name) == 0) {
-            return &target->spaces[SPACE_DEVICE].declared[i];
-        }
-    }
-    fail_msg("no line %s", name);
-    return NULL;
-}
-
 static void a_profile_holds_what_context_and_kernels_took(void **state) {
     (void)state;
     struct probed probed;
@@ -98,6 +187,25 @@ static void a_profile_holds_what_context_and_kernels_took(void **state) {
     assert_true(target->memory_bandwidth.value > 0 && target->host_link_bandwidth.value > 0);
     assert_true(target->f32_flops.value >= 1e6 && target->bf16_flops.value >= 1e6);
     assert_int_equal(emulated_driver_calls("cuDevicePrimaryCtxRelease"), 1);
+    emulated_driver_close();
+}
+
+/* Without NVML the context's figure has the memory of all programs in it. */
+static void other_programs_are_declared_once(void **state) {
+    (void)state;
+    struct probed probed;
+    emulated_driver_open(&(struct emulated_options){.memory_bytes = DEVICE_MIB * (uint64_t)MIB,
+                                                    .context_bytes = 3ull * MIB,
+                                                    .multiprocessors = 12,
+                                                    .compute_capability = 89,
+                                                    .has_display = true,
+                                                    .find = emulated_device_find},
+                         &driver);
+    probed = (struct probed){.target = target_detect_cuda(&region)};
+    assert_int_equal(probe_gpu_run("box", NULL, &region, &probed, &fault), OK);
+    assert_null(declared(probed.measured, DESKTOP));
+    assert_non_null(declared(probed.measured, HEADROOM));
+    assert_int_equal(declared(probed.measured, "CUDA context")->bytes, 3 * MIB);
     emulated_driver_close();
 }
 
@@ -231,8 +339,11 @@ static int finish(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(auto_is_the_gpu_where_there_is_one, finish),
+        cmocka_unit_test_teardown(a_display_keeps_some_memory_free, finish),
+        cmocka_unit_test_teardown(memory_of_other_programs_is_declared, finish),
         cmocka_unit_test_teardown(auto_is_the_processor_where_the_driver_has_no_device, finish),
         cmocka_unit_test_teardown(a_profile_holds_what_context_and_kernels_took, finish),
+        cmocka_unit_test_teardown(other_programs_are_declared_once, finish),
         cmocka_unit_test_teardown(a_measured_profile_is_read_back, finish),
         cmocka_unit_test(what_is_promised_is_enough_and_less_is_not),
         cmocka_unit_test(the_command_reports_the_gpu),

@@ -60,7 +60,12 @@ static void add_space(struct json_writer *json, const struct session *session, e
     json_add_u64(json, "capacity_bytes", of->capacity_bytes);
     json_begin_array(json, "declared");
     for (int i = 0; i < of->declared_use_count; i++) {
-        add_named_bytes(json, of->declared[i].name, of->declared[i].bytes);
+        const struct target_declared_use *use = &of->declared[i];
+        json_begin_object(json, NULL);
+        json_add_text(json, "name", use->name);
+        json_add_u64(json, "bytes", use->bytes);
+        json_add_text(json, "source", use->source);
+        json_end(json);
     }
     json_end(json);
     json_add_u64(json, "peak_bytes", session->program.plan.peak_bytes[space]);

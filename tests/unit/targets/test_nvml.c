@@ -131,6 +131,9 @@ static void our_own_share_is_told_where_it_is_seen(void **state) {
     assert_int_equal(nvml_process_bytes(&NVML, BUS), 9ll << 30);
     assert_int_equal(nvml_process_bytes(&NVML, "0000:18:00.0"), -1);
     assert_int_equal(nvml_process_bytes(&bare, BUS), -1);
+    assert_int_equal(nvml_free_bytes(&NVML, BUS), 20ll << 30);
+    assert_int_equal(nvml_free_bytes(&NVML, "0000:18:00.0"), -1);
+    assert_int_equal(nvml_free_bytes(&bare, BUS), -1);
 }
 
 static void a_machine_without_the_library_has_no_health(void **state) {
