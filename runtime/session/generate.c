@@ -60,7 +60,7 @@ static int64_t order_of(float logit) {
     return bits >= 0 ? bits : (int64_t)INT32_MIN - bits;
 }
 
-/* The weights of a distribution that are not 0, and what a token must have to be chosen. */
+/* The weights of a distribution, and the lowest logit with which a token can be chosen. */
 struct choice {
     const float *logits; /* [vocab] */
     double *weights;     /* [vocab] */

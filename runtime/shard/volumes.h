@@ -7,9 +7,10 @@
 #include "runtime/shard/shard.h"
 #include "runtime/shard/spans.h"
 
-struct step_volumes {                         /* bytes that a rank receives in one step */
-    uint64_t gather_forward, gather_backward; /* all-gathers of split params in every microbatch */
-    uint64_t reduce;                          /* reduce-scatters of gradients in the shard group */
+struct step_volumes { /* bytes that a rank receives in one step */
+    uint64_t gather_forward,
+        gather_backward; /* all-gathers of split params, over all microbatches of the step */
+    uint64_t reduce;     /* reduce-scatters of gradients in the shard group */
     /* the all-gather half of the all-reduces of gradients (ZeRO 0), always f32 */
     uint64_t gather_reduced_gradients;
     /* gradients between shard groups: reduce-scatters in the transfer dtype, all-gathers in f32 */

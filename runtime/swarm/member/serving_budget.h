@@ -39,7 +39,7 @@ struct serving_budget {
 /* A peer that requests bytes: its row in struct peers, and the identity that the row has now. */
 struct served_peer {
     uint32_t row;       /* row in struct peers */
-    struct identity id; /* identity of the peer */
+    struct identity id; /* public key of the peer */
 };
 
 void serving_budget_init(struct serving_budget *budget, const struct serving_sizes *sizes);

@@ -36,7 +36,7 @@ struct sketch_store {
 struct slice_store { /* encoded slices that this member stores and sends */
     const struct member_loop_options *options; /* keys, replica and stored results */
     const struct wire_shape *shape;            /* numbers of slices and members */
-    struct identity id;                        /* identity of this member */
+    struct identity id;                        /* public key of this member */
     struct result_index index;                 /* finds the stored results */
     uint8_t *incoming;                  /* [slices_result_bytes_max]: the slice received last */
     size_t incoming_bytes;              /* size of the slice in `incoming` */

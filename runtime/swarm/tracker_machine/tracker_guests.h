@@ -12,7 +12,7 @@
 
 struct tracker;
 
-struct tracker_roster {        /* the roster epoch in use; owned by tracker_guests.c */
+struct tracker_roster {        /* the roster epoch in use; assigned only by tracker_guests.c */
     struct roster_epoch epoch; /* the operator's newest document; serial 0: none, and no guests */
 };
 

@@ -17,7 +17,7 @@ struct recheck_credit {
     uint32_t awaited_from;   /* first round in which audited proposals wait for its vote again */
 };
 
-struct tracker_recheck {  /* what voters audit; owned by tracker_recheck.c */
+struct tracker_recheck {  /* what voters audit; assigned only by tracker_recheck.c */
     uint32_t next;        /* recheck of the next proposal: RECHECK_NONE, or RECHECK_SLICE + slice */
     uint32_t current;     /* recheck of the current proposal: also RECHECK_DRAWN */
     uint32_t accuser_row; /* 1 + the row whose accusation the open round follows; 0: none */

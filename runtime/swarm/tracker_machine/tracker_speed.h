@@ -27,7 +27,7 @@ struct speed_history {             /* values of the last rounds */
     uint32_t values[SPEED_ROUNDS]; /* a ring of the newest values */
 };
 
-struct tracker_deadlines {      /* owned by tracker_deadlines.c */
+struct tracker_deadlines {      /* assigned only by tracker_deadlines.c */
     struct swarm_timing timing; /* current deadlines */
     struct timing_times times;  /* observed times from which `timing` was derived */
     /* by kind: no member's time is known, so `times` has the value of the settings */
@@ -38,7 +38,7 @@ struct tracker_deadlines {      /* owned by tracker_deadlines.c */
 };
 
 /* The pace of the open exchange, by owner. */
-struct tracker_pace {        /* owned by tracker_pace.c */
+struct tracker_pace {        /* assigned only by tracker_pace.c */
     uint64_t owners;         /* owners of slices in the first table */
     uint64_t blocked_owners; /* owners that wait for at most half of their contributors */
     int64_t reported_ms[SWARM_MEMBERS_MAX]; /* time from its last new plan to its newest report */
@@ -48,7 +48,7 @@ struct tracker_pace {        /* owned by tracker_pace.c */
 };
 
 /* The observed speed of the member in a row. It is kept when the member restarts. */
-struct tracker_speed {                       /* owned by tracker_speed.c */
+struct tracker_speed {                       /* assigned only by tracker_speed.c */
     struct speed_history times[SPEED_KINDS]; /* by kind: the member's recent times */
     uint32_t share;                 /* of a slow member: share of the slices, of SHARE_FULL */
     uint32_t rounds_without_slices; /* exchanges since the member last owned slices */

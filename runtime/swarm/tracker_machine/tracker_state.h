@@ -19,7 +19,7 @@ enum tracker_stage_kind {
     STAGE_VOTE,     /* PROPOSE was sent, and votes arrive */
 };
 
-struct tracker_stage { /* the stage of the round, and its times; owned by tracker_stage.c */
+struct tracker_stage { /* the stage of the round, and its times; assigned only by tracker_stage.c */
     enum tracker_stage_kind kind; /* current stage of the round */
     int64_t last_event_ms;        /* time of the last event */
     int64_t stage_began_ms;       /* Time at which the stage began. */
@@ -44,7 +44,7 @@ struct seat_delivery {  /* what other members, as owners, received of a seat's c
 /* The next record while it is written. Large arrays are not copied. `next` and the record share the
  * plans unless the plans change. next.head uses the slices of a proposal. Once it is durable, the
  * proposal uses the slices of the previous commit. */
-struct tracker_writer {             /* owned by tracker_record.c */
+struct tracker_writer {             /* assigned only by tracker_record.c */
     struct tracker_record next;     /* the record that is being written */
     struct slice_plan *spare_plans; /* [slice_count]: the plans before the last change */
     uint32_t parts;       /* bits of enum record_part that are being written; 0: no write */
@@ -54,24 +54,24 @@ struct tracker_writer {             /* owned by tracker_record.c */
     bool is_backing_off; /* a write failed, so no write starts before the next tick */
 };
 
-struct tracker_proposal {  /* the newest proposal; owned by tracker_proposal.c */
+struct tracker_proposal {  /* the newest proposal; assigned only by tracker_proposal.c */
     struct entry entry;    /* the proposed COMMIT */
     uint64_t id;           /* number of the proposal */
     struct hash next_seed; /* random bytes for the next proposal */
     struct hash seed;      /* random bytes of this proposal */
 };
 
-struct tracker_vote {           /* a member's vote on the proposal; owned by tracker_proposal.c */
-    bool has_arrived;           /* the vote was received */
-    struct hash root;           /* root that the member computed */
-    struct hash hash;           /* hash of the proposed entry with that root */
-    struct signature signature; /* the member's signature of the hash */
+struct tracker_vote { /* a member's vote on the proposal; assigned only by tracker_proposal.c */
+    bool has_arrived; /* the vote was received */
+    struct hash root; /* root that the member computed */
+    struct hash hash; /* hash of the proposed entry with that root */
+    struct signature signature;     /* the member's signature of the hash */
     struct message_refusal refusal; /* why the member refuses, and the seats that it reports */
     struct entry_evidence evidence; /* of an accusation: the statement that it calls false */
     uint32_t slice;                 /* of an accusation: the slice that the member audited */
 };
 
-struct tracker_exchange {    /* the exchange of the round; owned by tracker_exchange.c */
+struct tracker_exchange {    /* the exchange of the round; assigned only by tracker_exchange.c */
     uint64_t *holders;       /* [slice_count]: seats that have a result of the current epoch */
     uint64_t *planned;       /* [slice_count]: seats that the first table lets contribute */
     uint64_t *awaited;       /* [slice_count]: seats of `planned` that the owner waits for */
@@ -95,29 +95,29 @@ struct tracker_exchange {    /* the exchange of the round; owned by tracker_exch
     bool ends_training; /* `poll` requests that members end training and declare what they have */
 };
 
-struct tracker_rollback {         /* possible and ordered rollbacks; owned by tracker_rollback.c */
-    struct state_history history; /* states that a rollback can return to */
+struct tracker_rollback { /* possible and ordered rollbacks; assigned only by tracker_rollback.c */
+    struct state_history history;                    /* states that a rollback can return to */
     struct data_cursor cursors[ROLLBACK_STATES_MAX]; /* by state: position in the training data */
     bool is_ordered;                                 /* the operator has ordered a rollback */
     struct hash ordered_root;                        /* root of the state to return to */
     struct rollback_order order;                     /* the operator's signature of the order */
 };
 
-struct tracker_seats { /* seats of the newest entry's roster; owned by tracker_members.c */
+struct tracker_seats { /* seats of the newest entry's roster; assigned only by tracker_members.c */
     int row_of_seat[SWARM_MEMBERS_MAX]; /* by seat: row of the member; NO_SEAT: none */
     int seat_of_row[SWARM_MEMBERS_MAX]; /* by row: seat of the member; NO_SEAT: none */
 };
 
 /* The declared roots of commits since the tracker started, and the declared norms of earlier
  * ones. */
-struct tracker_repeats { /* owned by tracker_repeats.c */
+struct tracker_repeats { /* assigned only by tracker_repeats.c */
     uint32_t next;       /* index of the oldest round, which the next commit replaces */
     struct hash roots[REPEAT_ROUNDS][SWARM_MEMBERS_MAX]; /* by round and seat; zero: none */
     double norms[REPEAT_ROUNDS][SWARM_MEMBERS_MAX];      /* by round and seat; 0: none */
 };
 
 /* The last message to a member. */
-struct tracker_last_sent {    /* owned by tracker_handle.c */
+struct tracker_last_sent {    /* assigned only by tracker_handle.c */
     enum message_kind kind;   /* kind of the message */
     uint64_t number;          /* entry hash, table version, poll or proposal, by kind */
     int64_t sent_ms;          /* time at which the message was sent last */
@@ -125,7 +125,7 @@ struct tracker_last_sent {    /* owned by tracker_handle.c */
 };
 
 /* The newest report of a member. */
-struct tracker_report {   /* owned by tracker_members.c */
+struct tracker_report {   /* assigned only by tracker_members.c */
     uint64_t number;      /* number of the report, which increases */
     uint32_t poll;        /* number of the newest poll that the member answered */
     uint32_t round;       /* round that `slices` describes */
@@ -140,7 +140,7 @@ struct tracker_report {   /* owned by tracker_members.c */
 };
 
 /* A registered member; row r is record.members[r]. */
-struct tracker_member {      /* owned by tracker_members.c */
+struct tracker_member {      /* assigned only by tracker_members.c */
     uint64_t start_id;       /* random number of the member's last start */
     int64_t last_message_ms; /* when the member's last message arrived */
     bool is_silent;    /* the member sent no message for timing.silence_ms, or is disconnected */
@@ -163,7 +163,7 @@ struct tracker_pair {
 
 /* The leases and votes with which this start of the tracker may continue after the newest state
  * entry. */
-struct tracker_leases {          /* owned by tracker_leases.c */
+struct tracker_leases {          /* assigned only by tracker_leases.c */
     uint64_t start;              /* number of this start; 0: the chain needs no leases */
     struct electors electors;    /* electors of the newest state entry */
     struct needed_votes needed;  /* votes that a commit of the newest OPEN needs */
@@ -176,14 +176,14 @@ struct tracker_leases {          /* owned by tracker_leases.c */
 };
 
 /* The pairs, by the row of the contributor and the row of the owner. */
-struct tracker_pairs { /* owned by tracker_pairs.c */
+struct tracker_pairs { /* assigned only by tracker_pairs.c */
     struct {
         struct tracker_pair owners[SWARM_MEMBERS_MAX]; /* by the owner's row */
     } contributors[SWARM_MEMBERS_MAX];
 };
 
 /* The misses and suspensions of the member in a row, which are kept when the member restarts. */
-struct tracker_strikes { /* owned by tracker_strikes.c */
+struct tracker_strikes { /* assigned only by tracker_strikes.c */
     uint32_t misses;  /* bits of the newest rounds that waited for the member; set: it missed one */
     uint32_t opposed; /* bits of the newest commits with its contribution; set: it was opposed */
     uint32_t clean_rounds;          /* rounds since its last miss or opposed contribution */
@@ -198,7 +198,7 @@ struct tracker {                        /* the state machine */
     struct tracker_settings settings;   /* settings of the swarm */
     struct tracker_stage stage;         /* stage of the round, and its times */
     struct tracker_deadlines deadlines; /* deadlines and what they were derived from */
-    struct tracker_record record;       /* the durable record, owned by tracker_record.c */
+    struct tracker_record record;       /* the durable record, assigned only by tracker_record.c */
     struct tracker_writer writer;       /* the write in progress */
     struct tracker_roster roster;       /* the operator's newest roster epoch */
     struct tracker_proposal proposal;   /* proposal that members vote for */
