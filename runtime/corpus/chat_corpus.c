@@ -134,11 +134,11 @@ static enum status add_conversation(struct chat_corpus_run *run, const struct ch
     const enum corpus_part part_index = part_of(run, number);
     struct chat_part *part = &run->parts[part_index];
     const struct chat_line *line = &batch->lines[index];
-    const int32_t *ids = batch->ids + line->first_id;
-    const bool *is_trained = batch->is_trained + line->first_id;
     if (line->first_id < 0) {
         return OK; /* it is in the files already */
     }
+    const int32_t *ids = batch->ids + line->first_id;
+    const bool *is_trained = batch->is_trained + line->first_id;
     struct chat_part_report counted = {.rows = 0};
     const int32_t length = length_to_keep(run, is_trained, line->id_count, &counted);
     if (length > 0 && !row_packer_has_room(&part->packer, length)) {
