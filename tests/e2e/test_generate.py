@@ -149,7 +149,7 @@ class Generate(RunTest):
         self.assertEqual(self.generate("--tokens", 60, "--seed", 5, "--stop", unlike), whole)
         for stop, words in (("", "1 to 256"), ("x" * 257, "1 to 256")):
             result = self.skep("generate", "run/model", "--prompt", "a", "--stop", stop, code=2)
-            self.assertIn(f"--stop: has {len(stop)} bytes; it must have {words}",
+            self.assertIn(f"--stop: has {len(stop)} bytes; a stop text has {words}",
                           result.stderr.decode())
 
     def logits(self):
