@@ -106,7 +106,7 @@ static void load_queries(const struct forward_call *call, const struct query_til
                          const struct forward_scratch *scratch) {
     const struct attention_args *args = call->args;
     int64_t dim = attention_padded_dim(args);
-    struct attention_block block = {tile->tokens, args->head_dim, args->q_stride, args->dtype};
+    struct attention_layout block = {tile->tokens, args->head_dim, args->q_stride, args->dtype};
     for (int64_t h = 0; h < tile->heads; h++) {
         int64_t start = (tile->row * args->time + tile->first_token) * args->q_stride +
                         (tile->first_head + h) * args->head_dim;
@@ -126,7 +126,7 @@ static void load_queries(const struct forward_call *call, const struct query_til
 static void load_keys(const struct forward_call *call, const struct query_tile *tile, int64_t key,
                       int64_t count, const struct forward_scratch *scratch) {
     const struct attention_args *args = call->args;
-    struct attention_block block = {count, args->head_dim, call->kv_stride, args->dtype};
+    struct attention_layout block = {count, args->head_dim, call->kv_stride, args->dtype};
     int64_t start =
         (tile->row * args->time + key) * call->kv_stride + tile->kv_head * args->head_dim;
     int64_t bytes = start * dtype_bytes(args->dtype);
@@ -196,7 +196,7 @@ static void store_outputs(const struct forward_call *call, const struct query_ti
         scratch->maxima[r] += logf(sum);
         scratch->sums[r] = 1.0f / sum;
     }
-    struct attention_block block = {tile->tokens, args->head_dim, args->out_stride, args->dtype};
+    struct attention_layout block = {tile->tokens, args->head_dim, args->out_stride, args->dtype};
     for (int64_t h = 0; h < tile->heads; h++) {
         int64_t row = h * tile->tokens;
         int64_t start = (tile->row * args->time + tile->first_token) * args->out_stride +

@@ -104,9 +104,9 @@ static int64_t token_offset_bytes(const struct attention_args *args, int64_t row
     return element * dtype_bytes(args->dtype);
 }
 
-static struct attention_block make_block(const struct attention_args *args, int64_t rows,
-                                         int64_t stride) {
-    return (struct attention_block){rows, args->head_dim, stride, args->dtype};
+static struct attention_layout make_block(const struct attention_args *args, int64_t rows,
+                                          int64_t stride) {
+    return (struct attention_layout){rows, args->head_dim, stride, args->dtype};
 }
 
 /* Compute delta of each query for one tile of tokens of every head: the mean of the gradients of
@@ -119,7 +119,7 @@ static void run_delta_item(void *context, int64_t item, int thread) {
     int64_t row = item / tiles;
     int64_t token = item % tiles * TILE;
     int64_t tokens = attention_min(TILE, args->time - token);
-    struct attention_block block = make_block(args, tokens, args->out_stride);
+    struct attention_layout block = make_block(args, tokens, args->out_stride);
     for (int64_t head = 0; head < args->heads; head++) {
         int64_t bytes = token_offset_bytes(args, row, token, args->out_stride, head);
         call->kernels->load_rows(&block, call->out + bytes, scratch.queries);
@@ -150,8 +150,8 @@ static void load_queries(const struct backward_call *call, const struct query_ra
                          const struct backward_scratch *scratch) {
     const struct attention_args *args = call->args;
     int64_t dim = attention_padded_dim(args);
-    struct attention_block queries = make_block(args, range->tokens, args->q_stride);
-    struct attention_block douts = make_block(args, range->tokens, args->out_stride);
+    struct attention_layout queries = make_block(args, range->tokens, args->q_stride);
+    struct attention_layout douts = make_block(args, range->tokens, args->out_stride);
     int64_t q = token_offset_bytes(args, range->row, range->token, args->q_stride, range->head);
     int64_t dout =
         token_offset_bytes(args, range->row, range->token, args->out_stride, range->head);
@@ -171,7 +171,7 @@ static void load_queries(const struct backward_call *call, const struct query_ra
 static void load_keys(const struct backward_call *call, const struct key_range *range,
                       const struct backward_scratch *scratch) {
     const struct attention_args *args = call->args;
-    struct attention_block block = make_block(args, range->count, args->kv_stride);
+    struct attention_layout block = make_block(args, range->count, args->kv_stride);
     int64_t bytes =
         token_offset_bytes(args, range->row, range->key, args->kv_stride, range->kv_head);
     call->kernels->load_rows(&block, call->k + bytes, scratch->keys);
@@ -305,7 +305,7 @@ static void process_tile_pair(const struct backward_call *call, const struct que
 
 /* Return the buffer in which head items sum dq: the output itself if it is f32. */
 static float *find_dq_sums(const struct backward_call *call, const struct query_range *range,
-                           const struct backward_scratch *scratch, struct attention_block *block) {
+                           const struct backward_scratch *scratch, struct attention_layout *block) {
     const struct attention_args *args = call->args;
     *block = make_block(args, range->tokens, args->q_stride);
     if (args->dtype == DTYPE_F32) {
@@ -313,7 +313,7 @@ static float *find_dq_sums(const struct backward_call *call, const struct query_
                                                                args->q_stride, range->head));
     }
     int64_t dim = attention_padded_dim(args);
-    *block = (struct attention_block){range->tokens, dim, dim, DTYPE_F32};
+    *block = (struct attention_layout){range->tokens, dim, dim, DTYPE_F32};
     int64_t group_head = range->head % heads_per_group(args);
     return scratch->dq_sums + (group_head * args->time + range->token) * dim;
 }
@@ -334,7 +334,7 @@ static void process_key_tile(const struct backward_call *call, const struct key_
             if (queries.first_key >= keys->key + keys->count) {
                 continue;
             }
-            struct attention_block block;
+            struct attention_layout block;
             float *sums = find_dq_sums(call, &queries, scratch, &block);
             load_queries(call, &queries, scratch);
             if (call->use_head_items) {
@@ -346,7 +346,7 @@ static void process_key_tile(const struct backward_call *call, const struct key_
             }
         }
     }
-    struct attention_block block = make_block(args, keys->count, args->kv_stride);
+    struct attention_layout block = make_block(args, keys->count, args->kv_stride);
     int64_t start = token_offset_bytes(args, keys->row, keys->key, args->kv_stride, keys->kv_head);
     call->kernels->store_rows(&block, scratch->dkeys, NULL, call->dk + start);
     call->kernels->store_rows(&block, scratch->dvalues, NULL, call->dv + start);
@@ -386,7 +386,7 @@ static void run_query_tile_item(void *context, int64_t item, int thread) {
         load_keys(call, &keys, &scratch);
         process_tile_pair(call, &queries, &keys, &scratch, true, false);
     }
-    struct attention_block block = make_block(args, queries.tokens, args->q_stride);
+    struct attention_layout block = make_block(args, queries.tokens, args->q_stride);
     int64_t start = token_offset_bytes(args, queries.row, queries.token, args->q_stride, head);
     call->kernels->store_rows(&block, scratch.dqueries, NULL, call->dq + start);
 }
@@ -400,7 +400,7 @@ static void run_head_item(void *context, int64_t item, int thread) {
     struct key_range keys = {.row = item / args->kv_heads, .kv_head = item % args->kv_heads};
     struct query_range range = {.row = keys.row, .tokens = args->time};
     int64_t first_head = keys.kv_head * heads_per_group(args);
-    struct attention_block block;
+    struct attention_layout block;
     for (range.head = first_head; range.head < first_head + heads_per_group(args); range.head++) {
         float *sums = find_dq_sums(call, &range, &scratch, &block);
         for (int64_t t = 0; t < args->time; t++) {
@@ -411,7 +411,7 @@ static void run_head_item(void *context, int64_t item, int thread) {
         keys.count = attention_min(TILE, args->time - keys.key);
         process_key_tile(call, &keys, &scratch);
     }
-    struct attention_block rounded = make_block(args, args->time, args->q_stride);
+    struct attention_layout rounded = make_block(args, args->time, args->q_stride);
     for (range.head = first_head;
          args->dtype != DTYPE_F32 && range.head < first_head + heads_per_group(args);
          range.head++) {

@@ -51,7 +51,7 @@ static inline void attention_check_args(const struct attention_args *args) {
 
 /* attention_prefetch: prefetch a block. Its rows are a token apart, often more than a page, which
  * hardware prefetchers do not follow. */
-static inline void attention_prefetch(const struct attention_block *block, const char *from) {
+static inline void attention_prefetch(const struct attention_layout *block, const char *from) {
     enum { CACHE_LINE_BYTES = 64 };
     enum { PREFETCH_READ = 0, PREFETCH_INTO_L2 = 2 }; /* arguments of __builtin_prefetch */
     int64_t element = dtype_bytes(block->dtype);

@@ -11,7 +11,7 @@ static float load_element(enum dtype dtype, const void *from, int64_t index) {
                               : bf16_to_f32(((const uint16_t *)from)[index]);
 }
 
-static void load_rows(const struct attention_block *block, const void *from, float *tile) {
+static void load_rows(const struct attention_layout *block, const void *from, float *tile) {
     int64_t width = padded_width(block->dim);
     for (int64_t r = 0; r < block->rows; r++) {
         for (int64_t d = 0; d < block->dim; d++) {
@@ -23,7 +23,7 @@ static void load_rows(const struct attention_block *block, const void *from, flo
     }
 }
 
-static void load_columns(const struct attention_block *block, const void *from, float *tile) {
+static void load_columns(const struct attention_layout *block, const void *from, float *tile) {
     int64_t width = padded_width(block->rows);
     for (int64_t d = 0; d < block->dim; d++) {
         float *row = tile + d * ATTENTION_KEY_TILE;
@@ -36,8 +36,8 @@ static void load_columns(const struct attention_block *block, const void *from, 
     }
 }
 
-static void store_rows(const struct attention_block *block, const float *tile, const float *factors,
-                       void *to) {
+static void store_rows(const struct attention_layout *block, const float *tile,
+                       const float *factors, void *to) {
     int64_t width = padded_width(block->dim);
     for (int64_t r = 0; r < block->rows; r++) {
         float factor = factors ? factors[r] : 1.0f;

@@ -23,8 +23,9 @@ enum {
     ATTENTION_KEY_TILE = 64, /* transposed, with head dim 64, a tile fills a third of a 48 KiB L1 */
 };
 
-/* A block of tokens in a tensor: `rows` rows of `dim` elements. */
-struct attention_block {
+/* The layout of a block of tokens in a tensor, `rows` rows of `dim` elements. Its address is passed
+ * separately. */
+struct attention_layout {
     int64_t rows, dim; /* number of rows; elements of a row */
     int64_t stride;    /* elements from one row to the next */
     enum dtype dtype;  /* type of the stored rows */
@@ -59,15 +60,15 @@ struct attention_strip {
 
 struct attention_kernels {
     /* load_rows: tile[rows, padded dim] = block, padded with 0. */
-    void (*load_rows)(const struct attention_block *block, const void *from, float *tile);
+    void (*load_rows)(const struct attention_layout *block, const void *from, float *tile);
 
     /* load_columns: tile[dim, ATTENTION_KEY_TILE] = transpose of block; columns from `rows` up to
      * the next multiple of ATTENTION_LANES are 0. */
-    void (*load_columns)(const struct attention_block *block, const void *from, float *tile);
+    void (*load_columns)(const struct attention_layout *block, const void *from, float *tile);
 
     /* store_rows: to = tile * factors[row], rounded once; factors NULL: all are 1. */
-    void (*store_rows)(const struct attention_block *block, const float *tile, const float *factors,
-                       void *to);
+    void (*store_rows)(const struct attention_layout *block, const float *tile,
+                       const float *factors, void *to);
 
     /* product: see struct attention_product. m % ATTENTION_ROW_GROUP == 0, n % ATTENTION_LANES ==
      * 0; c overlaps neither a nor b. */

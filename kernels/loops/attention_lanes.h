@@ -31,7 +31,7 @@ ALWAYS_INLINE int64_t padded_width(int64_t dim) {
 
 /* ---- between tensors and tiles ---- */
 
-static void lanes_load_rows(const struct attention_block *block, const void *from, float *tile) {
+static void lanes_load_rows(const struct attention_layout *block, const void *from, float *tile) {
     int64_t width = padded_width(block->dim);
     for (int64_t r = 0; r < block->rows; r++) {
         for (int64_t d = 0; d < width; d += LANES) {
@@ -43,7 +43,7 @@ static void lanes_load_rows(const struct attention_block *block, const void *fro
 
 /* Load and transpose one square: rows from r on of the block become columns from r on of the
  * tile. */
-ALWAYS_INLINE void load_transposed_square(const struct attention_block *block, const void *from,
+ALWAYS_INLINE void load_transposed_square(const struct attention_layout *block, const void *from,
                                           int64_t r, int64_t d, float *tile) {
     lanes square[LANES];
 #pragma GCC unroll 16
@@ -61,7 +61,8 @@ ALWAYS_INLINE void load_transposed_square(const struct attention_block *block, c
     }
 }
 
-static void lanes_load_columns(const struct attention_block *block, const void *from, float *tile) {
+static void lanes_load_columns(const struct attention_layout *block, const void *from,
+                               float *tile) {
     int64_t width = padded_width(block->rows);
     for (int64_t r = 0; r < width; r += LANES) {
         for (int64_t d = 0; d < block->dim; d += LANES) {
@@ -70,7 +71,7 @@ static void lanes_load_columns(const struct attention_block *block, const void *
     }
 }
 
-static void lanes_store_rows(const struct attention_block *block, const float *tile,
+static void lanes_store_rows(const struct attention_layout *block, const float *tile,
                              const float *factors, void *to) {
     int64_t width = padded_width(block->dim);
     for (int64_t r = 0; r < block->rows; r++) {

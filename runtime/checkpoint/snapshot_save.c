@@ -79,7 +79,7 @@ static enum status check_json_parses(const struct snapshot_writer *writer, struc
     return status;
 }
 
-static enum status prepare_folder(struct snapshot_writer *writer, struct fault *fault) {
+static enum status prepare_snapshots_folder(struct snapshot_writer *writer, struct fault *fault) {
     TRY(file_make_folders(writer->args.folder, fault));
     TRY(clear_leftovers(writer->args.folder, fault));
     TRY(list_retained(writer, fault));
@@ -105,7 +105,8 @@ enum status snapshot_writer_init(const struct snapshot_args *args, struct region
         ASSERT(args->ranks.world > 1 ||
                tensor_sources_cover_tensors(made.files[i].sources, made.files[i].header.count));
     }
-    enum status status = checkpoint_is_rank0(&args->ranks) ? prepare_folder(&made, fault) : OK;
+    enum status status =
+        checkpoint_is_rank0(&args->ranks) ? prepare_snapshots_folder(&made, fault) : OK;
     TRY(checkpoint_agree(&args->ranks, status, fault));
     *writer = made;
     return OK;

@@ -29,8 +29,8 @@ struct weights_loading {
     struct tensor_source *sources; /* [param_count]: each parameter's pieces */
 };
 
-static enum status check_type(struct weights_loading *loading, const struct safetensors *file,
-                              const struct safetensors_entry *entry) {
+static enum status check_dtype(struct weights_loading *loading, const struct safetensors *file,
+                               const struct safetensors_entry *entry) {
     enum dtype dtype = DTYPE_I32;
     if (safetensors_dtype_is_loadable(entry->dtype, &dtype) && dtype != DTYPE_I32) {
         return OK;
@@ -75,7 +75,7 @@ static enum status record_tensor(struct weights_loading *loading, int file,
                          "tensor '%s' is also in %s, as '%s'", entry->name,
                          loading->files.tables[found->file].path, found->entry->name);
     }
-    TRY(check_type(loading, table, entry));
+    TRY(check_dtype(loading, table, entry));
     TRY(check_shape(loading, table, entry, param));
     *found = (struct weight_location){file, entry};
     return OK;

@@ -109,8 +109,8 @@ static enum status add_checkpoint(const struct request *request, const struct le
     return ledger_export_add_checkpoint(&report->export, source->checkpoint, fault);
 }
 
-static enum status add_entries(const struct request *request, struct ledger_source *source,
-                               struct ledger_report *report, struct fault *fault) {
+static enum status report_entries(const struct request *request, struct ledger_source *source,
+                                  struct ledger_report *report, struct fault *fault) {
     bool has_entry = true;
     TRY(ledger_source_next(source, &has_entry, fault));
     TRY(add_checkpoint(request, source, report, fault));
@@ -203,7 +203,7 @@ static enum status read_source(const struct request *request, struct region *reg
                                struct ledger_source *source, struct ledger_report *report,
                                struct fault *fault) {
     TRY(ledger_export_begin(request->export, region, &report->export, fault));
-    enum status status = add_entries(request, source, report, fault);
+    enum status status = report_entries(request, source, report, fault);
     return ledger_export_end(&report->export, status, fault);
 }
 

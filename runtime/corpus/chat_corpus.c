@@ -141,7 +141,7 @@ static enum status add_conversation(struct chat_corpus_run *run, const struct ch
     const bool *is_trained = batch->is_trained + line->first_id;
     struct chat_part_report counted = {.rows = 0};
     const int32_t length = length_to_keep(run, is_trained, line->id_count, &counted);
-    if (length > 0 && !row_packer_has_room(&part->packer, length)) {
+    if (length > 0 && !row_packer_can_add(&part->packer, length)) {
         TRY(flush_part(run, part_index, number, fault));
     }
     part->report.long_count += counted.long_count;

@@ -158,7 +158,7 @@ static void release_run(struct corpus_run *run) {
 /* A share of few text files is one of their sections. */
 static enum status no_validation_fault(const struct corpus_run *run, struct fault *fault) {
     const uint64_t ppm = run->options->validation_ppm;
-    const unsigned long long needed = validation_split_first(ppm);
+    const unsigned long long needed = validation_split_documents_min(ppm);
     const unsigned long long found = run->reader.unit;
     const bool has_sections =
         run->reader.options.has_sections && run->inputs->inputs[0].kind == INPUT_TEXT;

@@ -23,13 +23,13 @@ void row_packer_init(struct row_packer *packer, int64_t row_tokens, struct regio
     packer->tokens = region_alloc(region, (size_t)packer->token_max, sizeof *packer->tokens);
 }
 
-bool row_packer_has_room(const struct row_packer *packer, int64_t length) {
+bool row_packer_can_add(const struct row_packer *packer, int64_t length) {
     return length <= packer->token_max - packer->token_count;
 }
 
 void row_packer_add(struct row_packer *packer, const int32_t *ids, const bool *is_trained,
                     int32_t length, struct region *region) {
-    ASSERT(length > 0 && length <= packer->row_tokens && row_packer_has_room(packer, length));
+    ASSERT(length > 0 && length <= packer->row_tokens && row_packer_can_add(packer, length));
     if (packer->item_count == packer->item_capacity) {
         packer->items = region_grow(region, packer->items, packer->item_count,
                                     &packer->item_capacity, sizeof *packer->items);

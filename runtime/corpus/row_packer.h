@@ -46,11 +46,11 @@ struct row_packer {
  * 64 MiB, of which pages are used as they are needed. */
 void row_packer_init(struct row_packer *packer, int64_t row_tokens, struct region *region);
 
-/* row_packer_has_room: whether a conversation of this length can be added before the next pack. */
-bool row_packer_has_room(const struct row_packer *packer, int64_t length);
+/* row_packer_can_add: whether a conversation of this length can be added before the next pack. */
+bool row_packer_can_add(const struct row_packer *packer, int64_t length);
 
 /* row_packer_add: add a conversation: `length` ids and whether each is trained.
- * limits  0 < length <= row_tokens; row_packer_has_room */
+ * limits  0 < length <= row_tokens; row_packer_can_add */
 void row_packer_add(struct row_packer *packer, const int32_t *ids, const bool *is_trained,
                     int32_t length, struct region *region);
 

@@ -20,6 +20,6 @@ bool validation_split_has(uint64_t index, uint64_t share_ppm) {
     return share_ppm > 0 && kept_index(index * share_ppm / VALIDATION_MILLION, share_ppm) == index;
 }
 
-uint64_t validation_split_first(uint64_t share_ppm) {
+uint64_t validation_split_documents_min(uint64_t share_ppm) {
     return kept_index(0, share_ppm) + 1;
 }

@@ -15,7 +15,7 @@ enum { VALIDATION_MILLION = 1000000 }; /* the unit of shares is a millionth */
  * limits     index < 2^43 */
 bool validation_split_has(uint64_t index, uint64_t share_ppm);
 
-/* validation_split_first: the smallest number of documents of which one is kept. */
-uint64_t validation_split_first(uint64_t share_ppm);
+/* validation_split_documents_min: the smallest number of documents of which one is kept. */
+uint64_t validation_split_documents_min(uint64_t share_ppm);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-bool cache_folder_find(const char *name, char *out, size_t capacity) {
+bool cache_folder_path(const char *name, char *out, size_t capacity) {
     const char *cache = getenv("XDG_CACHE_HOME");
     const char *home = getenv("HOME");
     int length = -1;

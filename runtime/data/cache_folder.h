@@ -6,10 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* cache_folder_find: write $XDG_CACHE_HOME/skep/NAME, else ~/.cache/skep/NAME, to `out`. It need
+/* cache_folder_path: write $XDG_CACHE_HOME/skep/NAME, else ~/.cache/skep/NAME, to `out`. It need
  * not exist.
  * returns  false when neither variable is set to an absolute path, or the path is too long */
-bool cache_folder_find(const char *name, char *out, size_t capacity);
+bool cache_folder_path(const char *name, char *out, size_t capacity);
 
 /* cache_folder_bytes: the size of all files in the folder at `path` and in its folders; 0 when it
  * cannot be read. */

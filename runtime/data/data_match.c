@@ -232,7 +232,7 @@ static const char *find_file(const struct manifest_file *file, struct region *re
     if (is_file_of_size(file->name, file->bytes)) {
         return region_copy_text(region, file->name);
     }
-    if (!cache_folder_find("data", folder, sizeof folder)) {
+    if (!cache_folder_path("data", folder, sizeof folder)) {
         return NULL;
     }
     path_join(folder, file->name, path, sizeof path);

@@ -185,7 +185,7 @@ static enum status find_or_write_tokens(const struct text_source *source, struct
 static enum status find_cache(const struct text_source *source, const struct input_list *inputs,
                               char folder[static PATH_BYTES], struct fault *fault) {
     char hex[HASH_HEX_BYTES];
-    if (!cache_folder_find("tokens", folder, PATH_BYTES - sizeof hex)) {
+    if (!cache_folder_path("tokens", folder, PATH_BYTES - sizeof hex)) {
         return fault_set(fault, STATUS_INPUT, source->paths->paths[0],
                          "set XDG_CACHE_HOME or HOME, or make tokens with `skep data`",
                          "is text, and there is no folder for a cache of its tokens");

@@ -187,7 +187,7 @@ static void judge_clock(const struct doctor_facts *facts, struct doctor_report *
     set_remedy(check, "run timedatectl set-ntp true; for a container, run it on its host");
 }
 
-static void judge_swarm(const struct doctor_swarm *swarm, struct doctor_report *report) {
+static void judge_delegation(const struct doctor_swarm *swarm, struct doctor_report *report) {
     const bool is_found = swarm->problem[0] == '\0';
     struct doctor_check *check =
         add_check(report, "delegation",
@@ -217,6 +217,6 @@ void doctor_judge(const struct doctor_facts *facts, struct doctor_report *report
     judge_port(facts, report);
     judge_clock(facts, report);
     if (facts->swarm.is_checked) {
-        judge_swarm(&facts->swarm, report);
+        judge_delegation(&facts->swarm, report);
     }
 }

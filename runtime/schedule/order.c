@@ -7,7 +7,8 @@ enum {
     NO_INSTRUCTION = 0,                          /* no earlier instruction */
 };
 
-static const struct operand *operand_at(const struct instruction *instruction, int index) {
+static const struct operand *operand_or_workspace_at(const struct instruction *instruction,
+                                                     int index) {
     ASSERT(index >= 0 && index < INSTRUCTION_OPERANDS_MAX);
     return index < OPERANDS_MAX ? &instruction->operands[index] : &instruction->workspace;
 }
@@ -76,7 +77,7 @@ static void find_needed_instructions(const struct wait_builder *waiting,
     memset(needs, 0, LANE_COUNT * sizeof *needs);
     needs[LANE_COMPUTE] = waiting->newest_compute;
     for (int k = 0; k < INSTRUCTION_OPERANDS_MAX; k++) {
-        const struct operand *operand = operand_at(instruction, k);
+        const struct operand *operand = operand_or_workspace_at(instruction, k);
         if (operand->extent == EXTENT_NONE) {
             continue;
         }
@@ -113,7 +114,7 @@ static bool is_wait_implied(const struct wait_builder *waiting, int own_lane,
 static void record_uses(struct wait_builder *waiting, uint32_t index) {
     const struct instruction *instruction = &waiting->schedule->instructions[index];
     for (int k = 0; k < INSTRUCTION_OPERANDS_MAX; k++) {
-        const struct operand *operand = operand_at(instruction, k);
+        const struct operand *operand = operand_or_workspace_at(instruction, k);
         if (operand->extent == EXTENT_NONE) {
             continue;
         }
@@ -244,9 +245,9 @@ static bool bytes_overlap(const struct verification *verification, const struct 
 static bool operands_conflict(const struct verification *verification, const struct instruction *a,
                               const struct instruction *b, int *a_extent, int *b_extent) {
     for (int i = 0; i < INSTRUCTION_OPERANDS_MAX; i++) {
-        const struct operand *x = operand_at(a, i);
+        const struct operand *x = operand_or_workspace_at(a, i);
         for (int j = 0; x->extent != EXTENT_NONE && j < INSTRUCTION_OPERANDS_MAX; j++) {
-            const struct operand *y = operand_at(b, j);
+            const struct operand *y = operand_or_workspace_at(b, j);
             if (y->extent != EXTENT_NONE && ((x->access | y->access) & ACCESS_WRITE) &&
                 bytes_overlap(verification, x, y)) {
                 *a_extent = x->extent;

@@ -109,7 +109,7 @@ static bool is_special_text(const struct tokenizer *tokenizer, const struct coun
 }
 
 /* Lists the texts of all ids for decoding. The text of an added token is its normalized form. */
-static void list_texts(struct loader *loader, int32_t id_count) {
+static void fill_decoded_texts(struct loader *loader, int32_t id_count) {
     struct tokenizer *tokenizer = loader->tokenizer;
     struct counted_text *decoded = region_alloc(loader->region, (size_t)id_count, sizeof *decoded);
     bool *is_skipped = region_alloc(loader->region, (size_t)id_count, sizeof *is_skipped);
@@ -160,7 +160,7 @@ static enum status read_tokens(struct loader *loader, const struct json_node *li
     tokenizer->added_count = count;
     tokenizer->info.added_count = (int32_t)count;
     TRY(make_added_sets(loader, tokens, count));
-    list_texts(loader, id_count);
+    fill_decoded_texts(loader, id_count);
     return OK;
 }
 

@@ -85,8 +85,8 @@ static CUresult time_best_copy(const struct copy_bench *bench, void *to, const v
     return CUDA_SUCCESS;
 }
 
-static CUresult time_each_direction(const struct copy_bench *bench, char *blocks[static 2],
-                                    size_t bytes, struct probe_gpu *result) {
+static CUresult measure_copy_rates(const struct copy_bench *bench, char *blocks[static 2],
+                                   size_t bytes, struct probe_gpu *result) {
     char *device_block = blocks[0];
     char *pinned_block = blocks[1];
     double copied = 0;
@@ -101,7 +101,7 @@ static enum status time_with_events(const struct cuda_device *device, struct cop
                                     struct fault *fault) {
     TRY(cuda_device_create_event(device, true, &bench->begin, fault));
     TRY(cuda_device_create_event(device, true, &bench->end, fault));
-    return cuda_device_check_result(device, time_each_direction(bench, blocks, bytes, result),
+    return cuda_device_check_result(device, measure_copy_rates(bench, blocks, bytes, result),
                                     "time copies", fault);
 }
 

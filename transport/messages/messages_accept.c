@@ -123,7 +123,7 @@ static void close_pending(struct messenger *messenger, struct accepted *accepted
     forget_pending(&messenger->accept, accepted);
 }
 
-static void update_kernel_filter(struct messenger *messenger) {
+static void update_listener_filter(struct messenger *messenger) {
     struct accept_table *table = &messenger->accept;
     struct source hosts[ACCEPT_BLOCKED_MAX];
     _Static_assert((int)ACCEPT_BLOCKED_MAX <= (int)LISTENER_FILTER_HOSTS_MAX,
@@ -174,7 +174,7 @@ void accept_handle_events(struct messenger *messenger) {
             forget_pending(&messenger->accept, accepted);
         }
     }
-    update_kernel_filter(messenger);
+    update_listener_filter(messenger);
 }
 
 /* Makes the connection a link of the peer, in place of the link's former connection. */
@@ -270,7 +270,7 @@ void accept_hello(struct messenger *messenger, zmq_msg_t *message, uint32_t rout
     }
     peer_set_seen_ip(peer, message);
     peer_set_host(peer, &accepted->host);
-    if (peer->is_registered || peer->guest_class > 0) {
+    if (peer->is_registered || peer->process_class > 0) {
         accept_policy_add_expected_host(messenger->accept.policy, &accepted->host);
     }
     const uint32_t link_index = hello->round;
@@ -295,7 +295,7 @@ void accept_extend_deadlines(struct messenger *messenger, int64_t late_ns) {
 
 void accept_handle_deadlines(struct messenger *messenger, int64_t now_ns) {
     accept_policy_unblock_hosts(messenger->accept.policy, now_ns / NS_PER_MS);
-    update_kernel_filter(messenger);
+    update_listener_filter(messenger);
     for (uint32_t i = 0; i < messenger->accept.count; i++) {
         struct accepted *accepted = &messenger->accept.entries[i];
         if (accepted->fd < 0 || accepted->is_draining || accepted->due_ns > now_ns) {

@@ -124,8 +124,8 @@ struct peer {
     bool is_registered;                  /* registered by messenger_register_peer; false: a guest */
     char address[MESSAGE_ADDRESS_BYTES]; /* address to dial; "": none */
 
-    struct link *links;   /* [1 + options.bulk_connections] */
-    uint32_t guest_class; /* class of a guest, when last classified */
+    struct link *links;     /* [1 + options.bulk_connections] */
+    uint32_t process_class; /* class of a guest, when last classified */
 
     uint32_t strikes;         /* invalid frames so far; see messages_ban */
     uint32_t next_bulk_link;  /* the bulk link that messages_send tries first */

@@ -53,8 +53,8 @@ static struct peer *find_slot(const struct messenger *messenger,
     return peer;
 }
 
-static uint32_t classify_guest(const struct messenger *messenger,
-                               const uint8_t curve[static KEY_BYTES]) {
+static uint32_t classify_process(const struct messenger *messenger,
+                                 const uint8_t curve[static KEY_BYTES]) {
     const struct messenger_guests *guests = &messenger->options.guests;
     const uint32_t class = guests->class_of == NULL ? 0 : guests->class_of(guests->context, curve);
     ASSERT(class < MESSAGE_GUEST_CLASSES);
@@ -62,7 +62,7 @@ static uint32_t classify_guest(const struct messenger *messenger,
 }
 
 bool peer_may_be_guest(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
-    return messenger->options.guests.slots[classify_guest(messenger, curve)] > 0;
+    return messenger->options.guests.slots[classify_process(messenger, curve)] > 0;
 }
 
 bool peer_has_slot(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
@@ -70,12 +70,12 @@ bool peer_has_slot(const struct messenger *messenger, const uint8_t curve[static
     if (slot == NULL || !is_slot_free(messenger, slot)) {
         return slot != NULL;
     }
-    const uint32_t class = classify_guest(messenger, curve);
+    const uint32_t class = classify_process(messenger, curve);
     uint32_t guests = 0;
     for (uint32_t i = 0; i < messenger->options.peers_max; i++) {
         const struct peer *peer = &messenger->peers[i];
         guests +=
-            !peer->is_registered && peer->guest_class <= class && !is_slot_free(messenger, peer);
+            !peer->is_registered && peer->process_class <= class && !is_slot_free(messenger, peer);
     }
     return guests < messenger->options.guests.slots[class];
 }
@@ -99,7 +99,7 @@ struct peer *peer_add_guest(struct messenger *messenger, const uint8_t curve[sta
     const bool may = peer_may_be_guest(messenger, curve) && peer_has_slot(messenger, curve);
     struct peer *peer = may ? peer_add(messenger, curve) : NULL;
     if (peer != NULL) {
-        peer->guest_class = classify_guest(messenger, curve);
+        peer->process_class = classify_process(messenger, curve);
     }
     return peer;
 }
@@ -108,7 +108,7 @@ void messenger_reclassify_guests(struct messenger *messenger) {
     for (uint32_t i = 0; i < messenger->options.peers_max; i++) {
         struct peer *peer = &messenger->peers[i];
         if (!peer->is_registered && !is_slot_free(messenger, peer)) {
-            peer->guest_class = classify_guest(messenger, messenger->curves[i]);
+            peer->process_class = classify_process(messenger, messenger->curves[i]);
         }
     }
 }
@@ -120,7 +120,7 @@ struct stranger_counts {
 };
 
 static bool is_connected_stranger(const struct peer *peer) {
-    return !peer->is_registered && peer_is_open(peer) && peer->guest_class == 0;
+    return !peer->is_registered && peer_is_open(peer) && peer->process_class == 0;
 }
 
 static struct stranger_counts count_strangers(const struct messenger *messenger,

@@ -220,7 +220,7 @@ static void reap_children(struct launched_ranks *children) {
     }
 }
 
-static bool has_stopped_rank(const struct launched_ranks *children) {
+static bool has_suspended_rank(const struct launched_ranks *children) {
     bool stopped = false;
     for (int rank = 0; rank < children->started_count; rank++) {
         stopped =
@@ -284,7 +284,7 @@ static void await_signal(struct launched_ranks *children) {
         left_ns = left_ns < 0 ? 0 : left_ns;
     }
     int64_t next_check_ns = STOPPED_CHECK_MS * NS_PER_MS;
-    left_ns = has_stopped_rank(children) && left_ns > next_check_ns ? next_check_ns : left_ns;
+    left_ns = has_suspended_rank(children) && left_ns > next_check_ns ? next_check_ns : left_ns;
     struct timespec wait = {.tv_sec = left_ns / NS_PER_SECOND, .tv_nsec = left_ns % NS_PER_SECOND};
     int number = sigtimedwait(&children->awaited_signals, &signal, &wait);
     if (number > 0 && number != SIGCHLD) {

@@ -9,7 +9,8 @@
 #include <stdint.h>
 
 struct cuda_wire_sum_kernels {
-    CUfunction f32, bf16; /* kernels, by type of the received values */
+    /* kernels that add what the ranks sent, by the type of these values */
+    CUfunction f32, bf16;
 };
 
 /* cuda_wire_sum_kernels_init: load the kernels onto the current context; errors as

@@ -25,7 +25,7 @@ static void print_group(const struct comm *comm, enum comm_group group) {
     printf("%s\n", members->size > 8 ? " ..." : "");
 }
 
-static void print_tests(const struct comm_report *report) {
+static void print_checks(const struct comm_report *report) {
     int64_t elements = 0;
     int64_t wrong = 0;
     char name[32];
@@ -81,7 +81,7 @@ static void print_text(const struct comm_report *report) {
     printf("%d ranks on this machine, transport %s, an arena of %s each\n\n", report->comm.world,
            report->comm.communicator.methods->name, text_format_bytes(report->comm.bytes, arena));
     if (report->is_tested) {
-        print_tests(report);
+        print_checks(report);
     }
     if (report->rate_count > 0) {
         printf("%s", report->is_tested ? "\n" : "");

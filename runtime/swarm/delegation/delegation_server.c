@@ -127,7 +127,7 @@ static void send_frame_to(struct delegation_server *server, int fd, int64_t now_
     close(fd);
 }
 
-static void update_kernel_filter(struct delegation_server *server) {
+static void update_listener_filter(struct delegation_server *server) {
     struct source hosts[ACCEPT_BLOCKED_MAX];
     if (server->filter_version != server->policy.blocked_version) {
         server->filter_version = server->policy.blocked_version;
@@ -145,5 +145,5 @@ void delegation_server_serve(struct delegation_server *server, int64_t now_ms) {
             send_frame_to(server, fd, now_ms);
         }
     }
-    update_kernel_filter(server);
+    update_listener_filter(server);
 }

@@ -39,7 +39,7 @@ static void pack_electors(struct packer *pack, struct ledger_chain *chain) {
         pack_bin_part(pack, electors->ids[i].bytes, SWARM_IDENTITY_BYTES);
     }
     pack_u64(pack, "vote_seats", &chain->needed.seats);
-    pack_u64(pack, "vote_first", &chain->needed.first);
+    pack_u64(pack, "vote_first", &chain->needed.first_elector);
     pack_u32(pack, "vote_count", &chain->needed.count);
 }
 

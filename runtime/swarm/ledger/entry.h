@@ -284,7 +284,9 @@ struct electors {
  * have not resigned, or those that the operator's order lists. Some may have no seat. */
 struct needed_votes {
     uint64_t seats; /* mask of the seats that the members have in the round's roster */
-    uint64_t first; /* mask with the seat of the first one; 0: it has none, or half is not enough */
+    /* mask with the seat of the first elector, which decides between two halves; 0: the first
+     * elector has no seat, or half of the votes is not enough */
+    uint64_t first_elector;
     uint32_t count; /* number of the members, with or without a seat; 0: no such votes are needed */
 };
 

@@ -192,7 +192,7 @@ struct needed_votes electors_needed_votes(const struct electors *electors,
         const uint64_t seat = (left >> i & 1) != 0 ? find_seat_mask(open, &electors->ids[i]) : 0;
         const bool is_first = (left & ((UINT64_C(1) << i) - 1)) == 0;
         needed.seats |= seat;
-        needed.first |= is_first ? seat : 0;
+        needed.first_elector |= is_first ? seat : 0;
     }
     return needed;
 }
@@ -200,5 +200,5 @@ struct needed_votes electors_needed_votes(const struct electors *electors,
 bool has_needed_votes(const struct needed_votes *needed, uint64_t voters) {
     const uint32_t twice = 2 * (uint32_t)__builtin_popcountll(voters & needed->seats);
     return needed->count == 0 || twice > needed->count ||
-           (twice == needed->count && (voters & needed->first) != 0);
+           (twice == needed->count && (voters & needed->first_elector) != 0);
 }

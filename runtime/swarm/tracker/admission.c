@@ -18,14 +18,14 @@ enum {
     STRANGER_LOG_MS = 60 * 1000, /* time between two log lines about strangers */
 };
 
-uint32_t classify_guest(const void *context, const uint8_t curve[static KEY_BYTES]) {
+uint32_t classify_process(const void *context, const uint8_t curve[static KEY_BYTES]) {
     const struct tracker_loop *loop = context;
     if (member_table_find_by_channel_key(loop->members, curve) != MEMBER_NONE) {
-        return GUEST_MEMBER;
+        return PROCESS_MEMBER;
     }
     const bool is_tracker = memcmp(curve, loop->options.keys->public_keys.curve, KEY_BYTES) == 0;
-    return is_tracker || allow_list_has_channel_key(&loop->watch->list, curve) ? GUEST_LISTED
-                                                                               : GUEST_STRANGER;
+    return is_tracker || allow_list_has_channel_key(&loop->watch->list, curve) ? PROCESS_LISTED
+                                                                               : PROCESS_STRANGER;
 }
 
 /* Disconnects idle guests. There is no limit per IP address, because many members may share one. */

@@ -15,17 +15,17 @@ struct tracker_guest;
 /* The classes of connections, each with its own limit (messenger_guests.slots), so that strangers
  * cannot use the slots of processes on the allow-list, and listed processes cannot use the slots of
  * members. */
-enum guest_class {
-    GUEST_STRANGER, /* not on the allow-list */
-    GUEST_LISTED,   /* on the allow-list, but not a member */
-    GUEST_MEMBER,   /* an admitted member */
+enum process_class {
+    PROCESS_STRANGER, /* not on the allow-list */
+    PROCESS_LISTED,   /* on the allow-list, but not a member */
+    PROCESS_MEMBER,   /* an admitted member */
 };
-_Static_assert(GUEST_MEMBER + 1 == MESSAGE_GUEST_CLASSES,
+_Static_assert(PROCESS_MEMBER + 1 == MESSAGE_GUEST_CLASSES,
                "the messenger has a limit of slots for each class of connection");
 
-/* classify_guest: returns the class of the process with this channel key. `context` is the struct
+/* classify_process: returns the class of the process with this channel key. `context` is the struct
  * tracker_loop. */
-uint32_t classify_guest(const void *context, const uint8_t curve[static KEY_BYTES]);
+uint32_t classify_process(const void *context, const uint8_t curve[static KEY_BYTES]);
 
 /* guest_on_connect, guest_on_disconnect: handle the opening and closing of a process's control
  * connection. */

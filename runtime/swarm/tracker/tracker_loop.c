@@ -61,18 +61,19 @@ struct wire_shape tracker_wire_shape(const struct tracker_loop_options *options)
 static struct messenger_options make_messenger_options(struct tracker_loop *loop) {
     const struct tracker_loop_options *options = &loop->options;
     const uint32_t peers = options->members_max + GUESTS_MAX;
-    struct messenger_options made = {.keys = options->keys,
-                                     .listen = options->listen,
-                                     .peers_max = peers,
-                                     .bulk_connections = 0,
-                                     .probes_max = options->members_max + GUEST_PROBES_MAX,
-                                     .queued_frames = options->queued_frames,
-                                     .guests = {.slots = {[GUEST_STRANGER] = options->strangers_max,
-                                                          [GUEST_LISTED] = GUESTS_MAX,
-                                                          [GUEST_MEMBER] = peers},
-                                                .evict_after_ms = STRANGER_SLOT_MS,
-                                                .class_of = classify_guest,
-                                                .context = loop}};
+    struct messenger_options made = {
+        .keys = options->keys,
+        .listen = options->listen,
+        .peers_max = peers,
+        .bulk_connections = 0,
+        .probes_max = options->members_max + GUEST_PROBES_MAX,
+        .queued_frames = options->queued_frames,
+        .guests = {.slots = {[PROCESS_STRANGER] = options->strangers_max,
+                             [PROCESS_LISTED] = GUESTS_MAX,
+                             [PROCESS_MEMBER] = peers},
+                   .evict_after_ms = STRANGER_SLOT_MS,
+                   .class_of = classify_process,
+                   .context = loop}};
     wire_accepted_kinds(WIRE_TRACKER, made.accepted_kinds);
     return made;
 }

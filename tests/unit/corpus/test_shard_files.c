@@ -208,7 +208,7 @@ static void one_of_each_group_of_documents_is_kept(void **state) {
             assert_true((double)kept > due - 1.0001 && (double)kept < due + 1.0001);
         }
         if (first != UINT64_MAX) {
-            assert_int_equal(validation_split_first(share), first + 1);
+            assert_int_equal(validation_split_documents_min(share), first + 1);
         }
     }
     assert_false(validation_split_has(0, 0));

@@ -309,7 +309,7 @@ static void state_of_a_chain_has_its_electors(void **state) {
     assert_null(ledger_chain_read(bytes, ledger_chain_write(&chain, bytes), &again));
     assert_memory_equal(&again.electors, &chain.electors, sizeof again.electors);
     assert_int_equal(again.needed.seats, ALL);
-    assert_int_equal(again.needed.first, 1);
+    assert_int_equal(again.needed.first_elector, 1);
     assert_int_equal(again.needed.count, MEMBERS);
     assert_int_equal(again.needs_leases, 1);
 }
