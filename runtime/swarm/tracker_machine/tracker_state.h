@@ -21,16 +21,15 @@ enum tracker_stage_kind {
 
 struct tracker_stage { /* the stage of the round, and its times; assigned only by tracker_stage.c */
     enum tracker_stage_kind kind; /* current stage of the round */
-    int64_t
-        last_event_ms; /* time of the tracker's last event of any kind; a long gap is a pause of the tracker */
-    int64_t stage_began_ms;    /* Time at which the stage began. */
-    int64_t round_began_ms;    /* when the round was opened */
-    int64_t committed_ms;      /* when the newest commit was durable */
-    int64_t last_quorum_ms;    /* when a quorum was last connected */
-    int64_t last_current_ms;   /* when a member was last known to have the current state */
-    int64_t budget_percent_ms; /* time that rounds may still wait for late members, times 100 */
-    int64_t budget_counted_ms; /* time up to which budget_percent_ms is counted */
-    bool is_inherited;         /* the round was opened before the tracker started */
+    int64_t last_event_ms;        /* when the tracker's last event of any kind came */
+    int64_t stage_began_ms;       /* Time at which the stage began. */
+    int64_t round_began_ms;       /* when the round was opened */
+    int64_t committed_ms;         /* when the newest commit was durable */
+    int64_t last_quorum_ms;       /* when a quorum was last connected */
+    int64_t last_current_ms;      /* when a member was last known to have the current state */
+    int64_t budget_percent_ms;    /* time that rounds may still wait for late members, times 100 */
+    int64_t budget_counted_ms;    /* time up to which budget_percent_ms is counted */
+    bool is_inherited;            /* the round was opened before the tracker started */
     bool is_concluded; /* the run is complete, and the members with its state were released */
 };
 
@@ -80,8 +79,7 @@ struct tracker_exchange {    /* the exchange of the round; assigned only by trac
     int64_t table_ms;        /* when the first table was durable */
     /* by owner: time of the last change of a plan of its slices, from which waits for it count */
     int64_t assigned_ms[SWARM_MEMBERS_MAX];
-    /* by owner: time from tracker_owner_began_ms until it had the results of all its slices; 0: not
-     * yet */
+    /* by owner: from tracker_owner_began_ms to the results of all slices it owns; 0: not yet */
     uint32_t result_ms[SWARM_MEMBERS_MAX];
     uint64_t missed_by[SWARM_MEMBERS_MAX]; /* by seat: owners that stopped waiting for it */
     uint64_t undeclared_seats; /* seats that had time for training, and did not declare */
