@@ -102,6 +102,7 @@ static enum status run_join(struct invocation *invocation) {
     struct member_run_args *args = &request->args;
     struct fault *fault = &invocation->fault;
     member->trainer.metrics.fd = member->outer.ledger.fd = -1;
+    member->trainer.session.rejects_faulty_gpu = true;
     if (args->name != NULL) {
         TRY(check_name(args->name, fault));
     }

@@ -264,6 +264,7 @@ static enum status run_probe(struct invocation *invocation) {
     struct request *request = invocation->request;
     struct region *region = &invocation->region;
     const struct target *target;
+    target_warn_of_unused_gpu(request->target);
     TRY(target_open(request->target, region, &target, &invocation->fault));
     if (target->kind != TARGET_CPU) {
         return probe_gpus(target, invocation);

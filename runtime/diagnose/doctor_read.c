@@ -6,6 +6,7 @@
 #include "runtime/diagnose/probe_gpu.h"
 #include "targets/os/machine.h"
 #include "targets/ports/nvml.h"
+#include "targets/probe/detect.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -76,12 +77,6 @@ static int try_to_listen(void) {
     return error;
 }
 
-/* The driver's files, also those of WSL2; a GPU without a driver is found by read_gpu's NVML. */
-static bool has_gpu_files(void) {
-    return file_exists("/proc/driver/nvidia/version") || file_exists("/dev/nvidiactl") ||
-           file_exists("/usr/lib/wsl/lib/libcuda.so.1");
-}
-
 static void read_gpu(struct doctor_facts *facts) {
     struct nvml nvml;
     facts->has_cuda = SKEP_CUDA;
@@ -90,7 +85,8 @@ static void read_gpu(struct doctor_facts *facts) {
     if (nvml_open(&nvml)) {
         nvml_driver_version(&nvml, facts->driver);
     }
-    facts->has_gpu = facts->gpu_count > 0 || facts->driver[0] != '\0' || has_gpu_files();
+    /* a GPU without a driver of the kernel is found by NVML */
+    facts->has_gpu = facts->gpu_count > 0 || facts->driver[0] != '\0' || target_has_gpu_files();
 }
 
 static bool is_overcommit_strict(void) {

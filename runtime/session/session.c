@@ -12,6 +12,7 @@
 #include "targets/probe/detect.h"
 
 #include <glob.h>
+#include <stdio.h>
 
 enum {
     STAGING_BYTES = 1 << 20, /* staging between host and device memory */
@@ -76,9 +77,26 @@ int session_local_rank_count(const struct session *session) {
     return session->local_ranks > 0 ? session->local_ranks : session_rank_count(session);
 }
 
+static enum status check_gpu_is_usable(const struct session *session, struct fault *fault) {
+    const char *wanted = session->settings.target;
+    struct fault why;
+    if (session->rejects_faulty_gpu && target_is_automatic(wanted) &&
+        target_find_unused_gpu(&why) == UNUSED_GPU_FAULTY) {
+        char remedy[sizeof why.remedy + 64];
+        snprintf(remedy, sizeof remedy, "%s%starget=cpu lends the CPU only", why.remedy,
+                 why.remedy[0] != '\0' ? "; " : "");
+        return fault_set(fault, STATUS_INPUT, why.subject, remedy, "%s", why.reason);
+    }
+    if (session_is_rank0(session)) {
+        target_warn_of_unused_gpu(wanted);
+    }
+    return OK;
+}
+
 static enum status read_target(struct session *session, struct fault *fault) {
     const struct settings *settings = &session->settings;
     struct region *region = &session->region;
+    TRY(check_gpu_is_usable(session, fault));
     TRY(target_open(settings->target, region, &session->target, fault));
     session->target = target_with_groups(session->target, communicator_count(session), region);
     struct target *own = region_alloc(region, 1, sizeof *own);

@@ -51,6 +51,9 @@ struct session {
     /* the manifest of a swarm sets the shared settings, so no remedy may change them */
     bool shared_settings_fixed;
     const struct target *target; /* machine that the program is planned for */
+    /* a GPU that this machine has but cannot use is a fault, not a warning, unless a target is set;
+     * set before session_read */
+    bool rejects_faulty_gpu;
     /* a fault with a status other than OK if limits.device leaves no space for an arena */
     struct fault misfit;
     /* length of the longest document in tokens; set before session_read when a row contains several
@@ -81,7 +84,7 @@ MUST_CHECK enum status session_read(struct session *session, const char *what,
 /* session_build: checks session->settings and session->blueprint, both set by the caller, for
  * consistency, and opens the target. A target without space for an arena is not an error here:
  * session_bind reports it, so that `skep plan` can still show the need.
- * errors  STATUS_INPUT for an invalid setting or profile */
+ * errors  STATUS_INPUT for an invalid setting or profile, or an unusable GPU */
 MUST_CHECK enum status session_build(struct session *session, struct fault *fault);
 
 /* session_count_data_passes: open the data of a run that session_read has read, set its steps if

@@ -94,9 +94,13 @@ static enum status open_by_name(const char *wanted, struct region *region, struc
     return set_unknown_profile_fault(wanted, fault);
 }
 
+bool target_is_automatic(const char *wanted) {
+    return wanted == NULL || strcmp(wanted, "auto") == 0;
+}
+
 enum status target_open(const char *wanted, struct region *region, const struct target **target,
                         struct fault *fault) {
-    if (wanted == NULL || strcmp(wanted, "auto") == 0) {
+    if (target_is_automatic(wanted)) {
         const struct target *gpu = target_detect_cuda(region);
         *target = gpu != NULL ? gpu : target_detect(region);
         return OK;
@@ -108,19 +112,50 @@ enum status target_open(const char *wanted, struct region *region, const struct 
     return OK;
 }
 
+/* ---- GPUs that are not used ---- */
+
+bool target_has_gpu_files(void) {
+    return file_exists("/proc/driver/nvidia/version") || file_exists("/dev/nvidiactl") ||
+           file_exists("/usr/lib/wsl/lib/libcuda.so.1");
+}
+
 #if !SKEP_CUDA
-/* Without CUDA in the build, only logs once that the GPU of this machine is not used. */
 const struct target *target_detect_cuda(struct region *region) {
-    static bool is_reported;
     (void)region;
-    if (!is_reported && file_exists("/proc/driver/nvidia/version")) {
-        log_line(LOG_WARNING, "this machine has an NVIDIA GPU, but this build of skep has no CUDA "
-                              "kernels and uses the CPU; build it with nvcc 13.0 or newer");
-        is_reported = true;
-    }
     return NULL;
 }
+
+enum unused_gpu target_find_unused_gpu(struct fault *why) {
+    if (!target_has_gpu_files()) {
+        return UNUSED_GPU_NONE;
+    }
+    (void)fault_set(why, STATUS_INPUT, "auto",
+                    "build Skep with nvcc 13.0 or newer, or set target=cpu",
+                    "this machine has an NVIDIA GPU, but this build has no CUDA kernels and uses "
+                    "the CPU");
+    return UNUSED_GPU_OF_CPU_BUILD;
+}
 #endif
+
+void target_warn_of_unused_gpu(const char *wanted) {
+    static bool is_reported;
+    struct fault why;
+    if (is_reported || !target_is_automatic(wanted)) {
+        return;
+    }
+    is_reported = true;
+    switch (target_find_unused_gpu(&why)) {
+    case UNUSED_GPU_NONE:
+        break;
+    case UNUSED_GPU_OF_CPU_BUILD:
+        log_line(LOG_WARNING, "%s; %s", why.reason, why.remedy);
+        break;
+    case UNUSED_GPU_FAULTY:
+        log_line(LOG_WARNING, "no GPU is used: %s: %s%s%s", why.subject, why.reason,
+                 why.remedy[0] != '\0' ? "; " : "", why.remedy);
+        break;
+    }
+}
 
 /* Floating-point operations per clock of one core: vector lanes of the instruction set, times two
  * FMA units, times 2 operations per FMA. The slowest common cores with each instruction set count,

@@ -1,6 +1,5 @@
 /* detect_cuda: fills a target for this machine's GPU from what its driver reports. */
 #include "base/limits.h"
-#include "base/log.h"
 #include "targets/os/machine.h"
 #include "targets/ports/cuda_device.h"
 #include "targets/ports/nvml.h"
@@ -112,15 +111,19 @@ static void set_host_spaces(struct target *target, struct region *region) {
     target->threads = machine.cpu_count < THREADS_MAX ? machine.cpu_count : THREADS_MAX;
 }
 
+enum unused_gpu target_find_unused_gpu(struct fault *why) {
+    struct cuda_device device;
+    bool is_unused = cuda_device_query(&device, why) != OK &&
+                     (cuda_driver_is_present() || target_has_gpu_files());
+    return is_unused ? UNUSED_GPU_FAULTY : UNUSED_GPU_NONE;
+}
+
 const struct target *target_detect_cuda(struct region *region) {
     static const char SHARE[] =
         "estimate; it changes the times that skep plan prints, but not the layouts";
     struct cuda_device device;
     struct fault fault;
     if (cuda_device_query(&device, &fault) != OK) {
-        if (cuda_driver_is_present()) {
-            log_line(LOG_WARNING, "no GPU is used: %s: %s", fault.subject, fault.reason);
-        }
         return NULL;
     }
     struct throughput clocked = throughput_of(&device);

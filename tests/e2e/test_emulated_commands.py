@@ -3,6 +3,7 @@ person is told when the device is not what the plan was made for."""
 import json
 import os
 import pathlib
+import re
 import signal
 import struct
 
@@ -122,8 +123,14 @@ class Commands(GpuTest):
         self.assert_exit(folder.run("plan", "run.yaml", "target=./gpu.yaml", env=old), 0)
         result = folder.train(env=old)
         self.assert_exit(result, 0)
-        self.assertRegex(result.stderr,
-                         r"no GPU is used: libcuda\.so\.1: the installed driver is too old")
+        warning = (r"no GPU is used: libcuda\.so\.1: the installed driver is too old: it lacks: "
+                   r"cu\w+; install NVIDIA's driver, [^\n]+\n")
+        self.assertEqual(len(re.findall(warning, result.stderr)), 1, result.stderr)
+        plan = folder.run("plan", "run.yaml", "target=auto", env=old)
+        self.assertEqual(len(re.findall(warning, plan.stderr)), 1, plan.stderr)
+        ranks = folder.train("--ranks", "2", "--fresh", env=old)
+        self.assert_exit(ranks, 0)
+        self.assertEqual(len(re.findall(warning, ranks.stderr)), 1, ranks.stderr)
 
     def test_a_device_that_computes_in_the_hosts_memory_is_planned_for_and_refused(self):
         folder = self.gpu_folder(steps=1)

@@ -1,6 +1,8 @@
 """Members of a swarm whose devices are emulated, beside members that compute on the processor: one
 root a round whatever a member computes on, and what a device that fails costs."""
 import json
+import os
+import pathlib
 import unittest
 
 from emulated_run import CPU, DEVICE, PROFILE
@@ -95,6 +97,21 @@ class EmulatedSwarm(SwarmTest):
         report = (curious.folder / "output").read_text()
         for space in ("device", "pinned", "host"):
             self.assertIn(space, report)
+
+    def test_a_gpu_that_cannot_be_used_does_not_lend_the_processor_unasked(self):
+        self.swarm(swarm__members_min=1)
+        old = {"LD_LIBRARY_PATH": str(pathlib.Path(os.environ["OLD_DRIVER"]).parent)}
+        for name, arguments in (("plain", ()), ("check", ("--check",)), ("auto", ("target=auto",))):
+            with self.subTest(name):
+                member = self.cpu_member(name, *arguments)
+                self.assertEqual(member.start(**old).wait(PATIENCE_S), 2, member.log())
+                self.assertRegex(member.log(), r"skep: libcuda\.so\.1: [^\n]+; install NVIDIA's "
+                                               r"driver[^\n]+; target=cpu lends the CPU only\n$")
+                self.assertEqual(member.log().count("libcuda.so.1"), 1, member.log())
+        asked = self.cpu_member("asked", "target=cpu")
+        asked.start(**old)
+        self.wait_for_end(asked, seconds=PATIENCE_S)
+        self.assertNotIn("libcuda", asked.log())
 
     def test_a_member_goes_on_on_the_other_kind_of_device(self):
         """What was trained on a GPU is replayed and trained on a processor, and back."""

@@ -450,14 +450,18 @@ class Gpu(Rows):
         has_kernels = self.document(folder.run("version", "--json"))["cuda"] != ""
         script = ("mount -t tmpfs none /proc/driver && mkdir /proc/driver/nvidia && "
                   "touch /proc/driver/nvidia/version && exec \"$0\" \"$@\"")
-        result = subprocess.run(["unshare", "-m", "sh", "-c", script,
-                                 *folder.command("train", "run.yaml")], cwd=folder.path, text=True,
-                                capture_output=True, check=False)
-        if "mount:" in result.stderr or "unshare" in result.stderr or has_kernels:
-            self.skipTest("no private mounts, or a build with CUDA kernels")
-        self.assert_exit(result, 0)
-        self.assertEqual(result.stderr.count("this machine has an NVIDIA GPU, but this build"), 1,
-                         result.stderr)
+        for arguments, times in ((("train", "run.yaml"), 1), (("plan", "run.yaml"), 1),
+                                 (("train", "run.yaml", "--ranks", "2", "--fresh"), 1),
+                                 (("train", "run.yaml", "--fresh", "target=cpu"), 0)):
+            result = subprocess.run(["unshare", "-m", "sh", "-c", script,
+                                     *folder.command(*arguments)], cwd=folder.path, text=True,
+                                    capture_output=True, check=False)
+            if "mount:" in result.stderr or "unshare" in result.stderr or has_kernels:
+                self.skipTest("no private mounts, or a build with CUDA kernels")
+            self.assert_exit(result, 0)
+            self.assertEqual(result.stderr.count(
+                "this machine has an NVIDIA GPU, but this build has no CUDA kernels and uses the "
+                "CPU; "), times, result.stderr)
 
     def test_an_old_nvcc_builds_no_kernels_and_says_so(self):
         folder = self.folder()
