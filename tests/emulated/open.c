@@ -45,10 +45,12 @@ enum status __wrap_cuda_driver_open(struct cuda_driver *driver, struct fault *fa
 }
 
 struct cublas_lt;
-MUST_CHECK enum status __wrap_cublas_lt_load(struct cublas_lt *library, struct fault *fault);
+MUST_CHECK enum status __wrap_cublas_lt_load(const char *path, struct cublas_lt *library,
+                                             struct fault *fault);
 
-enum status __wrap_cublas_lt_load(struct cublas_lt *library, struct fault *fault) {
-    (void)library;
+enum status __wrap_cublas_lt_load(const char *path, struct cublas_lt *library,
+                                  struct fault *fault) {
+    (void)path, (void)library;
     return fault_set(fault, STATUS_INPUT, "cuBLASLt", NULL, "is not for an emulated device");
 }
 

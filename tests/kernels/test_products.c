@@ -9,6 +9,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -337,20 +338,88 @@ static void a_handle_that_is_refused_is_told(void **state) {
     region_finish(&region);
 }
 
-/* Whether the library is here or not: all of its functions, or a fault that says what to do. */
-static void library_is_found_or_its_absence_told(void **state) {
+static void an_absent_library_is_told(void **state) {
     (void)state;
     struct cublas_lt library = {.cublasLtCreate = NULL};
     struct fault fault;
-    if (cublas_lt_load(&library, &fault) == OK) {
-        assert_true(library.cublasLtGetVersion() >= 120000);
-        assert_non_null(library.cublasLtMatmul);
-        return;
-    }
-    assert_int_equal(fault.status, STATUS_INPUT);
-    assert_string_equal(fault.subject, "libcublasLt.so.13");
+    assert_int_equal(cublas_lt_load("libnone.so.13", &library, &fault), STATUS_INPUT);
+    assert_string_equal(fault.subject, "libnone.so.13");
+    assert_non_null(strstr(fault.reason, "cuBLASLt is not installed: "));
     assert_non_null(strstr(fault.remedy, "LD_LIBRARY_PATH"));
     assert_null(library.cublasLtCreate);
+}
+
+/* A library for a newer driver than that of the machine creates no handle. */
+static void the_next_library_is_used_when_one_creates_no_handle(void **state) {
+    (void)state;
+    const char *newer = getenv("FAKE_CUBLAS_NEWER");
+    const char *older = getenv("FAKE_CUBLAS_OLDER");
+    if (newer == NULL || older == NULL) {
+        skip();
+    }
+    const char *const all[] = {"libnone.so.13", newer, older};
+    struct region region = {0};
+    struct cuda_products products;
+    struct fault fault;
+    assert_int_equal(cuda_products_open_first(all, 3, &HOPPER, &region, &products, &fault), OK);
+    assert_int_equal(products.lt.cublasLtGetVersion(), 120800);
+    cuda_products_finish(&products);
+    assert_int_equal(cuda_products_open_first(all, 2, &HOPPER, &region, &products, &fault),
+                     STATUS_FAILED);
+    assert_string_equal(fault.reason, "cannot create a handle: CUBLAS_STATUS_NOT_INITIALIZED");
+    assert_int_equal(cuda_products_open_first(all, 1, &HOPPER, &region, &products, &fault),
+                     STATUS_INPUT);
+    assert_string_equal(fault.subject, "libnone.so.13");
+    region_finish(&region);
+}
+
+static void make_file(const char *folder, const char *path) {
+    char command[512];
+    snprintf(command, sizeof command, "mkdir -p \"$(dirname %s/%s)\" && touch %s/%s", folder, path,
+             folder, path);
+    assert_int_equal(system(command), 0);
+}
+
+static int index_of(const char *const *paths, int count, const char *folder, const char *end) {
+    char wanted[512];
+    snprintf(wanted, sizeof wanted, "%s/%s", folder, end);
+    for (int i = 0; i < count; i++) {
+        if (strcmp(paths[i], wanted) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static void libraries_of_python_packages_are_found(void **state) {
+    (void)state;
+    static const char NEW[] = "lib/python3.12/site-packages/nvidia/cu13/lib/libcublasLt.so.13";
+    static const char OLD[] = "lib/python3.12/site-packages/nvidia/cublas/lib/libcublasLt.so.12";
+    static const char HOME[] =
+        ".local/lib/python3.9/site-packages/nvidia/cublas/lib/libcublasLt.so.12";
+    char folder[] = "/tmp/skep-products-XXXXXX";
+    char command[64];
+    struct region region = {0};
+    const char *paths[CUBLAS_LT_PATHS_MAX];
+    assert_non_null(mkdtemp(folder));
+    make_file(folder, NEW);
+    make_file(folder, OLD);
+    make_file(folder, HOME);
+    make_file(folder, "lib/libcublasLt.so.12");
+    int count = cublas_lt_list(&(struct cublas_lt_search){NULL, NULL, NULL}, &region, paths);
+    assert_string_equal(paths[0], "libcublasLt.so.13");
+    assert_string_equal(paths[1], "libcublasLt.so.12");
+    assert_int_equal(index_of(paths, count, folder, OLD), -1);
+    count = cublas_lt_list(&(struct cublas_lt_search){folder, NULL, NULL}, &region, paths);
+    assert_int_equal(index_of(paths, count, folder, NEW), 2);
+    assert_int_equal(index_of(paths, count, folder, OLD), 3);
+    count = cublas_lt_list(&(struct cublas_lt_search){NULL, folder, folder}, &region, paths);
+    assert_int_equal(index_of(paths, count, folder, "lib/libcublasLt.so.12"), 2);
+    assert_int_equal(index_of(paths, count, folder, NEW), 3);
+    assert_true(index_of(paths, count, folder, HOME) > 4);
+    region_finish(&region);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
 }
 
 int main(void) {
@@ -363,7 +432,9 @@ int main(void) {
         cmocka_unit_test(what_the_library_refuses_is_made_by_our_own_kernel),
         cmocka_unit_test(nothing_is_enqueued_behind_a_failure),
         cmocka_unit_test(a_handle_that_is_refused_is_told),
-        cmocka_unit_test(library_is_found_or_its_absence_told),
+        cmocka_unit_test(an_absent_library_is_told),
+        cmocka_unit_test(the_next_library_is_used_when_one_creates_no_handle),
+        cmocka_unit_test(libraries_of_python_packages_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include "kernels/cuda/launch/workspace.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* maximum alignment in bytes; maximum number of algorithms that cuBLASLt proposes */
@@ -35,11 +36,48 @@ enum status cuda_products_init(const struct cublas_lt *library, const struct tar
     return OK;
 }
 
+static enum status open_library(const char *path, const struct target *target,
+                                struct region *region, struct cuda_products *products,
+                                struct fault *fault) {
+    struct cublas_lt library;
+    TRY(cublas_lt_load(path, &library, fault));
+    enum status status = cuda_products_init(&library, target, region, products, fault);
+    if (status != OK) {
+        cublas_lt_unload(&library);
+        log_line(LOG_INFO, "%s is not used: %s", path, fault->reason);
+    } else {
+        log_line(LOG_DEBUG, "cuBLASLt is loaded from %s", path);
+    }
+    return status;
+}
+
+/* A library that is present but fails explains more than one that is absent. */
+static bool explains_more(const struct fault *fault, const struct fault *than) {
+    return than->status == STATUS_INPUT && fault->status != STATUS_INPUT;
+}
+
+enum status cuda_products_open_first(const char *const *paths, int count,
+                                     const struct target *target, struct region *region,
+                                     struct cuda_products *products, struct fault *fault) {
+    for (int i = 0; i < count; i++) {
+        struct fault failure;
+        if (open_library(paths[i], target, region, products, &failure) == OK) {
+            return OK;
+        }
+        if (i == 0 || explains_more(&failure, fault)) {
+            *fault = failure;
+        }
+    }
+    return fault->status;
+}
+
 enum status cuda_products_open(const struct target *target, struct region *region,
                                struct cuda_products *products, struct fault *fault) {
-    struct cublas_lt library;
-    TRY(cublas_lt_load(&library, fault));
-    return cuda_products_init(&library, target, region, products, fault);
+    const struct cublas_lt_search search = {getenv("VIRTUAL_ENV"), getenv("CONDA_PREFIX"),
+                                            getenv("HOME")};
+    const char *paths[CUBLAS_LT_PATHS_MAX];
+    int count = cublas_lt_list(&search, region, paths);
+    return cuda_products_open_first(paths, count, target, region, products, fault);
 }
 
 static void release_product(const struct cublas_lt *library, const struct cuda_product *product) {

@@ -43,6 +43,7 @@
 #define CUBLAS_LT_MEMBER(name) __typeof__(&name) name;
 struct cublas_lt {
     CUBLAS_LT_FUNCTIONS(CUBLAS_LT_MEMBER)
+    void *opened; /* handle of the loaded library */
 };
 #undef CUBLAS_LT_MEMBER
 
@@ -80,10 +81,26 @@ struct cuda_products {
     struct cuda_product *newest; /* head of the list of products */
 };
 
-/* cublas_lt_load: load the library's functions.
- * errors  STATUS_INPUT: no libcublasLt.so.13 or .12, or one without a needed function; *library is
- *         then unchanged */
-MUST_CHECK enum status cublas_lt_load(struct cublas_lt *library, struct fault *fault);
+/* cublas_lt_list: list the libraries to try, in order: libcublasLt.so.13 and .12 on the search path
+ * of the loader, then those that exist in the Python packages of a virtual environment or of conda,
+ * in CUDA's folder, and in the Python packages of the user and of the machine.
+ * returns  the number of paths
+ * memory   in `region`; uses the heap meanwhile, so call it before the seal */
+struct cublas_lt_search {
+    const char *virtual_env;  /* value of VIRTUAL_ENV; NULL: not set */
+    const char *conda_prefix; /* value of CONDA_PREFIX; NULL: not set */
+    const char *home;         /* value of HOME; NULL: not set */
+};
+enum { CUBLAS_LT_PATHS_MAX = 66 }; /* maximum number of libraries to try */
+int cublas_lt_list(const struct cublas_lt_search *search, struct region *region,
+                   const char *paths[static CUBLAS_LT_PATHS_MAX]);
+
+/* cublas_lt_load: load the library's functions. `path` is a file, or a name for the loader.
+ * errors  STATUS_INPUT: no such library, or one without a needed function; *library is then
+ *         unchanged */
+MUST_CHECK enum status cublas_lt_load(const char *path, struct cublas_lt *library,
+                                      struct fault *fault);
+void cublas_lt_unload(struct cublas_lt *library);
 
 /* cuda_products_init: create a handle on the current context. No product is chosen yet.
  * memory  choices are stored in `region`; the library allocates host memory, but no device memory
@@ -93,10 +110,18 @@ MUST_CHECK enum status cuda_products_init(const struct cublas_lt *library,
                                           struct cuda_products *products, struct fault *fault);
 void cuda_products_finish(struct cuda_products *products);
 
-/* cuda_products_open: load the library and call cuda_products_init.
- * errors  those of cublas_lt_load and cuda_products_init; *products is then unchanged */
+/* cuda_products_open: load the first library of cublas_lt_list that creates a handle. One that
+ * creates none, because it needs a newer driver for example, is logged.
+ * errors  those of cublas_lt_load and cuda_products_init: that of the first library that is
+ *         present, else that of the first one; *products is then unchanged */
 MUST_CHECK enum status cuda_products_open(const struct target *target, struct region *region,
                                           struct cuda_products *products, struct fault *fault);
+
+/* cuda_products_open_first: cuda_products_open with the libraries paths[count], count > 0. */
+MUST_CHECK enum status cuda_products_open_first(const char *const *paths, int count,
+                                                const struct target *target, struct region *region,
+                                                struct cuda_products *products,
+                                                struct fault *fault);
 
 /* cuda_products_choose: choose an algorithm for this product, unless that was done before. Call it
  * at bind, with the addresses that the execution uses. If the library has no algorithm, or fails,
