@@ -36,8 +36,8 @@ bool added_set_make(const struct added_token **tokens, size_t count, struct regi
     return is_unique;
 }
 
-/* The first token of [low, high) whose byte at `depth` is `byte` or more; all tokens of the
- * range are longer than `depth`, except perhaps the first. */
+/* Returns the index of the first token in [low, high) whose byte at index `depth` is `byte` or
+ * more. Only the first token of the range may be too short to have this byte. */
 static size_t lower_bound(const struct added_set *set, size_t low, size_t high, size_t depth,
                           unsigned byte) {
     while (low < high) {
@@ -97,7 +97,7 @@ static bool is_word_at(const struct tokenizer *tokenizer, const char *text, size
     return class_number != UNICODE_CONTROL_SPACE && (class_number & UNICODE_WORD) != 0;
 }
 
-/* Whether the characters before `begin` or at `end` are part of a word. */
+/* Whether the character before `begin` or the character at `end` is part of a word. */
 static bool is_within_word(const struct added_walk *walk, size_t begin, size_t end) {
     return (begin > 0 && is_word_at(walk->tokenizer, walk->text, utf8_before(walk->text, begin))) ||
            (end < walk->bytes && is_word_at(walk->tokenizer, walk->text, end));
@@ -131,16 +131,16 @@ struct added_walk added_walk_over(const struct tokenizer *tokenizer, const struc
         .tokenizer = tokenizer, .set = set, .text = text, .bytes = bytes, .is_literal = is_literal};
 }
 
-/* Ends the walk with the rest of the text, which has no added tokens. Returns false if there is
- * none. */
+/* Sets *part to the rest of the text, which has no added tokens, and ends the walk. Returns false
+ * if no text is left. */
 static bool take_rest(struct added_walk *walk, struct added_part *part) {
     walk->is_done = true;
     *part = (struct added_part){.begin = walk->part_begin, .end = walk->bytes};
     return walk->part_begin < walk->bytes;
 }
 
-/* If a token strips the white space after it, and the next token is white space, the two overlap.
- * As in the reference, the walk then moves back to the beginning of the next token. */
+/* If a token strips the white space after it, and the next token is white space, these tokens
+ * overlap. As in the reference, the walk then moves back to the beginning of the next token. */
 bool added_walk_next(struct added_walk *walk, struct added_part *part) {
     if (walk->held != NULL) {
         *part = (struct added_part){.token = walk->held};

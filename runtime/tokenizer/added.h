@@ -11,22 +11,22 @@ bool added_set_make(const struct added_token **tokens, size_t count, struct regi
 
 /* added_set_find: find the first token in text[from, end), and the longest of those that begin
  * there.
- * returns  NULL: none; *begin is then unchanged */
+ * returns  NULL: no token; *begin is then unchanged, else it is set to the token's position */
 const struct added_token *added_set_find(const struct added_set *set, const char *text, size_t from,
                                          size_t end, size_t *begin);
 
-/* A walk over a text: parts without added tokens, and added tokens. */
+/* A walk over a text, which returns the added tokens and the parts between them. */
 struct added_walk {
     const struct tokenizer *tokenizer;
     const struct added_set *set;    /* tokens that are searched for */
     const char *text;               /* [bytes] */
     size_t bytes;                   /* length of the text */
-    bool is_literal;                /* texts of special tokens are ordinary text */
+    bool is_literal;                /* texts of special tokens are handled as ordinary text */
     size_t search_at;               /* position where the search continues */
     size_t part_begin;              /* position where the next part without added tokens begins */
     const struct added_token *held; /* token that the next call returns; NULL: none */
     size_t held_stop;               /* position where the part after `held` begins */
-    bool is_done;                   /* the end of the text has been returned */
+    bool is_done;                   /* the last part of the text has been returned */
 };
 
 /* A part of a text: a token, or the bytes from `begin` to `end`. */

@@ -135,8 +135,8 @@ static void collect_characters(struct symbols *symbols, const char *word, size_t
     }
 }
 
-/* Symbols of a word: at most one for each byte, and two for a byte whose character is written as
- * two bytes. */
+/* Maximum number of symbols for each byte of a word in a byte-level model that falls back to bytes:
+ * the character of a byte can take two bytes, each of which becomes a symbol. */
 enum { SYMBOLS_PER_BYTE = 2 };
 
 /* Appends the ids of a word that is not a token as a whole. */

@@ -2,7 +2,7 @@
 
 #include "runtime/tokenizer/unicode/utf8.h"
 
-/* The byte that a character stands for, or -1. */
+/* The byte that a character stands for, or -1 if no byte is written as this character. */
 static int byte_of(uint32_t point) {
     if (point < 0x100) {
         unsigned char byte = (unsigned char)point;

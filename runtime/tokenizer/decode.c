@@ -1,5 +1,6 @@
 /* Decoding, id by id. A decoder of the reference is a list of steps over a list of texts. Here the
- * texts pass one by one, and each step keeps the little that later texts can still change. */
+ * text of each token passes through all steps at once, and a step stores only what the texts of
+ * later tokens can still change. */
 #include "base/check.h"
 #include "runtime/tokenizer/byte_level.h"
 #include "runtime/tokenizer/normalize.h"
@@ -13,14 +14,16 @@ enum { REPLACEMENT_BYTES = 3 };                   /* size of U+FFFD in UTF-8 */
 
 struct tokenizer_decoder {
     const struct tokenizer *tokenizer;
-    bool skips_special;       /* whether special tokens are left out of the text */
-    size_t id_count, ids_max; /* ids since tokenizer_decode_begin, and their maximum */
-    size_t token_count;       /* number of these ids that have a token */
-    char *texts[2];           /* [texts_bytes]: text of a token before and after a step */
-    size_t texts_bytes;       /* capacity of each of `texts` */
-    char *pending;            /* bytes of a character that is not complete */
-    size_t pending_count;     /* number of bytes in `pending` */
-    /* by step: characters that a DECODE_STRIP of the whole text has removed, up to its `start` */
+    bool skips_special; /* whether special tokens are left out of the text */
+    /* number of ids since tokenizer_decode_begin; maximum of this number */
+    size_t id_count, ids_max;
+    size_t token_count;   /* number of ids since tokenizer_decode_begin that have a token */
+    char *texts[2];       /* [texts_bytes]: text of a token before and after a step */
+    size_t texts_bytes;   /* capacity of each of `texts` */
+    char *pending;        /* bytes of a character that is not complete */
+    size_t pending_count; /* number of bytes in `pending` */
+    /* by step: number of characters that a DECODE_STRIP has removed at the start of the whole
+     * text */
     size_t stripped[STEPS_MAX];
     char *out;        /* text that tokenizer_decode_next or _end returns */
     size_t out_count; /* length of `out` in bytes */
@@ -62,7 +65,7 @@ struct tokenizer_decoder *tokenizer_decoder_make(const struct tokenizer *tokeniz
         decoder->texts[i] = region_alloc(region, token_bytes, 1);
     }
     decoder->pending = region_alloc(region, pending, 1);
-    /* each byte may become U+FFFD; a space or two may divide tokens */
+    /* each byte may become U+FFFD; the last term is for spaces between tokens */
     decoder->out =
         region_alloc(region, REPLACEMENT_BYTES * (pending + token_bytes) + UTF8_BYTES_MAX, 1);
     return decoder;
@@ -77,7 +80,8 @@ void tokenizer_decode_begin(struct tokenizer_decoder *decoder, bool skips_specia
     decoder->out_count = 0;
 }
 
-/* Appends a part of the whole text, which the steps from `index` on can only strip. */
+/* Appends the next part of the whole text to `out`. The only steps from `index` on that have an
+ * effect are those that strip the beginning of the whole text. */
 static void append_whole(struct tokenizer_decoder *decoder, size_t index, const char *text,
                          size_t count) {
     for (size_t i = index; i < decoder->tokenizer->decode_count; i++) {
@@ -97,7 +101,8 @@ static void append_whole(struct tokenizer_decoder *decoder, size_t index, const 
     decoder->out_count += count;
 }
 
-/* Appends the characters of bytes that follow the pending ones. `is_end`: no more will follow. */
+/* Appends the characters of `bytes`, which follow the pending bytes, to `out`. `is_end`: no bytes
+ * will follow these. */
 static void append_bytes(struct tokenizer_decoder *decoder, size_t index, const char *bytes,
                          size_t count, bool is_end) {
     size_t at = 0;
@@ -115,7 +120,7 @@ static void append_bytes(struct tokenizer_decoder *decoder, size_t index, const 
         }
         append_whole(decoder, index, length > 0 ? joined : REPLACEMENT,
                      length > 0 ? length : REPLACEMENT_BYTES);
-        /* a first byte that others do not complete is ill-formed with the bytes after it */
+        /* `taken` includes the pending bytes, of which `bytes` has no copy */
         at += taken - decoder->pending_count;
         decoder->pending_count = 0;
     }
@@ -149,7 +154,7 @@ static void strip_text(const struct decode_step *step, const char **text, size_t
     *count = (size_t)(end - *text);
 }
 
-/* Appends a text that the steps from `index` on get as one. */
+/* Applies the steps from `index` on to the text of one token, and appends the result to `out`. */
 static void append_text(struct tokenizer_decoder *decoder, size_t index, const char *text,
                         size_t count) {
     const struct tokenizer *tokenizer = decoder->tokenizer;
@@ -165,7 +170,8 @@ static void append_text(struct tokenizer_decoder *decoder, size_t index, const c
     append_whole(decoder, index, text, count);
 }
 
-/* The bytes that <0x..> tokens stood for: a text if they are UTF-8, else one U+FFFD for each. */
+/* Appends the pending bytes, for which tokens such as <0x0A> stood: as text if they are valid
+ * UTF-8, else as one U+FFFD for each byte. */
 static void append_pending_bytes(struct tokenizer_decoder *decoder, size_t index) {
     size_t count = decoder->pending_count;
     decoder->pending_count = 0;
@@ -187,7 +193,8 @@ static int hex_digit(char digit) {
                                           : -1;
 }
 
-/* The byte of a token such as <0x0A>, or -1. The reference accepts <0x+A> too. */
+/* The byte of a token such as <0x0A>, or -1 for any other token. The reference accepts <0x+A>
+ * too. */
 static int byte_of_token(const char *text, size_t count) {
     enum { TOKEN_BYTES = 6 }; /* length of "<0x0A>" */
     if (count != TOKEN_BYTES || memcmp(text, "<0x", 3) != 0 || text[TOKEN_BYTES - 1] != '>') {

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { FIRST_IDS = 1024 }; /* ids that a new encoder has memory for */
+enum { FIRST_IDS = 1024 }; /* number of ids that a new encoder has memory for */
 
 struct tokenizer_encoder *tokenizer_encoder_make(const struct tokenizer *tokenizer,
                                                  struct region *region) {
@@ -42,7 +42,7 @@ void tokenizer_encoder_reserve(struct tokenizer_encoder *encoder, size_t text_by
         is_reserved = is_reserved &&
                       matcher_reserve(&encoder->matchers[i], &tokenizer->split[i], encoder, whole);
     }
-    ASSERT(is_reserved); /* only a sealed process cannot reserve memory */
+    ASSERT(is_reserved); /* reserving memory can fail only after the seal */
 }
 
 /* Encodes a text without tokens of the raw set: normalizes it, and searches for tokens of the

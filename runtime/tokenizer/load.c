@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { VALUE_BYTES_MAX = 1 << 24 }; /* text of a component; only added_tokens exceeds 64 KiB */
+/* maximum size of a component's text; only added_tokens exceeds 64 KiB */
+enum { VALUE_BYTES_MAX = 1 << 24 };
 
 static const char *const ROOT_NAMES[ROOT_COUNT] = {"added_tokens",   "normalizer", "pre_tokenizer",
                                                    "post_processor", "decoder",    "version"};
@@ -113,7 +114,8 @@ enum status load_component_list(struct loader *loader, const struct json_node *n
     return OK;
 }
 
-/* Reads the members of the object at `at`, and notes where the values of `names` are. */
+/* Reads the members of the object at `at`, and stores the positions of the values of those in
+ * `names`. */
 static enum status scan_members(struct loader *loader, size_t *at, const char *const *names,
                                 size_t name_count, struct value_span *spans) {
     struct json_scan scan = {.bytes = loader->text, .length = loader->length, .at = *at};

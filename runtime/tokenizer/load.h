@@ -7,7 +7,7 @@
 #include "runtime/checkpoint/json_scan.h"
 #include "runtime/tokenizer/parts.h"
 
-/* The bytes of a value in the file; end 0: it is not there. */
+/* The range of bytes of a value in the file; `end` is 0 if the file does not have the value. */
 struct value_span {
     size_t begin, end; /* offsets in the file */
 };
@@ -20,7 +20,7 @@ enum root_member {
     ROOT_POST_PROCESSOR, /* `post_processor` of the file */
     ROOT_DECODER,        /* `decoder` of the file */
     ROOT_VERSION,        /* `version` of the file */
-    ROOT_COUNT           /* number of these members */
+    ROOT_COUNT           /* number of members of the file in this enum */
 };
 enum model_member {
     MODEL_TYPE,          /* `type` of `model` */
@@ -33,7 +33,7 @@ enum model_member {
     MODEL_IGNORE_MERGES, /* `ignore_merges` of `model` */
     MODEL_VOCAB,         /* `vocab` of `model` */
     MODEL_MERGES,        /* `merges` of `model` */
-    MODEL_COUNT          /* number of these members */
+    MODEL_COUNT          /* number of members of `model` in this enum */
 };
 
 struct loader {
@@ -51,44 +51,51 @@ struct loader {
 
 /* A tokenizer.json in memory. */
 struct tokenizer_source {
-    const char *path;   /* path of the file, for faults */
-    const char *folder; /* of tokenizer_config.json and special_tokens_map.json; NULL: none */
-    char *text;         /* [length + 1], with a NUL at the end; changed while it is read */
+    const char *path; /* path of the file, for faults */
+    /* folder of tokenizer_config.json and special_tokens_map.json; NULL: they are not read */
+    const char *folder;
+    /* [length + 1]: the file's text, with a NUL at the end; changed while it is read */
+    char *text;
     size_t length;
-    const struct unicode *unicode; /* lives as long as the tokenizer */
+    /* tables of characters, which must live as long as the tokenizer */
+    const struct unicode *unicode;
 };
 
-/* tokenizer_parse: tokenizer_load from memory. `temporary` may be freed afterwards. */
+/* tokenizer_parse: load a tokenizer as tokenizer_load does, from the text of a tokenizer.json in
+ * memory. `temporary` may be freed afterwards. */
 MUST_CHECK enum status tokenizer_parse(const struct tokenizer_source *source, struct region *region,
                                        struct region *temporary, const struct tokenizer **tokenizer,
                                        struct fault *fault);
 
-/* load_fault: set a STATUS_INPUT fault of the file. */
+/* load_fault: set a fault about tokenizer.json, and return STATUS_INPUT. */
 enum status load_fault(struct loader *loader, const char *remedy, const char *format, ...)
     PRINTF_LIKE(3, 4);
 
-/* load_value: parse a value of the file as the member `name` of a document.
- * *found    false, without a document, when the value is missing or null */
+/* load_value: parse the value at `span` in the file. *document is then an object whose only member,
+ * `name`, is this value; *value is the member's node.
+ * *found    false when the value is missing or null; *document is then not set */
 MUST_CHECK enum status load_value(struct loader *loader, const struct value_span *span,
                                   const char *name, struct json_document *document,
                                   struct json_node *value, bool *found);
 
-/* load_text: read a string of a document, copied to the tokenizer's region. */
+/* load_text: read the string member `key` of `object`, and copy it to the tokenizer's region. */
 MUST_CHECK enum status load_text(struct loader *loader, const struct json_node *object,
                                  const char *key, struct counted_text *text);
 
-/* load_type: read the member `type` of a component. */
+/* load_type: set *type to the member `type` of the component `object`. */
 MUST_CHECK enum status load_type(struct loader *loader, const struct json_node *object,
                                  const char **type);
-/* load_unsupported_fault: set the fault of a component or option that is not supported. */
+/* load_unsupported_fault: set the fault of a component or option that is not supported, and return
+ * its status. */
 enum status load_unsupported_fault(struct loader *loader, const struct json_node *node,
                                    const char *what);
 
 enum status load_unsupported_type_fault(struct loader *loader, const struct json_node *node,
                                         const char *type);
 
-/* load_replace: the pattern and content of a Replace, which must not be a Regex.
- * load_metaspace: the character of a Metaspace, and an enum prefix_kind. */
+/* load_replace: read the pattern and content of a Replace, whose pattern must not be a Regex.
+ * load_metaspace: read the character of a Metaspace into *meta, and set *prefix to an enum
+ * prefix_kind. */
 MUST_CHECK enum status load_replace(struct loader *loader, const struct json_node *node,
                                     struct counted_text *pattern, struct counted_text *content);
 MUST_CHECK enum status load_metaspace(struct loader *loader, const struct json_node *node,
@@ -117,7 +124,7 @@ MUST_CHECK enum status load_template(struct loader *loader);
 MUST_CHECK enum status load_decoder(struct loader *loader);
 MUST_CHECK enum status load_special_ids(struct loader *loader, const char *folder);
 
-/* load_split_rule: find where documents may be divided. */
+/* load_split_rule: set tokenizer->rule, which says where documents may be divided. */
 void load_split_rule(struct tokenizer *tokenizer);
 
 #endif

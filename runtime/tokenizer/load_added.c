@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { SHOWN_BYTES = 60 }; /* bytes of a token's text in a message */
+enum { SHOWN_BYTES = 60 }; /* maximum number of bytes of a token's text that a message shows */
 
 static enum status read_token(struct loader *loader, const struct json_node *node,
                               struct added_token *token) {
@@ -150,7 +150,7 @@ static enum status read_tokens(struct loader *loader, const struct json_node *li
         *token = (struct added_token){0};
         TRY(read_token(loader, &node, token));
         if (token->text.count == 0) {
-            continue; /* the reference ignores such a token, too */
+            continue; /* the reference ignores an empty token, too */
         }
         TRY(check_id(loader, token, &next_id));
         id_count = token->id >= id_count ? token->id + 1 : id_count;

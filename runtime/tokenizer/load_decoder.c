@@ -34,7 +34,8 @@ static enum status add_special(struct loader *loader, const struct json_node *sp
 
 /* The ids of special tokens before and after a text. */
 struct template {
-    int32_t before[TEMPLATE_IDS_MAX], after[TEMPLATE_IDS_MAX]; /* ids around the text */
+    /* ids of the special tokens before the text and after the text */
+    int32_t before[TEMPLATE_IDS_MAX], after[TEMPLATE_IDS_MAX];
     size_t before_count, after_count;
     bool has_text; /* the item that stands for the text has been read */
 };
@@ -61,7 +62,7 @@ static enum status read_template_item(struct loader *loader, const struct json_n
     return OK;
 }
 
-/* Puts the tokens of a template around those of the templates before it. */
+/* Puts the tokens of a template around those of the earlier templates. */
 static enum status enclose_templates(struct loader *loader, const struct json_node *node,
                                      const struct template *template) {
     struct tokenizer *tokenizer = loader->tokenizer;
@@ -179,7 +180,7 @@ static enum status read_decode_step(struct loader *loader, const struct json_nod
 /* Decoding is id by id, so after a step that joins the texts only a Strip may follow. */
 static enum status check_order(struct loader *loader, const struct json_node *node) {
     const struct tokenizer *tokenizer = loader->tokenizer;
-    bool has_bytes = false; /* ByteFallback has joined bytes */
+    bool has_bytes = false; /* a ByteFallback, which joins bytes, is among the earlier steps */
     bool is_whole = false;
     for (size_t i = 0; i < tokenizer->decode_count; i++) {
         enum decode_kind kind = tokenizer->decode[i].kind;

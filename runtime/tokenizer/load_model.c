@@ -8,13 +8,13 @@
 #include <string.h>
 
 enum {
-    SHOWN_BYTES = 60,      /* bytes of a token's text in a message */
-    FIRST_CAPACITY = 1024, /* items that an array has memory for at first */
-    BYTE_TOKEN_BYTES = 8,  /* buffer for a text such as <0x0A> */
+    SHOWN_BYTES = 60,      /* maximum number of bytes of a token's text that a message shows */
+    FIRST_CAPACITY = 1024, /* initial capacity of an array, in items */
+    BYTE_TOKEN_BYTES = 8,  /* size of the buffer for a text such as <0x0A> */
     /* Every id is below HOLES_FACTOR * tokens + HOLES_MAX, because ids without tokens cost memory.
-     * Published vocabularies have few of them. */
+     * Published vocabularies have few ids without tokens. */
     HOLES_FACTOR = 2,
-    HOLES_MAX = 1 << 16, /* ids without tokens that any vocabulary may have */
+    HOLES_MAX = 1 << 16, /* number of ids without tokens that a vocabulary of any size may have */
 };
 
 /* An array that grows. */
@@ -93,8 +93,8 @@ static enum status read_vocabulary(struct loader *loader, struct growing_array *
     return OK;
 }
 
-/* Reads one merge: a list of two texts, or one text with a space between them. *right is NULL for a
- * comment of the older form. */
+/* Reads one merge: a list of two texts, or one text with a space between them. Sets *right to NULL
+ * for a comment line, which older files have among the merges. */
 static enum status read_merge(struct loader *loader, struct json_scan *scan, const char **left,
                               const char **right) {
     char *first;
@@ -178,7 +178,7 @@ static enum status read_merges(struct loader *loader) {
     return OK;
 }
 
-/* A member of `model` that is a string, or NULL. */
+/* Sets *text to a member of `model` that is a string, or to NULL if the file does not have it. */
 static enum status read_text(struct loader *loader, enum model_member member, const char *name,
                              const char **text) {
     struct json_document document;
@@ -212,7 +212,7 @@ static enum status read_flag(struct loader *loader, enum model_member member, co
     return status;
 }
 
-/* Subword markers and dropout change the ids, and no supported family has them. */
+/* Rejects subword markers and dropout: they change the ids, and no supported family has them. */
 static enum status reject_unsupported_options(struct loader *loader) {
     const char *type;
     const char *prefix;
@@ -245,7 +245,8 @@ static enum status reject_unsupported_options(struct loader *loader) {
                                      "`model.dropout` is set, so the ids would be random");
 }
 
-/* Fills the tables of the ids of single characters, which save searches, and of bytes. */
+/* Fills the tables with the ids of bytes and of single characters. With them, encoding a character
+ * needs no search in the vocabulary. */
 static void fill_character_ids(struct loader *loader) {
     struct bpe_model *model = &loader->tokenizer->model;
     for (uint32_t byte = 0; byte < 256; byte++) {
@@ -271,7 +272,8 @@ static bool has_all_bytes(const int32_t ids[static 256]) {
     return true;
 }
 
-/* Sets model->words: with a byte-level model, the texts as bytes, not in the alphabet of GPT-2. */
+/* Sets model->words, in which whole words are searched for. In a byte-level model its texts are the
+ * bytes of the tokens, not their characters in the alphabet of GPT-2. */
 static void make_words(struct loader *loader) {
     struct bpe_model *model = &loader->tokenizer->model;
     const struct vocabulary *vocabulary = &model->vocabulary;

@@ -6,13 +6,15 @@
 
 #include <string.h>
 
-enum { NAMES_BYTES_MAX = 1 << 24 }; /* size of either file */
+/* maximum size of tokenizer_config.json and of special_tokens_map.json */
+enum { NAMES_BYTES_MAX = 1 << 24 };
 
 /* Tokens that end documents in the training data of the supported families. */
 static const char *const DOCUMENT_TOKENS[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>",
                                               "<|end▁of▁sentence|>"};
 
-/* The id of the token that the member `key` names: a text, or an object with `content`. */
+/* Reads the id of the token whose text the member `key` specifies, as a text or as an object with
+ * `content`. */
 static enum status read_special_id(struct loader *loader, const struct json_node *object,
                                    const char *key, int32_t *id) {
     struct json_node node;

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* The member `pattern` of Replace and Split: {"String": text} or {"Regex": text}. */
+/* Reads the member `pattern` of a Replace or Split: {"String": text} or {"Regex": text}. */
 static enum status read_pattern(struct loader *loader, const struct json_node *node,
                                 struct counted_text *text, bool *is_regex) {
     struct json_node pattern;
@@ -96,7 +96,8 @@ enum status load_metaspace(struct loader *loader, const struct json_node *node,
         return load_unsupported_fault(loader, node, "a replacement of several characters");
     }
     if (!adds_space) {
-        *prefix = PREFIX_NEVER; /* older files use this member instead */
+        /* older files have `add_prefix_space` instead of `prepend_scheme` */
+        *prefix = PREFIX_NEVER;
     }
     return OK;
 }

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* Short words: the next merge is searched for among all pairs. */
+/* Merges a short word: each merge is found by a search over all pairs. Returns the number of
+ * symbols that are left. */
 static size_t merge_short(const struct merge_table *table, int32_t *symbols, size_t count) {
     uint32_t ranks[MERGE_SHORT_MAX];
     int32_t merged[MERGE_SHORT_MAX];
@@ -51,7 +52,7 @@ struct long_word {
     int32_t *ids, *previous, *next;
     int32_t *merged; /* [count]: id that the pair beginning at the symbol becomes */
     uint32_t *ranks; /* [count]: rank of the pair beginning at the symbol, or VOCABULARY_NO_MERGE */
-    uint64_t *heap;  /* rank << 32 | position; the smallest first */
+    uint64_t *heap;  /* [heap_count]: heap of rank << 32 | position, with the smallest at index 0 */
     size_t heap_count;
 };
 
@@ -98,7 +99,8 @@ static void merge_pair_at(struct long_word *word, int32_t at) {
     int32_t right = word->next[at];
     word->ids[at] = word->merged[at];
     word->next[at] = word->next[right];
-    word->ranks[right] = VOCABULARY_NO_MERGE; /* makes entries of its pairs in the heap outdated */
+    /* makes the heap entries of pairs with symbol `right` outdated */
+    word->ranks[right] = VOCABULARY_NO_MERGE;
     if (word->next[right] >= 0) {
         word->previous[word->next[right]] = at;
     }

@@ -11,12 +11,12 @@
 MUST_CHECK enum status normalize(struct tokenizer_encoder *encoder, bool is_continued,
                                  const char **text, size_t *bytes);
 
-/* normalize_bytes_max: a bound of the size of the result. */
+/* normalize_bytes_max: an upper bound of the size that normalize makes of a text of `bytes`
+ * bytes. */
 size_t normalize_bytes_max(const struct tokenizer *tokenizer, size_t bytes);
 
 /* replace_all: write `text` with each `pattern` replaced by `content` to `out`, and return the
- * size.
- * replace_bytes_max: a bound of that size.
+ * size. replace_bytes_max: an upper bound of the size that replace_all returns.
  * limits  the pattern is not empty */
 size_t replace_all(const char *text, size_t bytes, const struct counted_text *pattern,
                    const struct counted_text *content, char *out);

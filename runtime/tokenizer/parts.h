@@ -7,11 +7,13 @@
 #include "runtime/tokenizer/vocabulary.h"
 
 enum {
-    STEPS_MAX = 8, /* steps of a normalizer, pre-tokenizer or decoder; published ones have 4 */
-    TEMPLATE_IDS_MAX = 16,          /* special tokens before or after a text */
-    META_BYTES = 3,                 /* size of U+2581, which stands for a space in a vocabulary */
-    ADDED_TOKENS_MAX = 1 << 18,     /* added tokens of a file */
-    ADDED_TEXT_BYTES_MAX = 1 << 12, /* text of an added token */
+    /* maximum number of steps of a normalizer, pre-tokenizer or decoder; published ones have 4 */
+    STEPS_MAX = 8,
+    TEMPLATE_IDS_MAX = 16, /* maximum number of special tokens before or after a text */
+    /* size of U+2581 in UTF-8; it stands for a space in a vocabulary */
+    META_BYTES = 3,
+    ADDED_TOKENS_MAX = 1 << 18,     /* maximum number of added tokens in a file */
+    ADDED_TEXT_BYTES_MAX = 1 << 12, /* maximum size of the text of an added token */
 };
 #define META_SPACE "\xe2\x96\x81"
 
@@ -28,13 +30,13 @@ struct added_token {
     int32_t id;                /* token id */
     /* `single_word`, `lstrip`, `rstrip`, `normalized` and `special` of the entry */
     bool is_single_word, strips_left, strips_right, is_normalized, is_special;
-    /* `text` is the text of a special token: no token if tokenizer_options.is_literal is set */
+    /* `text` is that of a special token: with tokenizer_options.is_literal it is ordinary text */
     bool is_literal;
 };
 
 /* Tokens that are searched for together, sorted by `match`. */
 struct added_set {
-    const struct added_token *const *tokens; /* [count], sorted by `match` */
+    const struct added_token *const *tokens; /* [count] tokens, sorted by `match` */
     size_t count;
     uint32_t first[257]; /* tokens[first[b], first[b + 1]) begin with byte b */
 };
@@ -47,16 +49,16 @@ enum normalizer_kind {
 struct normalizer_step {
     enum normalizer_kind kind;
     struct counted_text pattern; /* what NORMALIZE_REPLACE searches for */
-    struct counted_text content; /* what replaces it, or is prepended */
+    struct counted_text content; /* text that replaces `pattern`, or that is prepended */
 };
 
 enum split_kind {
     SPLIT_GPT2,    /* the pattern of GPT-2, which ByteLevel uses */
     SPLIT_LLAMA3,  /* patterns of llama3 and qwen2; they differ in `digits_max` */
     SPLIT_TEKKEN,  /* patterns of tekken and o200k; they differ in has_contractions */
-    SPLIT_DIGITS,  /* each character with the flag UNICODE_NUMERIC */
+    SPLIT_DIGITS,  /* matches each character with the flag UNICODE_NUMERIC */
     SPLIT_TEXT,    /* `text` itself */
-    SPLIT_META,    /* before a run of META_SPACE; only where no merge can cross */
+    SPLIT_META,    /* divides before a run of META_SPACE; used only if no merge can cross it */
     SPLIT_PATTERN, /* any other pattern */
 };
 enum split_behavior {
@@ -71,12 +73,12 @@ struct pattern;
 /* A step of the pre-tokenizer: it divides text into pieces. */
 struct split_step {
     enum split_kind kind;
-    enum split_behavior behavior; /* what becomes of the matches */
+    enum split_behavior behavior; /* how matches and the text between them become pieces */
     bool is_inverted;             /* the parts between matches count as matches */
     bool has_contractions;        /* SPLIT_TEKKEN: a word includes 's, 't and the like */
     int digits_max;               /* SPLIT_LLAMA3, SPLIT_TEKKEN: longest number; 0: no limit */
-    struct counted_text text;     /* SPLIT_TEXT: what matches */
-    const struct pattern *regex;  /* SPLIT_PATTERN: what matches */
+    struct counted_text text;     /* SPLIT_TEXT: the text that is searched for */
+    const struct pattern *regex;  /* SPLIT_PATTERN: the pattern that is searched for */
 };
 
 /* Which texts get the prefix before they are split. */
@@ -89,17 +91,19 @@ enum prefix_kind {
 enum decode_kind {
     DECODE_BYTE_LEVEL,    /* characters of GPT-2's alphabet become the bytes they stand for */
     DECODE_BYTE_FALLBACK, /* a token such as <0x0A> becomes its byte */
-    DECODE_FUSE,          /* later steps get the texts of all tokens as one */
+    DECODE_FUSE,          /* later steps get the texts of all tokens as one text */
     DECODE_METASPACE,     /* the character `content` becomes a space */
     DECODE_REPLACE,       /* each `pattern` becomes `content` */
-    DECODE_STRIP,         /* `content` is removed at the start */
+    DECODE_STRIP,         /* `content` is removed at the start and end of a text */
 };
 struct decode_step {
     enum decode_kind kind;
-    /* DECODE_REPLACE: both; DECODE_METASPACE, DECODE_STRIP: `content`, one character */
+    /* DECODE_REPLACE uses both texts; DECODE_METASPACE and DECODE_STRIP use `content`, one
+     * character */
     struct counted_text pattern, content;
-    uint32_t start, stop; /* DECODE_STRIP: number of characters removed at each end */
-    bool has_prefix;      /* DECODE_METASPACE: the first token loses its space */
+    /* DECODE_STRIP: maximum number of characters removed at the start and at the end */
+    uint32_t start, stop;
+    bool has_prefix; /* DECODE_METASPACE: the first token loses its space */
 };
 
 /* The BPE model. */
@@ -107,14 +111,17 @@ struct bpe_model {
     struct vocabulary vocabulary; /* texts and ids of the tokens */
     struct merge_table merges;    /* which pairs of tokens become one */
     /* ids of texts; VOCABULARY_ABSENT: no token has the text */
-    int32_t byte_ids[256];    /* by byte: id of its character in GPT-2's alphabet */
-    int32_t byte_tokens[256]; /* by byte: id of <0x00> and so on, for falls_back_to_bytes */
-    int32_t ascii_ids[128];   /* by character below U+0080: its id */
-    int32_t unk_id; /* id of the token for unknown characters; absent: they are left out */
+    /* [b]: id of the character in GPT-2's alphabet that stands for byte b */
+    int32_t byte_ids[256];
+    /* [b]: for falls_back_to_bytes, id of byte b's token, such as <0x0A> */
+    int32_t byte_tokens[256];
+    int32_t ascii_ids[128]; /* [c]: id of the character c, which is below U+0080 */
+    int32_t unk_id;         /* token for unknown characters; VOCABULARY_ABSENT: they are left out */
     /* `fuse_unk`, `byte_fallback` and `ignore_merges` of the file */
     bool fuses_unk, falls_back_to_bytes, ignores_merges;
     bool is_byte_level; /* texts of tokens are written in the alphabet of byte_level.h */
-    const struct vocabulary *words; /* ignores_merges: texts of tokens, to find whole words */
+    /* with ignores_merges: the vocabulary in which whole words are searched for */
+    const struct vocabulary *words;
 };
 
 /* Where documents may be divided (tokenizer_split_position). */
@@ -136,20 +143,23 @@ struct tokenizer {
     struct added_set raw, normalized;
     struct normalizer_step normalizer_steps[STEPS_MAX];
     size_t normalizer_step_count;
-    struct counted_text meta; /* replaces spaces before the split steps; empty: nothing does */
-    enum prefix_kind prefix;  /* which texts get `prefix_text` */
+    /* text that replaces each space before the split steps; empty: spaces stay */
+    struct counted_text meta;
+    enum prefix_kind prefix; /* which texts get `prefix_text` */
     struct counted_text prefix_text;
     struct split_step split[STEPS_MAX]; /* [split_count]: steps of the pre-tokenizer */
     size_t split_count;
-    /* the template's special tokens, before and after the text */
+    /* ids of the template's special tokens, before and after the text */
     int32_t before[TEMPLATE_IDS_MAX], after[TEMPLATE_IDS_MAX];
     size_t before_count, after_count;
     struct decode_step decode[STEPS_MAX]; /* [decode_count]: steps of the decoder */
     size_t decode_count;
-    bool has_decoder;                   /* the file has one; else tokens are joined by spaces */
+    /* the file has a decoder; else tokens are joined by spaces */
+    bool has_decoder;
     const struct counted_text *decoded; /* [info.id_count]: the text of a token for decoding */
-    const bool *is_skipped;             /* [info.id_count]: its text is that of a special token */
-    struct split_rule rule;             /* where documents may be divided */
+    /* [info.id_count]: whether the id's text is that of a special token */
+    const bool *is_skipped;
+    struct split_rule rule; /* where documents may be divided */
 };
 
 /* Scratch memory that grows before the seal. */
@@ -159,14 +169,14 @@ struct scratch {
 };
 
 /* scratch_reserve: make room for `count` objects of `size` bytes, and keep the first `kept` bytes.
- * returns  false after process_seal when there is not enough; nothing changes */
+ * returns  false after process_seal when the memory is too small; *scratch is then unchanged */
 bool scratch_reserve(struct scratch *scratch, struct region *region, size_t count, size_t size,
                      size_t kept);
 
 enum {
     CACHE_KEY_BYTES = 24,  /* longest word in the cache, in bytes */
     CACHE_IDS = 8,         /* maximum number of tokens of a word in the cache */
-    CACHE_SLOTS = 1 << 15, /* entries of the cache of an encoder */
+    CACHE_SLOTS = 1 << 15, /* number of words that the cache of an encoder can store */
 };
 /* A word and its ids: one cache line. */
 struct cached_word {
@@ -181,18 +191,19 @@ struct tokenizer_encoder {
     const struct tokenizer *tokenizer;
     struct region *region;     /* region of the scratch memory */
     struct cached_word *cache; /* [CACHE_SLOTS] */
-    struct scratch ids;        /* int32_t: the ids so far */
+    struct scratch ids;        /* int32_t: ids that the current call has appended so far */
     size_t id_count;
     struct scratch normalized[2]; /* char: the text after a step of the normalizer */
     struct scratch prefixed;      /* char: the text with its prefix */
     struct scratch points;        /* uint32_t: code points, for unicode_nfc */
     struct scratch symbols;       /* int32_t: symbols of a word, for merge_all */
     struct scratch heap;          /* uint64_t: heap of merge_all */
-    struct matcher *matchers;     /* [split_count]: one for each split step */
+    struct matcher *matchers;     /* [split_count]: matcher of each split step */
     struct fault *fault;          /* the caller's fault, set if the current call fails */
 };
 
-/* encoder_full_fault: set the fault of a text that needs more memory than is reserved. */
+/* encoder_full_fault: set the fault of a text that needs more memory than is reserved, and return
+ * STATUS_FIT. */
 enum status encoder_full_fault(struct tokenizer_encoder *encoder);
 
 #endif

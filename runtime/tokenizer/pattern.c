@@ -10,22 +10,24 @@
 #include <string.h>
 
 enum {
-    SYMBOLS_MAX = 255,                      /* number of symbols: a symbol is one byte, and not 0 */
-    SYMBOL_TEXT_BYTES = 16,                 /* text of one symbol in the pattern, such as \x01 */
-    BLOCK_POINTS = 1 << UNICODE_BLOCK_BITS, /* code points of a block */
-    BLOCK_COUNT = UNICODE_END >> UNICODE_BLOCK_BITS, /* blocks of all code points */
+    /* maximum number of symbols: a symbol is one byte, and not 0 */
+    SYMBOLS_MAX = 255,
+    /* buffer size for the text of one symbol, such as \x01 */
+    SYMBOL_TEXT_BYTES = 16,
+    BLOCK_POINTS = 1 << UNICODE_BLOCK_BITS,          /* number of code points in a block */
+    BLOCK_COUNT = UNICODE_END >> UNICODE_BLOCK_BITS, /* number of blocks */
 };
 
 struct pattern {
     pcre2_code *code;             /* the pattern over symbols */
-    uint16_t blocks[BLOCK_COUNT]; /* by block of code points: its block in `symbols` */
+    uint16_t blocks[BLOCK_COUNT]; /* by block of code points: index of its block in `symbols` */
     const uint8_t *symbols;       /* [blocks][BLOCK_POINTS]: the symbol of a character */
     bool is_compiled; /* true: compiled to machine code; false: PCRE2 interprets `code` */
 };
 
 /* The symbols of a pattern: characters in the same sets have the same symbol. */
 struct symbol_table {
-    uint64_t masks[SYMBOLS_MAX + 1]; /* by symbol; bit s: its characters are in set s */
+    uint64_t masks[SYMBOLS_MAX + 1]; /* by symbol: mask of the sets that have its characters */
     int count;                       /* symbols 1 to count are in use */
 };
 
@@ -34,7 +36,7 @@ static void *allocate_in_region(size_t bytes, void *region) {
     return process_is_sealed() ? NULL : region_alloc(region, bytes, 1);
 }
 
-/* A region frees all of its memory at once. */
+/* Does nothing, because a region frees all of its memory at once. */
 static void release_nothing(void *memory, void *region) {
     (void)memory;
     (void)region;
@@ -54,11 +56,11 @@ static int symbol_of(struct symbol_table *table, uint64_t mask) {
     return table->count;
 }
 
-/* What determines the symbol of a character. */
+/* The sets and classes from which each character gets its symbol, and the symbols so far. */
 struct symbol_assignment {
-    const struct pattern_draft *draft;     /* the sets of the pattern */
+    const struct pattern_draft *draft;     /* the parsed pattern, with its sets of characters */
     const struct unicode *unicode;         /* classes of characters */
-    uint64_t class_masks[UNICODE_CLASSES]; /* by class: mask of the sets that contain it */
+    uint64_t class_masks[UNICODE_CLASSES]; /* by class: mask of the sets that contain the class */
     /* by class: symbol of its characters that are in no range; 0: not assigned yet */
     uint8_t class_symbols[UNICODE_CLASSES];
     uint64_t negated;           /* mask of the sets that are negated */
@@ -76,7 +78,7 @@ static void fill_class_masks(struct symbol_assignment *assignment) {
     }
 }
 
-/* The sets with a range that has the code point. */
+/* Returns the mask of the sets of which a range contains the code point. */
 static uint64_t sets_with_range_of(const struct pattern_draft *draft, uint32_t point) {
     uint64_t mask = 0;
     for (int s = 0; s < draft->set_count; s++) {
@@ -89,8 +91,9 @@ static uint64_t sets_with_range_of(const struct pattern_draft *draft, uint32_t p
     return mask;
 }
 
-/* Writes the symbols of a block of characters that are in no range; false: too many symbols.
- * classes  their classes */
+/* Writes the symbols of a block of characters that are in no range. Returns false if there are too
+ * many symbols.
+ * classes  class of each character of the block */
 static bool assign_classes(struct symbol_assignment *assignment, const uint8_t *classes,
                            uint8_t *symbols) {
     for (uint32_t i = 0; i < BLOCK_POINTS; i++) {
@@ -107,8 +110,9 @@ static bool assign_classes(struct symbol_assignment *assignment, const uint8_t *
     return true;
 }
 
-/* Writes the symbols of a block with characters that are in ranges; false: too many symbols.
- * classes  their classes
+/* Writes the symbols of a block with characters that are in ranges. Returns false if there are too
+ * many symbols.
+ * classes  class of each character of the block
  * first    first code point of the block */
 static bool assign_ranges(struct symbol_assignment *assignment, const uint8_t *classes,
                           uint32_t first, uint8_t *symbols) {
@@ -130,8 +134,9 @@ static bool assign_ranges(struct symbol_assignment *assignment, const uint8_t *c
     return true;
 }
 
-/* Numbers the blocks: those without a range have the number of their block of classes, the others
- * follow. Returns the number of blocks of symbols. */
+/* Sets pattern->blocks. A block without characters in ranges keeps the number of its block of
+ * classes; blocks with such characters get the numbers after these. Returns the number of blocks of
+ * symbols. */
 static size_t number_blocks(const struct symbol_assignment *assignment, struct pattern *pattern) {
     const struct pattern_draft *draft = assignment->draft;
     const size_t shared_count = assignment->unicode->class_block_count;
@@ -171,7 +176,7 @@ static bool assign_symbols(struct symbol_assignment *assignment, struct region *
     return fits;
 }
 
-/* Writes the pattern with symbols in place of sets. */
+/* Returns the text of the pattern with symbols in place of sets, in `region`. */
 static const char *write_symbols(const struct pattern_draft *draft,
                                  const struct symbol_table *table, struct region *region) {
     size_t capacity =
@@ -191,7 +196,8 @@ static const char *write_symbols(const struct pattern_draft *draft,
             }
         }
         if (text.length == before + 1) {
-            text_add(&text, "\\x00"); /* no character is in the set, and none has the symbol 0 */
+            /* the set is empty: no character has the symbol 0, so \x00 matches none */
+            text_add(&text, "\\x00");
         }
         text_add(&text, "]");
     }
@@ -220,7 +226,7 @@ static enum status compile_pattern(const char *regex, const char *original, cons
         return fault_set(fault, STATUS_INPUT, subject, "use a tokenizer of a supported family",
                          "the pattern %.200s matches an empty text", original);
     }
-    /* fails where memory must not be made executable */
+    /* pcre2_jit_compile fails where memory must not be made executable */
     pattern->is_compiled = pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE) == 0;
     return OK;
 }
@@ -348,7 +354,7 @@ enum status matcher_find(struct matcher *matcher, size_t at, size_t *begin, size
     size_t first_byte = matcher->at_byte;
     size_t first_symbol = matcher->at_symbol;
     *end = advance_to_symbol(matcher, last);
-    matcher->at_byte = first_byte; /* the piece before the match is taken first */
+    matcher->at_byte = first_byte; /* the next call may begin before the match's end */
     matcher->at_symbol = first_symbol;
     return OK;
 }

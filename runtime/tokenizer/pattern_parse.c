@@ -7,8 +7,8 @@
 #include <string.h>
 
 enum {
-    SHOWN_BYTES = 24,            /* bytes of the pattern in a message */
-    NAME_MAX_BYTES = 8,          /* buffer for the name of a property */
+    SHOWN_BYTES = 24,            /* maximum number of bytes of the pattern that a message shows */
+    NAME_MAX_BYTES = 8,          /* size of the buffer for the name of a property */
     POINT_MAX = UNICODE_END - 1, /* largest code point */
     REPEATS_MAX = 1000,          /* largest number in {n,m} */
 };
@@ -18,12 +18,12 @@ struct parser {
     size_t at;        /* position in the pattern */
     const struct unicode *unicode;
     const char *subject;         /* subject of faults */
-    struct pattern_draft *draft; /* what has been parsed */
+    struct pattern_draft *draft; /* sets and items that have been parsed */
     struct fault *fault;
     bool ignores_case[PATTERN_DEPTH_MAX]; /* by depth: the group is inside (?i: */
     int depth;                            /* number of open groups */
     bool can_repeat;                      /* a quantifier may follow */
-    char folded_before; /* under (?i: the preceding literal, in lower case; NUL: none */
+    char folded_before; /* inside a (?i: ) group: preceding literal in lower case; NUL: none */
 };
 
 static enum status reject(struct parser *parser, const char *what) {
@@ -44,7 +44,8 @@ static enum status add_item(struct parser *parser, int set, const char *syntax) 
     return OK;
 }
 
-/* Begins a set: the newest of the draft, which close_set counts. NULL: there are too many. */
+/* Returns a new empty set after the last one of the draft; close_set counts it. NULL: the draft has
+ * the maximum number of sets. */
 static struct pattern_set *open_set(struct parser *parser) {
     struct pattern_draft *draft = parser->draft;
     if (draft->set_count == PATTERN_SETS_MAX) {
@@ -147,7 +148,7 @@ static enum status read_hex(struct parser *parser, char letter, uint32_t *point)
         char digit = text[has_braces + i];
         *point = *point * 16 + (uint32_t)(digit <= '9' ? digit - '0' : (digit | 0x20) - 'a' + 10);
     }
-    /* Oniguruma takes \x80 and above for bytes */
+    /* Oniguruma reads \x80 and above as bytes, not as characters */
     if (!is_whole || *point > POINT_MAX || (letter == 'x' && !has_braces && *point >= 0x80)) {
         return reject(parser, "a code point in this form");
     }
@@ -235,11 +236,12 @@ static enum status read_class(struct parser *parser, struct pattern_set *set) {
     return OK;
 }
 
-/* Under (?i: a letter matches both cases. Two letters that are also one character, such as the
- * sharp s, are rejected. */
+/* Adds a letter of a (?i: ) group, which matches in both cases. Rejects two letters that together
+ * match one character without regard to case, as ss matches the sharp s. */
 static enum status add_folded(struct parser *parser, struct pattern_set *set, uint32_t point) {
     static const char *const LIGATURES[] = {"ss", "ff", "fi", "fl", "st"};
-    enum { KELVIN_SIGN = 0x212a, LONG_S = 0x17f }; /* code points that match k and s */
+    /* code points that match k and s without regard to case */
+    enum { KELVIN_SIGN = 0x212a, LONG_S = 0x17f };
     if (point >= 0x80) {
         return reject(parser, "(?i: with a character beyond ASCII");
     }

@@ -7,12 +7,13 @@
 #include "runtime/tokenizer/unicode/unicode.h"
 
 enum {
-    PATTERN_BYTES_MAX = 4096,  /* longest pattern; the longest published one has 600 */
-    PATTERN_SETS_MAX = 64,     /* sets of a pattern: one bit of a mask for each */
+    PATTERN_BYTES_MAX = 4096, /* maximum size of a pattern; the longest published one has 600 */
+    /* maximum number of sets of a pattern: a mask has one bit for each */
+    PATTERN_SETS_MAX = 64,
     PATTERN_ITEMS_MAX = 2048,  /* items of a pattern */
-    PATTERN_RANGES_MAX = 512,  /* ranges of all sets of a pattern */
-    PATTERN_DEPTH_MAX = 32,    /* levels of nested groups */
-    PATTERN_SYNTAX_BYTES = 16, /* buffer for the text of an item */
+    PATTERN_RANGES_MAX = 512,  /* maximum number of ranges in all sets of a pattern */
+    PATTERN_DEPTH_MAX = 32,    /* maximum number of levels of nested groups */
+    PATTERN_SYNTAX_BYTES = 16, /* size of the buffer for the text of an item */
 };
 
 struct pattern_range {
@@ -21,7 +22,7 @@ struct pattern_range {
 
 /* A set of characters: those of some classes and ranges, or all others. */
 struct pattern_set {
-    bool classes[UNICODE_CLASSES]; /* by class: whether it is in the set */
+    bool classes[UNICODE_CLASSES]; /* by class: whether its characters are in the set */
     int first_range, range_count;  /* span of the draft's `ranges` */
     bool is_negated;               /* the set contains all other characters */
 };
@@ -40,8 +41,8 @@ struct pattern_draft {
     int set_count, range_count, item_count;
 };
 
-/* pattern_parse: read a pattern. It supports the syntax that means the same to Oniguruma, which
- * the reference uses, and to PCRE2; sets and \b are resolved here.
+/* pattern_parse: parse a pattern into a draft. It supports the syntax that means the same to
+ * Oniguruma, which the reference uses, and to PCRE2; sets and \b are resolved here.
  * errors  STATUS_INPUT at `subject` with the construct */
 MUST_CHECK enum status pattern_parse(const char *regex, const struct unicode *unicode,
                                      const char *subject, struct pattern_draft *draft,

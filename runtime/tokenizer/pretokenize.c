@@ -27,7 +27,8 @@ struct level {
     bool knows_match;              /* `match_begin` and `match_end` are set */
 };
 
-/* The first character at or after `at` that is a digit for SPLIT_DIGITS. */
+/* Returns the position of the first digit, as SPLIT_DIGITS defines it, at or after `at`. *length is
+ * set to its size. */
 static size_t digits_begin(const struct level *level, size_t at, size_t *length) {
     const struct unicode *unicode = level->encoder->tokenizer->unicode;
     while (at < level->bytes) {
@@ -40,7 +41,8 @@ static size_t digits_begin(const struct level *level, size_t at, size_t *length)
     return at;
 }
 
-/* The next run of META_SPACE that follows another character. */
+/* Returns the beginning of the next run of META_SPACE that follows another character, or the end of
+ * the text. */
 static size_t meta_begin(const struct level *level, size_t at) {
     const char *text = level->text;
     size_t bytes = level->bytes;
@@ -98,7 +100,8 @@ static enum status find_match(struct level *level) {
     return OK;
 }
 
-/* Sets the next piece between or at matches without taking it; *found is false at the end. */
+/* Sets *piece to the next match or the text before it, without moving past it. *found is false at
+ * the end. */
 static enum status peek_piece(struct level *level, struct piece *piece, bool *found) {
     *found = level->at < level->bytes;
     if (!*found) {
@@ -135,7 +138,8 @@ static bool joins_pieces(enum split_behavior behavior, const struct piece *piece
     }
 }
 
-/* Takes the next piece of a level by its behavior; *found is false at the end. */
+/* Sets *piece to the next piece, joined with its neighbours as the step's behavior requires, and
+ * moves past it. *found is false at the end. */
 static enum status next_piece(struct level *level, struct piece *piece, bool *found) {
     enum split_behavior behavior = level->step->behavior;
     do {

@@ -12,7 +12,7 @@
 MUST_CHECK enum status pretokenize(struct tokenizer_encoder *encoder, const char *text,
                                    size_t bytes, bool is_first, bool is_continued);
 
-/* prefixed_bytes_max: a bound of the size of the text with its prefix. */
+/* prefixed_bytes_max: an upper bound of the size of a text of `bytes` bytes with its prefix. */
 size_t prefixed_bytes_max(const struct tokenizer *tokenizer, size_t bytes);
 
 #endif

@@ -125,7 +125,8 @@ size_t scan_gpt2(const struct unicode *unicode, const char *text, size_t at, siz
     return symbols_end(&view, begin + length);
 }
 
-/* \p{N}{1,3}, or \p{N}, or \p{N}+ where digits_max is 0. */
+/* Returns the end of \p{N}{1,digits_max}, or of \p{N}+ if digits_max is 0; `at` if there is no
+ * match. */
 static size_t number_end(const struct scanned_text *view, size_t at, int digits_max) {
     size_t length;
     for (int digits = 0; digits_max == 0 || digits < digits_max; digits++) {
@@ -137,7 +138,8 @@ static size_t number_end(const struct scanned_text *view, size_t at, int digits_
     return at;
 }
 
-/* The rest of the patterns llama3 and tekken, where a slash may be among the line ends:
+/* Returns the end of a match of the last alternatives of the patterns llama3 and tekken. The
+ * character `line_end` is a line end besides \r and \n after symbols.
  *  ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ */
 static size_t other_or_spaces(const struct scanned_text *view, size_t at, char line_end) {
     size_t begin = at + (view->text[at] == ' ');

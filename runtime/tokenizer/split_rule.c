@@ -69,7 +69,7 @@ static bool merges_keep_words(const struct bpe_model *model) {
     return true;
 }
 
-/* Whether spaces have become META_SPACE when the text is split. */
+/* Whether META_SPACE replaces all spaces before the text is split. */
 static bool replaces_spaces(const struct tokenizer *tokenizer) {
     for (size_t i = 0; i < tokenizer->normalizer_step_count; i++) {
         const struct normalizer_step *step = &tokenizer->normalizer_steps[i];

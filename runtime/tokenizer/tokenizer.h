@@ -1,12 +1,13 @@
-/* tokenizer: text to token ids and back, as the tokenizer.json of a model folder says. The results
- * equal those of the Python package tokenizers 0.23.3 (`Tokenizer.from_file`), id by id and byte by
- * byte. The room reads the file, and has the normalizers, the pre-tokenizers, byte pair encoding,
- * the templates of special tokens and the decoders.
+/* tokenizer: converts text to token ids and back, as the tokenizer.json of a model folder
+ * specifies. The results equal those of the Python package tokenizers 0.23.3
+ * (`Tokenizer.from_file`), id by id and byte by byte. The room reads the file, and has the
+ * normalizers, the pre-tokenizers, byte pair encoding, the templates of special tokens and the
+ * decoders.
  *
  *     text ─► added tokens ─► normalizer ─► pre-tokenizer ─► words ─► merges ─► ids
  *
- * A tokenizer is constant after loading, so all threads share one. Each thread has an encoder and
- * a decoder of its own, which own their scratch memory.
+ * A tokenizer is constant after loading, so all threads share one. Each thread has an encoder and a
+ * decoder of its own, which own their scratch memory.
  *
  *     struct tokenizer *tokenizer;
  *     TRY(tokenizer_load("my-model", &region, &tokenizer, fault));
@@ -33,9 +34,9 @@
 enum {
     /* Version of the algorithm. It changes when the same file and text would give other ids. */
     TOKENIZER_ALGORITHM = 1,
-    TOKENIZER_NO_ID = -1, /* id of no token */
+    TOKENIZER_NO_ID = -1, /* value in place of an id: no token */
     TOKENIZER_FILE_BYTES_MAX =
-        1 << 27 /* size of tokenizer.json; the largest published one has 34 MB */
+        1 << 27 /* maximum size of tokenizer.json; the largest published one has 34 MB */
 };
 
 /* The longest text that one call encodes. */
@@ -49,9 +50,9 @@ struct tokenizer_decoder;
 struct tokenizer_info {
     struct hash hash;    /* BLAKE2b-256 of the bytes of tokenizer.json */
     int32_t id_count;    /* one more than the largest id, and at least 1 */
-    int32_t token_count; /* tokens of the model and added tokens, each id once */
-    int32_t added_count; /* added tokens, among them the special ones */
-    int32_t merge_count; /* merges of the model */
+    int32_t token_count; /* number of ids with a token of the model or an added token */
+    int32_t added_count; /* number of added tokens, including special tokens */
+    int32_t merge_count; /* number of merges of the model */
     bool is_byte_level;  /* every text can be encoded and decodes to itself */
     /* Ids of the tokens that tokenizer_config.json names, else special_tokens_map.json;
      * TOKENIZER_NO_ID: neither names one. */
@@ -117,7 +118,7 @@ struct tokenizer_options {
     /* The text is a later part of a document that was divided at tokenizer_split_position: it gets
      * no prefix, neither a special token nor a space. */
     bool is_continued;
-    /* another part of the document follows: no special token after the text */
+    /* another part of the document follows: append no special token to this one */
     bool has_more;
 };
 
@@ -127,10 +128,10 @@ struct token_list {
     size_t count;
 };
 
-/* tokenizer_encoder_make: an encoder for one thread at a time, about 2.5 MiB. The region, which
- * must not be shared with other threads, is also that of later growth: an encoder keeps scratch
- * memory for the longest text so far, some 8 bytes for each of its bytes, and 32 for each byte of
- * its longest word. */
+/* tokenizer_encoder_make: an encoder for one thread at a time, about 2.5 MiB. The region must not
+ * be shared with other threads, because the encoder later takes more memory from it: it keeps
+ * scratch memory for the longest text so far, some 8 bytes for each of its bytes, and 32 for each
+ * byte of its longest word. */
 struct tokenizer_encoder *tokenizer_encoder_make(const struct tokenizer *tokenizer,
                                                  struct region *region);
 

@@ -17,7 +17,8 @@ uint64_t text_hash(const char *text, size_t count) {
     return hash;
 }
 
-/* Twice as many slots as entries or more, so that searches end soon. */
+/* Returns the number of slots of a hash table: at least twice the number of entries, so that
+ * searches end soon. */
 static uint64_t slot_count(size_t entries) {
     uint64_t slots = SLOTS_MIN;
     while (slots < 2 * entries) {

@@ -9,15 +9,18 @@
 #include <stdint.h>
 
 enum {
-    VOCABULARY_ABSENT = -1,              /* no token has this text */
-    VOCABULARY_TEXT_BYTES_MAX = 1 << 12, /* text of a token; the longest published one has 256 */
-    VOCABULARY_NO_MERGE = 0xffffffff,    /* rank of a pair that does not merge */
-    VOCABULARY_MERGES_MAX = 1 << 24      /* merges of a model: as many as tokens */
+    VOCABULARY_ABSENT = -1, /* no token has this text */
+    /* maximum size of a token's text; the longest published one has 256 */
+    VOCABULARY_TEXT_BYTES_MAX = 1 << 12,
+    VOCABULARY_NO_MERGE = 0xffffffff, /* rank of a pair that does not merge */
+    /* maximum number of merges of a model, the same as of tokens */
+    VOCABULARY_MERGES_MAX = 1 << 24
 };
 
 /* The text of a token: texts[at, at + count). */
 struct vocabulary_span {
-    uint32_t at, count; /* position and size in bytes; VOCABULARY_NO_TOKEN: none */
+    /* position and size of the text in bytes; a count of VOCABULARY_NO_TOKEN: no token */
+    uint32_t at, count;
 };
 enum { VOCABULARY_NO_TOKEN = 0xffffffff }; /* count of a vocabulary_span without a token */
 
@@ -30,14 +33,14 @@ struct vocabulary_entry {
 
 struct vocabulary {
     const char *texts;                   /* texts of all tokens, concatenated */
-    const struct vocabulary_span *spans; /* [id_count]: by id */
+    const struct vocabulary_span *spans; /* [id_count]: by id, the position of the token's text */
     const int32_t *slots;                /* hash table of ids; VOCABULARY_ABSENT: empty */
     uint32_t slot_mask;                  /* number of hash slots - 1 */
     int32_t id_count, token_count;       /* one more than the largest id; number of tokens */
     uint32_t text_bytes_max;             /* size in bytes of the longest text */
 };
 
-/* vocabulary_make: copy the entries to `region`.
+/* vocabulary_make: build a vocabulary from `count` entries, which are copied to `region`.
  * limits   ids from 0 to VOCAB_MAX - 1; texts of at most VOCABULARY_TEXT_BYTES_MAX bytes
  * returns  the index of an entry whose text or id is that of an earlier entry, else -1 */
 int64_t vocabulary_make(const struct vocabulary_entry *entries, size_t count, struct region *region,
@@ -46,13 +49,13 @@ int64_t vocabulary_make(const struct vocabulary_entry *entries, size_t count, st
 /* vocabulary_find: the id of the token with this text, or VOCABULARY_ABSENT. */
 int32_t vocabulary_find(const struct vocabulary *vocabulary, const char *text, size_t count);
 
-/* vocabulary_text: the text of a token; NULL: none has this id. */
+/* vocabulary_text: the text of a token, and its size in *count; NULL: no token has this id. */
 const char *vocabulary_text(const struct vocabulary *vocabulary, int32_t id, size_t *count);
 
 /* A merge: two tokens become one. Of several merges that apply, the one with the lowest rank is
  * made first. */
 struct merge {
-    int32_t left, right, merged; /* ids of the two tokens, and of what they become */
+    int32_t left, right, merged; /* ids of the two tokens, and of the token that they become */
 };
 
 /* A hash slot of a merge table. An empty one has the rank VOCABULARY_NO_MERGE. */
@@ -67,8 +70,8 @@ struct merge_table {
     uint64_t mask;                  /* number of hash slots - 1 */
 };
 
-/* merge_table_make: the table of `count` merges, whose rank is their index; of merges of the same
- * pair the last one counts. */
+/* merge_table_make: the table of `count` merges, whose rank is their index. If several merges have
+ * the same pair, the last one is used. */
 struct merge_table merge_table_make(const struct merge *merges, size_t count,
                                     struct region *region);
 
@@ -92,7 +95,7 @@ static inline const struct merge_slot *merge_find(const struct merge_table *tabl
     return slot;
 }
 
-/* text_hash: a hash of bytes for tables in memory. */
+/* text_hash: the hash of `count` bytes, for hash tables in memory. */
 uint64_t text_hash(const char *text, size_t count);
 
 #endif

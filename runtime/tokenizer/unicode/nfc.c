@@ -7,16 +7,17 @@
 #include <string.h>
 
 enum {
-    PARTS_MAX = 4,           /* code points of a decomposition */
-    SHORT_RUN = 32,          /* longest run of marks that insertion sort orders */
-    NFC_GROWTH_MAX = 3,      /* bytes of the NFC of a text for each of its bytes (annex 15, 9) */
+    PARTS_MAX = 4,  /* maximum number of code points of a decomposition */
+    SHORT_RUN = 32, /* maximum number of marks in a run that insertion sort sorts */
+    /* maximum bytes of the NFC of a text for each byte of the text (annex 15, 9) */
+    NFC_GROWTH_MAX = 3,
     CLASSES = 256,           /* number of combining classes */
     LEAD_BEGIN = 0x1100,     /* first leading consonant of Hangul (Unicode 16, section 3.12) */
-    LEAD_COUNT = 19,         /* leading consonants of Hangul */
+    LEAD_COUNT = 19,         /* number of leading consonants of Hangul */
     VOWEL_BEGIN = 0x1161,    /* first vowel of Hangul */
     VOWEL_COUNT = 21,        /* vowels of Hangul */
     TAIL_BASE = 0x11a7,      /* one before the first trailing consonant of Hangul */
-    TAIL_COUNT = 28,         /* trailing consonants of Hangul, with none as one of them */
+    TAIL_COUNT = 28,         /* number of trailing consonants of Hangul, plus 1 for "none" */
     SYLLABLE_BEGIN = 0xac00, /* first syllable of Hangul */
     SYLLABLE_COUNT = LEAD_COUNT * VOWEL_COUNT * TAIL_COUNT,
 };
@@ -37,8 +38,8 @@ size_t unicode_nfc_start(const struct unicode *unicode, const char *text, size_t
     return bytes;
 }
 
-/* Twice the decomposition of the longest run, because sorting needs a copy. A run begins with at
- * most one ASCII character, and its other characters take two bytes or more. */
+/* Returns twice the size of the decomposition of the longest run, because sorting needs a copy. A
+ * run begins with at most one ASCII character, and its other characters take two bytes or more. */
 size_t unicode_nfc_points_max(size_t bytes) {
     return 2 * (PARTS_MAX * (bytes / 2 + 1));
 }
@@ -177,7 +178,7 @@ static size_t compose(const struct unicode *unicode, uint32_t *points, size_t co
 size_t unicode_nfc(const struct unicode *unicode, const char *text, size_t bytes, uint32_t *points,
                    char *out) {
     uint32_t *scratch = points + unicode_nfc_points_max(bytes) / 2;
-    size_t copied = 0; /* bytes of `text` that are in `out` */
+    size_t copied = 0; /* number of bytes of `text` whose NFC is in `out` */
     size_t filled = 0;
     while (copied < bytes) {
         size_t change = copied + unicode_nfc_start(unicode, text + copied, bytes - copied);

@@ -6,14 +6,15 @@
 #include <string.h>
 
 enum {
-    BLOCK_POINTS = 1 << UNICODE_BLOCK_BITS,          /* code points of a block */
-    BLOCK_COUNT = UNICODE_END >> UNICODE_BLOCK_BITS, /* blocks of all code points */
+    BLOCK_POINTS = 1 << UNICODE_BLOCK_BITS,          /* number of code points in a block */
+    BLOCK_COUNT = UNICODE_END >> UNICODE_BLOCK_BITS, /* number of blocks */
     SURROGATES_BEGIN = 0xd800,                       /* first code point of UTF-16's surrogates */
-    SURROGATES_END = 0xe000,                         /* one after the last surrogate */
+    SURROGATES_END = 0xe000,                         /* one after the last surrogate of UTF-16 */
     HANGUL_VOWELS_BEGIN = 0x1161,                    /* first vowel of Hangul */
     HANGUL_VOWELS_END = 0x1176,                      /* one after the last vowel of Hangul */
     HANGUL_TAILS_BEGIN = 0x11a8,                     /* first trailing consonant of Hangul */
-    HANGUL_TAILS_END = 0x11c3,                       /* one after the last trailing consonant */
+    /* one after the last trailing consonant of Hangul */
+    HANGUL_TAILS_END = 0x11c3,
 };
 
 /* The general categories, in the order of their numbers in the table. */
@@ -55,7 +56,8 @@ static uint32_t read_varint(struct varints *table) {
     return number;
 }
 
-/* Divides `values` into blocks, and stores equal ones once. */
+/* Divides `values` into blocks, and stores each distinct block once. Sets blocks[] to the index of
+ * each block's copy, and returns the copies. */
 static const uint8_t *share_blocks(const uint8_t *values, struct region *region,
                                    uint16_t blocks[static BLOCK_COUNT], size_t *block_count) {
     struct region temporary = {0};
@@ -180,8 +182,9 @@ static void unpack_combining_classes(struct varints *table, uint8_t *forms) {
 
 static void unpack_decompositions(struct unicode *unicode, struct varints *table,
                                   struct region *region) {
-    /* A decomposition takes at least three bytes of the table, and a part one. */
-    enum { TABLE_BYTES = 4 * UNICODE_FORMS_WORDS }; /* size of the table */
+    /* These allocations suffice, because the table has at least three bytes for each decomposition
+     * and one for each of its parts. */
+    enum { TABLE_BYTES = 4 * UNICODE_FORMS_WORDS }; /* size of the table in bytes */
     struct unicode_decomposition *list = region_alloc(region, TABLE_BYTES / 3, sizeof *list);
     uint32_t *parts = region_alloc(region, TABLE_BYTES, sizeof *parts);
     uint32_t part_count = 0;
@@ -203,7 +206,7 @@ static void unpack_decompositions(struct unicode *unicode, struct varints *table
     unicode->parts = parts;
 }
 
-/* Marks a starter that NFC may change. */
+/* Marks a starter as UNICODE_UNSTABLE, because NFC may change it. */
 static void mark_unstable(uint8_t *forms, uint32_t point) {
     forms[point] = forms[point] == 0 ? UNICODE_UNSTABLE : forms[point];
 }

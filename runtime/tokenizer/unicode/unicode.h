@@ -16,14 +16,16 @@ enum {
     UNICODE_END = 0x110000,      /* one more than the largest code point */
     UNICODE_BLOCK_BITS = 7,      /* log2 of the code points in a block of the two-level tables */
     UNICODE_CATEGORY_COUNT = 29, /* general categories */
-    UNICODE_CLASSES = 256,       /* a class is a general category and three flags, in one byte */
-    UNICODE_NUMERIC = 1,         /* flag of a class: a digit for the pre-tokenizer Digits */
-    UNICODE_REGEX_WORD = 2,      /* flag: \w in a pattern */
-    UNICODE_WORD = 4,            /* flag: part of a word, for added tokens with single_word */
+    /* number of classes: a class is a general category and three flags, in one byte */
+    UNICODE_CLASSES = 256,
+    UNICODE_NUMERIC = 1,    /* flag of a class: a digit for the pre-tokenizer Digits */
+    UNICODE_REGEX_WORD = 2, /* flag: \w in a pattern */
+    /* flag of a class: part of a word, for added tokens with single_word */
+    UNICODE_WORD = 4,
     UNICODE_CONTROL_SPACE = 255, /* class of the white space that is in category Cc */
 };
 
-/* What the scanners ask of a character: one bit for each property. */
+/* Properties of characters that the scanners test, one bit for each property. */
 enum unicode_kind {
     KIND_LETTER = 1,       /* \p{L} */
     KIND_NUMBER = 2,       /* \p{N} */
@@ -36,25 +38,26 @@ enum unicode_kind {
 
 struct unicode_decomposition {
     uint32_t point, at; /* code point, whose decomposition is parts[at, at + count) */
-    uint16_t count;     /* code points of the decomposition */
-    bool composes;      /* NFC composes them to `point` again */
+    uint16_t count;     /* number of code points of the decomposition */
+    bool composes;      /* NFC composes the decomposition to `point` again */
 };
 struct unicode_pair {
-    uint32_t first, second, composed; /* NFC replaces first, second by `composed` */
+    uint32_t first, second, composed; /* NFC replaces the pair `first`, `second` by `composed` */
 };
 
 struct unicode {
-    /* by block of code points: its block in `classes`, and in `forms` */
+    /* by block of code points: index of its block in `classes`, and in `forms` */
     uint16_t class_blocks[UNICODE_END >> UNICODE_BLOCK_BITS];
     uint16_t form_blocks[UNICODE_END >> UNICODE_BLOCK_BITS];
-    size_t class_block_count; /* blocks of `classes` */
+    size_t class_block_count; /* number of blocks in `classes` */
     /* [blocks][1 << UNICODE_BLOCK_BITS]: class and form (unicode_form) of each code point */
     const uint8_t *classes, *forms;
     uint8_t kinds[UNICODE_CLASSES]; /* by class: mask of enum unicode_kind */
     uint8_t ascii_kinds[128];       /* by ASCII character: mask of enum unicode_kind */
-    const struct unicode_decomposition *decompositions; /* sorted by code point */
+    const struct unicode_decomposition *decompositions; /* decompositions, sorted by code point */
     const uint32_t *parts;                              /* code points of all decompositions */
-    const struct unicode_pair *pairs;                   /* sorted by first, then second */
+    /* pairs that NFC composes, sorted by first, then second */
+    const struct unicode_pair *pairs;
     size_t decomposition_count, pair_count;
 };
 
@@ -63,7 +66,7 @@ struct unicode {
 const struct unicode *unicode_make(struct region *region);
 
 /* unicode_class_is: true if characters of the class are in the general category `name`, such as
- * "Lu", or in the group of categories `name` of one letter, such as "L". */
+ * "Lu", or in the group of categories that a `name` of one letter, such as "L", stands for. */
 bool unicode_class_is(uint8_t class_number, const char *name);
 /* unicode_category_exists: true if `name` is a name for unicode_class_is. */
 bool unicode_category_exists(const char *name);
@@ -79,7 +82,8 @@ static inline unsigned unicode_kind(const struct unicode *unicode, uint32_t poin
                        : unicode->kinds[unicode_class(unicode, point)];
 }
 
-/* unicode_is_space: \s of patterns and added tokens, which agree. */
+/* unicode_is_space: true if a character is white space, with the same meaning in the \s of patterns
+ * and for added tokens. */
 static inline bool unicode_is_space(const struct unicode *unicode, uint32_t point) {
     return (unicode_kind(unicode, point) & KIND_SPACE) != 0;
 }
@@ -97,7 +101,7 @@ static inline uint8_t unicode_form(const struct unicode *unicode, uint32_t point
 size_t unicode_nfc_start(const struct unicode *unicode, const char *text, size_t bytes);
 
 /* unicode_nfc_points_max: the code points of scratch memory that unicode_nfc needs.
- * unicode_nfc_bytes_max: a bound of the size of its result. */
+ * unicode_nfc_bytes_max: an upper bound of the size that unicode_nfc returns. */
 size_t unicode_nfc_points_max(size_t bytes);
 size_t unicode_nfc_bytes_max(size_t bytes);
 

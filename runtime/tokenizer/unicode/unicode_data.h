@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 enum {
-    UNICODE_CLASSES_WORDS = 2399, /* size of unicode_classes */
-    UNICODE_FORMS_WORDS = 3188,   /* size of unicode_forms */
+    UNICODE_CLASSES_WORDS = 2399, /* size of unicode_classes in 32-bit words */
+    UNICODE_FORMS_WORDS = 3188,   /* size of unicode_forms in 32-bit words */
 };
 
 extern const uint32_t unicode_classes[UNICODE_CLASSES_WORDS];

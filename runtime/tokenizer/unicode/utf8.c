@@ -17,8 +17,8 @@ size_t utf8_write(uint32_t point, char out[static UTF8_BYTES_MAX]) {
     return length;
 }
 
-/* The range of the second byte after `first`, and the number of bytes; 0: not a first byte
- * (Unicode 16, table 3-7). */
+/* Sets [*low, *high] to the range of a valid second byte after the first byte `first`, and returns
+ * the number of bytes of the character; 0: `first` begins no character (Unicode 16, table 3-7). */
 static size_t expected_bytes(unsigned char first, unsigned char *low, unsigned char *high) {
     *low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
     *high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
