@@ -16,9 +16,10 @@
 /* The ranks that save together. A zero-initialised struct means a single process. */
 struct checkpoint_ranks {
     int rank, world; /* rank of this process, and number of ranks */
-    /* Gives every rank the same outcome: OK when `status` is OK on all of them, else the status and
-     * the fault of one rank that failed. Where `status` is not OK, *fault is its fault. Every rank
-     * calls it at the same points, also after a failure. It is not called when world is 1 or 0. */
+    /* Gives every rank the same outcome: returns OK when `status` is OK on all ranks, else the
+     * status of one rank that failed, and sets *fault to the fault of that rank. A caller whose own
+     * `status` is not OK passes its fault in *fault. Every rank calls the function at the same
+     * points, also after a failure. It is not called when world is 1 or 0. */
     enum status (*agree)(void *context, enum status status, struct fault *fault);
     void *context;
 };
@@ -30,7 +31,7 @@ bool checkpoint_is_rank0(const struct checkpoint_ranks *ranks);
 MUST_CHECK enum status checkpoint_agree(const struct checkpoint_ranks *ranks, enum status status,
                                         struct fault *fault);
 
-/* checkpoint_ranks_wait: wait until every rank has called it. */
+/* checkpoint_ranks_wait: wait until every rank has called this function. */
 void checkpoint_ranks_wait(const struct checkpoint_ranks *ranks);
 
 #endif

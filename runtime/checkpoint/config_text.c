@@ -16,8 +16,8 @@ static bool is_dtype_key(const char *key) {
     return strncmp(key, "\"dtype\"", 7) == 0 || strncmp(key, "\"torch_dtype\"", 13) == 0;
 }
 
-/* Replaces the value of one member if the member is the dtype. *copied is the end of the bytes that
- * are in `out` already. */
+/* Reads one member, and appends the new value to `out` if the member is the dtype. *copied is the
+ * number of bytes of the old text that `out` replaces so far. */
 static bool copy_member(struct json_scan *scan, enum dtype dtype, struct text *out, size_t *copied,
                         bool *found) {
     (void)json_scan_peek(scan);
@@ -72,7 +72,7 @@ enum status config_text_set_dtype(const char *config, size_t length, enum dtype 
                                   size_t capacity, size_t *out_length, struct fault *fault) {
     ASSERT(capacity >= length + CONFIG_TEXT_GROWTH && config[length] == '\0');
     struct text text = text_over(out, capacity);
-    /* json_scan_string changes the text only when it returns a string. */
+    /* The cast is safe: json_scan_string changes the text only when it returns a string. */
     struct json_scan scan = {.bytes = (char *)(uintptr_t)config, .length = length};
     if (!copy_members(&scan, dtype, &text)) {
         return fault_set(fault, STATUS_INPUT, "config.json", NULL, "byte %zu: %s", scan.at,

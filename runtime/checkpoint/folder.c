@@ -78,7 +78,8 @@ void folder_sibling_path(const char *path, const char *prefix, char *out, size_t
     ASSERT(!text.truncated);
 }
 
-/* Removes the files of one walk. Returns STATUS_FAILED at the first file that cannot be removed. */
+/* Removes the files that one walk finds, and sets *removed if there was any. Returns STATUS_FAILED
+ * at the first file that cannot be removed. */
 static enum status remove_files(const char *path, struct folder_walk *walk, bool *removed,
                                 struct fault *fault) {
     *removed = false;
@@ -92,7 +93,8 @@ static enum status remove_files(const char *path, struct folder_walk *walk, bool
     return OK;
 }
 
-/* A walk may skip names while files are removed, so it is repeated until it finds none. */
+/* Removes all files of a folder. A walk may skip names while files are removed, so walks are
+ * repeated until one finds no file. */
 static enum status empty_folder(const char *path, struct fault *fault) {
     for (bool removed = true; removed;) {
         struct folder_walk walk;
@@ -154,7 +156,7 @@ static enum status replace_in_two_steps(const char *from, const char *to, const 
         return OK;
     }
     enum status status = rename_fault(to, fault);
-    /* ignored: if this fails too, readers find the old folder at `displaced` */
+    /* ignored: if this rename fails too, readers find the old folder at `displaced` */
     int restored = rename(displaced, to);
     (void)restored;
     return status;

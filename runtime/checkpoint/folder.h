@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { FOLDER_BUFFER_BYTES = 4096 }; /* buffer for directory entries */
+enum { FOLDER_BUFFER_BYTES = 4096 }; /* size of the buffer for directory entries */
 
 /* Walks the names in a folder, except "." and "..", in the order of the file system. Files that are
  * made or removed during the walk may or may not appear.
@@ -19,7 +19,7 @@ enum { FOLDER_BUFFER_BYTES = 4096 }; /* buffer for directory entries */
  *     folder_walk_end(&walk); */
 struct folder_walk {
     int fd;           /* descriptor of the folder that is read */
-    long filled, at;  /* bytes that `buffer` contains; offset of the next record in it */
+    long filled, at;  /* number of bytes in `buffer`; offset of the next record in `buffer` */
     const char *name; /* name of the current entry */
     bool is_folder;   /* the current entry is a folder */
     _Alignas(8) char buffer[FOLDER_BUFFER_BYTES];
@@ -43,9 +43,9 @@ MUST_CHECK enum status folder_make_empty(const char *path, struct fault *fault);
 MUST_CHECK enum status folder_remove(const char *path, struct fault *fault);
 
 /* folder_replace: rename the folder `from` to `to`. If `to` exists, the two names are exchanged, so
- * that `to` is the whole old or the whole new folder at every instant; a file system that cannot
- * exchange names has the old folder as `displaced` for an instant. Then the parent is made durable
- * and the old folder is removed.
+ * that `to` is the whole old or the whole new folder at every instant; on a file system that cannot
+ * exchange names, the old folder has the name `displaced` for an instant, and none has the name
+ * `to`. Then the parent is made durable and the old folder is removed.
  * *replaced  true once `to` is the new folder, also when a later step fails */
 MUST_CHECK enum status folder_replace(const char *from, const char *to, const char *displaced,
                                       bool *replaced, struct fault *fault);

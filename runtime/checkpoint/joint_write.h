@@ -27,7 +27,8 @@ struct joint_write {
     const void *context;
 };
 
-/* joint_write_run: every rank calls it. After seal: allocates nothing.
+/* joint_write_run: write the folder of `joint` together with all other ranks, each of which calls
+ * this function. After seal: allocates nothing.
  * errors  every rank returns the status and fault of a rank that failed. The folder is then
  *         removed, unless it was renamed before */
 MUST_CHECK enum status joint_write_run(const struct joint_write *joint,

@@ -38,7 +38,7 @@ bool json_scan_has_more(struct json_scan *scan, char end) {
         scan->at++;
         return true;
     }
-    bool ended = json_scan_expect_byte(scan, end); /* sets scan->reason on an error */
+    bool ended = json_scan_expect_byte(scan, end); /* on an error, this call sets scan->reason */
     (void)ended;
     return false;
 }
@@ -49,7 +49,7 @@ static unsigned char byte_at(const struct json_scan *scan, size_t offset) {
     return at < scan->length ? (unsigned char)scan->bytes[at] : 0;
 }
 
-/* Consumes the next byte if it is one of `bytes`. */
+/* Moves past the next byte if it is one of `bytes`; returns false if it is not. */
 static bool accept_byte(struct json_scan *scan, const char *bytes) {
     bool found = byte_at(scan, 0) != 0 && strchr(bytes, byte_at(scan, 0)) != NULL;
     scan->at += found;
@@ -58,8 +58,9 @@ static bool accept_byte(struct json_scan *scan, const char *bytes) {
 
 /* Length of the UTF-8 character at scan->at, or 0 when it is malformed. */
 static size_t utf8_length(const struct json_scan *scan) {
-    /* Unicode 15, table 3-7: the range of the first byte, the range of the second byte, the number
-     * of bytes. All further bytes are in the range 80 to BF. */
+    /* Unicode 15, table 3-7: each row has the range of the first byte, the range of the second
+     * byte, and the number of bytes of the character. All further bytes are in the range 80 to
+     * BF. */
     static const unsigned char ROWS[][5] = {
         {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
         {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
@@ -262,8 +263,8 @@ static bool skip_key(struct json_scan *scan) {
     return json_scan_string(scan, NULL) && json_scan_expect_byte(scan, ':');
 }
 
-/* Called after a value: consumes the ends of lists and objects, then a comma. *depth counts those
- * that are still open. */
+/* Called after a value: consumes the ends of lists and objects, then a comma. *depth is the number
+ * of lists and objects that are still open. */
 static bool skip_closing_brackets(struct json_scan *scan, uint64_t objects, int *depth) {
     while (*depth > 0) {
         bool in_object = (objects >> (*depth - 1) & 1) != 0;
@@ -287,7 +288,7 @@ static bool skip_scalar(struct json_scan *scan, char first) {
 
 bool json_scan_skip(struct json_scan *scan) {
     _Static_assert(JSON_DEPTH_MAX <= 64, "one bit for each level");
-    uint64_t objects = 0; /* bit d: level d is an object, not a list */
+    uint64_t objects = 0; /* bit d: level d of the nesting is an object; 0: a list */
     int depth = 0;
     scan->reason = NULL;
     do {

@@ -19,10 +19,11 @@ struct json_scan {
     const char *reason; /* why the byte at `at` is invalid */
 };
 
-/* json_scan_peek: the next byte that is not white space; NUL at the end. */
+/* json_scan_peek: return the next byte that is not white space, without consuming it; NUL at the
+ * end. */
 char json_scan_peek(struct json_scan *scan);
 
-/* json_scan_expect_byte: the next byte must be `expected`. */
+/* json_scan_expect_byte: consume the next byte, which must be `expected`; else return false. */
 MUST_CHECK bool json_scan_expect_byte(struct json_scan *scan, char expected);
 
 /* json_scan_string: read a string.

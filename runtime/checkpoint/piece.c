@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Values that one step of a conversion handles: their floats fit in the stack and the L1 cache. */
+/* Number of values that one step of a conversion handles: few enough that their floats fit on the
+ * stack and in the L1 cache. */
 enum { BLOCK_ELEMENTS = 1024 };
 
 struct tensor_piece piece_of_spec(const struct tensor_spec *spec, void *memory) {
@@ -102,7 +103,7 @@ static int64_t first_nonfinite(enum dtype dtype, const float *values, int64_t co
     return i;
 }
 
-/* The conversion of a piece between memory and file. */
+/* The parameters with which a piece is converted between memory and file. */
 struct conversion {
     const struct tensor_piece *piece;
     const char *path;    /* file name for faults */
@@ -143,7 +144,7 @@ static void check_staging(const struct staging *staging) {
 /* A piece passes through the staging buffer in chunks. A piece in device memory uses one half of
  * the buffer for its own bytes and the other for the bytes of the file. */
 struct chunks {
-    /* elements in the file's type; elements in the piece's type, or NULL if it is in host memory */
+    /* chunk in the file's type; chunk in the piece's type (NULL for a piece in host memory) */
     char *file_bytes, *memory_bytes;
     int64_t chunk_max; /* maximum number of elements of one chunk */
 };
@@ -166,7 +167,8 @@ static char *chunk_address(const struct tensor_piece *piece, int64_t done) {
     return (char *)piece->memory + done * dtype_bytes(piece->dtype);
 }
 
-/* Makes elements [done, done + chunk) of the piece readable by the CPU. */
+/* Sets *elements to elements [done, done + chunk) of the piece in host memory, where the CPU can
+ * read them. Copies them from device memory if the piece is there. */
 static enum status fetch_chunk(const struct tensor_piece *piece, const struct chunks *chunks,
                                int64_t done, int64_t chunk, const char **elements,
                                struct fault *fault) {
@@ -207,8 +209,8 @@ enum status piece_write(const struct piece_span *span, const struct tensor_piece
     return OK;
 }
 
-/* Stores a chunk of the file in the piece. If `finite_only` is set, it converts the values, which
- * detects those that are not finite; otherwise it copies the bits. */
+/* Stores a chunk of the file in the piece. If `finite_only` is set, the function converts the
+ * values, which detects values that are not finite; otherwise it copies the bits. */
 static enum status store_chunk(const struct conversion *in, const struct chunks *chunks,
                                bool finite_only, int64_t done, int64_t chunk, struct fault *fault) {
     const struct tensor_piece *piece = in->piece;

@@ -52,7 +52,7 @@ struct piece_span {
  * afterwards. */
 struct staging {
     void *memory; /* 64-byte aligned */
-    size_t bytes; /* at least STAGING_BYTES_MIN; a larger buffer needs fewer calls */
+    size_t bytes; /* at least STAGING_BYTES_MIN; a larger buffer needs fewer reads and writes */
 };
 
 enum { STAGING_BYTES_MIN = 1 << 16 }; /* smallest staging buffer */
@@ -61,12 +61,14 @@ enum { STAGING_BYTES_MIN = 1 << 16 }; /* smallest staging buffer */
 struct tensor_piece piece_of_spec(const struct tensor_spec *spec, void *memory);
 
 int64_t spec_elements(const struct tensor_spec *spec);
-int64_t piece_tensor_elements(const struct tensor_piece *piece); /* elements of the tensor */
-int64_t piece_range_elements(const struct tensor_piece *piece);  /* elements of the piece */
+/* number of elements of the whole tensor */
+int64_t piece_tensor_elements(const struct tensor_piece *piece);
+/* number of elements of the piece */
+int64_t piece_range_elements(const struct tensor_piece *piece);
 
 /* piece_write: write a piece to its range in the file, converted to the file's type (nearest even).
  * memory  values in host memory of the file's type are written directly, others through `staging`
- * errors  STATUS_FAILED for an error of the file or of device memory, or when a converted value is
+ * errors  STATUS_FAILED for an error of the file or of device memory, and when a converted value is
  *         not finite; the fault then names the tensor and the element */
 MUST_CHECK enum status piece_write(const struct piece_span *span, const struct tensor_piece *piece,
                                    const struct staging *staging, struct fault *fault);
@@ -89,11 +91,13 @@ MUST_CHECK enum status piece_set_values(const struct tensor_piece *piece, int64_
                                         const float *values, const struct staging *staging,
                                         struct fault *fault);
 
-/* piece_zero: set the bytes of the piece to 0. `staging` and errors as in piece_set_values. */
+/* piece_zero: set the bytes of the piece to 0. `staging` and the errors are those of
+ * piece_set_values. */
 MUST_CHECK enum status piece_zero(const struct tensor_piece *piece, const struct staging *staging,
                                   struct fault *fault);
 
-/* convert_to_f32, convert_from_f32: `count` elements of F32, BF16 or F16 to floats and back.
+/* convert_to_f32, convert_from_f32: convert `count` elements of type F32, BF16 or F16 to floats, or
+ * floats to such elements.
  * limits  `elements` and `values` do not overlap */
 void convert_to_f32(enum dtype from, const void *elements, int64_t count, float *values);
 void convert_from_f32(enum dtype to, const float *values, int64_t count, void *elements);

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 enum {
-    LENGTH_BYTES = 8,       /* size of the field with the length of the header */
-    ENTRY_TEXT_BYTES = 2048 /* space for the JSON text of one entry */
+    LENGTH_BYTES = 8,       /* size of the field that holds the length of the header */
+    ENTRY_TEXT_BYTES = 2048 /* maximum size of the JSON text of one entry */
 };
 
 static const struct {
@@ -185,8 +185,9 @@ static void add_pair(struct text *text, const struct safetensors_pair *pair, boo
     text_add_json(text, pair->value);
 }
 
-/* One part of the JSON: a pair of the metadata, or an entry, with the brackets before it. The same
- * parts are counted and then written. */
+/* Appends one part of the JSON to `text`: a pair of the metadata, or an entry, with the brackets
+ * before it. Both the counting of the header's bytes and the writing use this function, so they
+ * agree. */
 static void add_header_part(struct text *text, const struct safetensors_header *header, int part) {
     if (part < header->metadata_count) {
         add_pair(text, &header->metadata[part], part == 0);

@@ -17,14 +17,15 @@
 #include <stdint.h>
 
 enum {
-    SAFETENSORS_RANK_MAX = 8,           /* PyTorch allows 64; no published model has more than 5 */
-    SAFETENSORS_TENSORS_MAX = 1 << 18,  /* the largest published file has fewer than 20,000 */
+    /* maximum dimensions of a tensor; published models have at most 5 */
+    SAFETENSORS_RANK_MAX = 8,
+    /* maximum number of tensors in a file; published files have fewer than 20,000 */
+    SAFETENSORS_TENSORS_MAX = 1 << 18,
     SAFETENSORS_METADATA_MAX = 1 << 16, /* maximum number of pairs of strings in the metadata */
-    SAFETENSORS_ALIGN_BYTES = 8,        /* alignment of the data in the file */
+    SAFETENSORS_ALIGN_BYTES = 8,        /* alignment in bytes of the tensors' data in the file */
 };
 
-/* The element types of the format. safetensors_dtype_is_loadable tests whether Skep loads a type.
- * */
+/* The element types of the format. safetensors_dtype_is_loadable tests whether Skep loads one. */
 enum safetensors_dtype {
     ST_BOOL,
     ST_F4,
@@ -76,16 +77,17 @@ struct safetensors_header {
 struct safetensors {
     const char *path;
     int fd;
-    int64_t data_at;    /* offset of the data in the file */
-    int64_t data_bytes; /* size of the data of all tensors */
+    int64_t data_at;    /* offset of the tensors' data in the file */
+    int64_t data_bytes; /* size in bytes of the data of all tensors */
     struct safetensors_header header;
-    const struct safetensors_entry **by_name; /* the entries sorted by name, for safetensors_find */
+    /* [header.count]: the entries sorted by name, for safetensors_find */
+    const struct safetensors_entry **by_name;
 };
 
 const char *safetensors_dtype_name(enum safetensors_dtype dtype); /* for example "F32" */
 int safetensors_dtype_bits(enum safetensors_dtype dtype);
-/* safetensors_dtype_is_loadable: the type in memory for F32, BF16, F16 and I32; false for other
- * types. */
+/* safetensors_dtype_is_loadable: for F32, BF16, F16 and I32, set *memory to the type in memory and
+ * return true; return false for other types. */
 bool safetensors_dtype_is_loadable(enum safetensors_dtype dtype, enum dtype *memory);
 enum safetensors_dtype safetensors_dtype_of(enum dtype memory);
 
@@ -94,14 +96,14 @@ enum safetensors_dtype safetensors_dtype_of(enum dtype memory);
  * checked  the text is JSON that starts with '{', then only white space; no duplicate names; the
  *          bytes of every shape equal its range; ranges tile [0, data_bytes) without gap or overlap
  * memory   table in `region`: at most SAFETENSORS_TENSORS_MAX entries; time n log n in its bytes
- * errors   STATUS_INPUT with `path` and the tensor or the byte; *file untouched
+ * errors   STATUS_INPUT with `path` and the tensor or the byte; *file is then unchanged
  * *file    path, data_bytes, header and by_name are set; fd is -1; data_at is the header's end */
 MUST_CHECK enum status safetensors_parse(char *text, size_t header_bytes, int64_t data_bytes,
                                          const char *path, struct region *region,
                                          struct safetensors *file, struct fault *fault);
 
 /* safetensors_open: open `path` (kept by reference) and read its table into `region`.
- * errors  STATUS_INPUT; *file untouched, no descriptor remains open */
+ * errors  STATUS_INPUT; *file is then unchanged, and no descriptor remains open */
 MUST_CHECK enum status safetensors_open(const char *path, struct region *region,
                                         struct safetensors *file, struct fault *fault);
 void safetensors_close(struct safetensors *file);
@@ -123,13 +125,13 @@ MUST_CHECK enum status safetensors_read(const struct safetensors *file,
  * limits  whole-byte types; a product above 2^63-1 is a caller's bug */
 int64_t safetensors_lay_out(struct safetensors_entry *entries, int count);
 
-/* safetensors_header_bytes: the offset of the data: 8 + JSON + padding, a multiple of
- * SAFETENSORS_ALIGN_BYTES. */
+/* safetensors_header_bytes: return the size of all bytes before the data: 8 for the length, the
+ * JSON and its padding. It is a multiple of SAFETENSORS_ALIGN_BYTES. */
 size_t safetensors_header_bytes(const struct safetensors_header *header);
 
-/* safetensors_render_header: write length, JSON and padding into `buffer`. Returns their bytes,
- * which is safetensors_header_bytes(header).
- * memory  buffer of one byte more than that; allocates nothing */
+/* safetensors_render_header: write length, JSON and padding into `buffer`. Returns the number of
+ * bytes written, which is safetensors_header_bytes(header).
+ * memory  `capacity` is at least one byte more than that; allocates nothing */
 size_t safetensors_render_header(const struct safetensors_header *header, char *buffer,
                                  size_t capacity);
 

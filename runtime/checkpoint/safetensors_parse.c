@@ -9,7 +9,7 @@
 
 enum {
     SHOWN_NAME_MAX = 159, /* maximum bytes of a tensor's name that a message shows */
-    TABLE_ROWS_MIN = 64   /* number of rows of a new table */
+    TABLE_ROWS_MIN = 64   /* initial capacity of a table, in rows */
 };
 
 static const char METADATA_KEY[] = "__metadata__";
@@ -18,7 +18,7 @@ static const char REMEDY[] = "download the file again: it is damaged, or not a s
 struct header_reader {
     struct json_scan scan;
     const char *path;
-    int64_t data_bytes; /* size of the file after the header */
+    int64_t data_bytes; /* size in bytes of the file's part after the header */
     struct region *region;
     struct fault *fault;
     struct safetensors_entry *entries;
@@ -37,7 +37,8 @@ static enum status byte_fault(struct header_reader *reader, const char *reason) 
     return syntax_fault(reader);
 }
 
-/* The name is from the file: control characters, which a terminal would interpret, become '?'. */
+/* Sets the fault of a tensor. The name is from the untrusted file, so its control characters, which
+ * a terminal would interpret, become '?'. */
 static enum status tensor_fault(const struct header_reader *reader, const char *name,
                                 const char *reason) {
     enum status status = fault_set(reader->fault, STATUS_INPUT, reader->path, REMEDY,
@@ -70,8 +71,8 @@ static enum status read_members(struct header_reader *reader, const char *owner,
     return scan->reason == NULL ? OK : syntax_fault(reader);
 }
 
-/* Returns a table with space for one more row. A full table is copied to one of twice the size, so
- * all copies together take less than four times the final size. */
+/* Returns a table with space for one more row. A full table is copied to a table of twice the size,
+ * so all these copies together take less than four times the final size. */
 static void *grow_table(struct region *region, void *table, size_t count, size_t row_bytes) {
     bool full = count == 0 || (count >= TABLE_ROWS_MIN && (count & (count - 1)) == 0);
     if (!full) {
@@ -169,7 +170,8 @@ static enum status read_field(struct header_reader *reader, const char *key, voi
     }
 }
 
-/* The bytes of dtype and shape must equal the range in the file. */
+/* Checks that the range of a tensor in the file has as many bytes as its dtype and shape
+ * require. */
 static enum status check_tensor_size(const struct header_reader *reader,
                                      struct safetensors_entry *entry) {
     int64_t elements = 1;
@@ -266,7 +268,7 @@ static int compare_keys(const void *a, const void *b) {
                   ((const struct safetensors_pair *)b)->key);
 }
 
-/* An empty table is NULL, which must not be passed to qsort. */
+/* Sorts a table, except an empty one: that is NULL, which must not be passed to qsort. */
 static void sort_rows(void *rows, size_t count, size_t row_bytes,
                       int (*order)(const void *, const void *)) {
     if (count > 0) {
@@ -274,7 +276,7 @@ static void sort_rows(void *rows, size_t count, size_t row_bytes,
     }
 }
 
-/* Every byte of the data must belong to exactly one tensor. */
+/* Checks that every byte of the data belongs to exactly one tensor. */
 static enum status check_tiling(const struct header_reader *reader) {
     int64_t end = 0;
     for (size_t i = 0; i < reader->entry_count; i++) {

@@ -21,12 +21,15 @@
 #include "runtime/checkpoint/tensor_file.h"
 
 enum {
-    SNAPSHOT_FILES_MAX = 8,   /* files: weights, optimizer, config, outer state, some spare */
-    SNAPSHOT_VALUES_MAX = 32, /* values: random keys, cursors, counters */
-    SNAPSHOT_KEYS_BYTES_MAX = 1 << 18, /* the text of a run's keys */
-    SNAPSHOT_JSON_BYTES_MAX = 1 << 21, /* the keys with JSON escapes, and all other fields */
-    SNAPSHOT_NAME_BYTES = 64,          /* the name of a file or a value, including NUL */
-    SNAPSHOTS_MAX = 4096,              /* snapshots in one folder */
+    /* maximum number of files: weights, optimizer, config, outer state, some spare */
+    SNAPSHOT_FILES_MAX = 8,
+    SNAPSHOT_VALUES_MAX = 32, /* maximum number of values: random keys, cursors, counters */
+    SNAPSHOT_KEYS_BYTES_MAX = 1 << 18, /* maximum size of the text of a run's settings */
+    /* maximum size of snapshot.json: the settings with JSON escapes, and all other fields */
+    SNAPSHOT_JSON_BYTES_MAX = 1 << 21,
+    /* maximum size of the name of a file or a value, including NUL */
+    SNAPSHOT_NAME_BYTES = 64,
+    SNAPSHOTS_MAX = 4096, /* maximum number of snapshots in one folder */
 };
 
 /* The stages of a snapshot's folder; each has its own name. */
@@ -56,7 +59,7 @@ struct snapshot_file {
 struct snapshot {
     const char *path;  /* path of the snapshot's folder */
     int64_t step;      /* completed steps */
-    uint64_t sequence; /* increases with every save, also when a resumed run repeats a step */
+    uint64_t sequence; /* number of the save; it increases also when a resumed run repeats a step */
     uint64_t seed;     /* random seed of the run */
     double saved_at;   /* time of the save in Unix seconds */
     struct hash plan_hash;
@@ -68,25 +71,27 @@ struct snapshot {
     int file_count;
 };
 
-/* Tensors of one kind, stored in `file`, each name with `prefix` before it. */
+/* Tensors of one kind, which are stored in `file` under their names with `prefix` before them. */
 struct snapshot_group {
     const char *file;      /* "weights.safetensors" */
-    const char *prefix;    /* "", "exp_avg.", "exp_avg_sq." */
-    struct tensor_set set; /* tensors, and pieces of the same type */
+    const char *prefix;    /* prefix of the stored names: "", "exp_avg." or "exp_avg_sq." */
+    struct tensor_set set; /* tensors, and the pieces of them, which have the tensors' types */
 };
 
-/* The arguments that are the same for every save of a run. All ranks pass the same ones, except for
- * `ranks` and the groups' pieces. Kept by reference. */
+/* The arguments that are the same for every save of a run. All ranks pass the same arguments,
+ * except for `ranks` and the groups' pieces. The pointers are kept, so their targets must
+ * remain. */
 struct snapshot_args {
     const char *folder; /* folder of the snapshots, created if it is missing */
-    int keep;           /* snapshots to keep, 1 to SNAPSHOTS_MAX - 1: older ones are removed */
+    /* number of snapshots to keep, 1 to SNAPSHOTS_MAX - 1; older ones are removed */
+    int keep;
     /* Groups of one file are adjacent. The pieces are the ranges that this rank writes. Over all
      * ranks they cover every element once, so only one rank has a piece of state that several ranks
      * store; a rank may have no piece. snapshot_load takes its own groups. */
     const struct snapshot_group *groups;
     int group_count;
     struct checkpoint_ranks ranks;
-    const char *config_text; /* config.json, so that an export needs only the snapshot */
+    const char *config_text; /* text of config.json; with it, an export needs only the snapshot */
     size_t config_length;
     const char *model_folder; /* recorded; "" for none */
     const char *keys;         /* text of the run's settings */
@@ -104,7 +109,7 @@ struct snapshot_state {
 /* A complete snapshot that the folder contains. */
 struct snapshot_retained {
     int64_t step;      /* completed steps */
-    uint64_t sequence; /* number of the save */
+    uint64_t sequence; /* number of the save; every save of the run increases it */
 };
 
 struct snapshot_writer {
@@ -115,15 +120,15 @@ struct snapshot_writer {
     size_t json_capacity;
     struct snapshot_retained *retained; /* [SNAPSHOTS_MAX], oldest first; empty except on rank 0 */
     int retained_count;
-    int64_t bytes; /* the largest size of one snapshot on disk */
-    /* [PATH_BYTES]: paths of the folder of the current step */
+    int64_t bytes; /* maximum size in bytes of one snapshot on disk */
+    /* [PATH_BYTES]: paths of the folder of the step that is saved, by stage */
     char *incomplete_path, *complete_path, *replaced_path;
 };
 
-/* snapshot_writer_init: lay out the files. Rank 0 also makes the folder, lists its snapshots, and
- * removes the leftovers of an interrupted save. Call it before seal. A run that loads a snapshot
- * may find it before or after this call, and load it before or after both. Every rank calls it and
- * receives the same status.
+/* snapshot_writer_init: lay out the files of a run's snapshots. Rank 0 also makes the folder, lists
+ * its snapshots, and removes the leftovers of an interrupted save. Call it before seal. A run may
+ * find and load the snapshot from which it resumes before or after this call. Every rank calls it
+ * and receives the same status.
  * memory  in `region`
  * errors  STATUS_FAILED when the folder cannot be made or read */
 MUST_CHECK enum status snapshot_writer_init(const struct snapshot_args *args, struct region *region,
@@ -144,7 +149,7 @@ MUST_CHECK enum status snapshot_save(struct snapshot_writer *writer,
 
 /* snapshot_read: read `path`/snapshot.json; check its hash and the sizes of the files.
  * memory  texts in `region`
- * errors  STATUS_INPUT naming the damaged file; *snapshot untouched */
+ * errors  STATUS_INPUT naming the damaged file; *snapshot is then unchanged */
 MUST_CHECK enum status snapshot_read(const char *path, struct region *region,
                                      struct snapshot *snapshot, struct fault *fault);
 
@@ -154,7 +159,7 @@ MUST_CHECK enum status snapshot_verify(const char *path, struct region *region,
 
 /* One folder of a list: its contents, or the fault that prevents reading it. */
 struct snapshot_list_item {
-    struct snapshot snapshot; /* path is always set */
+    struct snapshot snapshot; /* contents of the folder; only `path` is set if !is_readable */
     bool is_readable;         /* `snapshot` is set */
     struct fault fault;       /* why the snapshot cannot be read, if !is_readable */
 };

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { EXPORT_STAGING_BYTES = 1 << 22 }; /* buffer for copying tensors */
+enum { EXPORT_STAGING_BYTES = 1 << 22 }; /* size of the buffer through which tensors are copied */
 
 static enum status read_config(const struct snapshot *snapshot, struct region *region,
                                char path[static PATH_BYTES], char **text, size_t *length,

@@ -19,8 +19,8 @@ MUST_CHECK enum status snapshot_hash_file(const char *folder, const char *name,
                                           const struct staging *buffer, struct hash *hash,
                                           int64_t *bytes, struct fault *fault);
 
-/* snapshot_plan_files: lay out the files. Adjacent groups with one file name share a file. Returns
- * the number of files.
+/* snapshot_plan_files: lay out the tensor files of a snapshot. Adjacent groups with one file name
+ * share a file. Returns the number of files.
  * files   [SNAPSHOT_FILES_MAX]
  * memory  in `region` */
 int snapshot_plan_files(const struct snapshot_group *groups, int group_count, struct region *region,

@@ -8,9 +8,9 @@
 
 enum {
     FORMAT_VERSION = 1,  /* version of the format of snapshot.json */
-    JSON_ESCAPE_MAX = 6, /* an escaped byte takes at most 6 bytes, such as \u0000 */
-    FIXED_BYTES = 1024,  /* space for brackets, field names and numbers */
-    /* maximum size of the line of one file or value */
+    JSON_ESCAPE_MAX = 6, /* maximum bytes that one byte takes when it is escaped, as in \u0000 */
+    FIXED_BYTES = 1024,  /* size of the brackets, field names and numbers in the text */
+    /* maximum size of the line of text for one file or value */
     LINE_BYTES_MAX = 192 + JSON_ESCAPE_MAX * SNAPSHOT_NAME_BYTES,
 };
 
@@ -35,7 +35,7 @@ static void add_files(const struct snapshot *snapshot, struct text *text) {
     text_add(text, "\n  ]");
 }
 
-/* 64-bit numbers are written as strings, because some JSON readers keep only 53 bits. */
+/* Writes the values as strings, not as numbers, because some JSON readers keep only 53 bits. */
 static void add_values(const struct snapshot *snapshot, struct text *text) {
     text_add(text, ",\n  \"values\": {");
     for (int i = 0; i < snapshot->value_count; i++) {

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HASH_BUFFER_BYTES = 1 << 20 }; /* bytes of a file that are hashed at a time */
+/* number of bytes of a file that are read and hashed at a time */
+enum { HASH_BUFFER_BYTES = 1 << 20 };
 
 static enum status read_json(const char *path, struct region *scratch, struct region *region,
                              struct snapshot *snapshot, struct fault *fault) {

@@ -12,8 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* An interrupted save leaves a .tmp- folder. On file systems that cannot exchange names, the
- * replaced snapshot may still have the name of SNAPSHOT_REPLACED: it is restored. */
+/* Removes a folder that an interrupted save has left. On file systems that cannot exchange names,
+ * the replaced snapshot may still have its SNAPSHOT_REPLACED name, and no folder the complete one:
+ * then this snapshot gets the complete name back. */
 static enum status clear_leftover(const char *folder, enum snapshot_path_kind kind, int64_t step,
                                   struct fault *fault) {
     char path[PATH_BYTES];
@@ -26,7 +27,8 @@ static enum status clear_leftover(const char *folder, enum snapshot_path_kind ki
     return folder_remove(path, fault);
 }
 
-/* Every removal changes the folder, so the walk starts again after it. */
+/* Removes what interrupted saves have left in `folder`. Every removal changes the folder, so the
+ * walk starts again after each. */
 static enum status clear_leftovers(const char *folder, struct fault *fault) {
     for (bool found = true; found;) {
         struct folder_walk walk;
@@ -63,8 +65,8 @@ static enum status list_retained(struct snapshot_writer *writer, struct fault *f
     return status;
 }
 
-/* Names of settings and the model folder come from the user, so check that snapshot.json still
- * parses with them in it. */
+/* Names of settings and the model folder come from the user, so this checks that snapshot.json
+ * still parses with these texts in it. */
 static enum status check_json_parses(const struct snapshot_writer *writer, struct fault *fault) {
     struct region region = {0};
     struct snapshot written = {.keys = writer->args.keys,
@@ -135,7 +137,7 @@ static enum status list_written_files(const struct snapshot_writer *writer,
 }
 
 /* Checks that a new snapshot does not exceed SNAPSHOTS_MAX, the maximum that readers accept. The
- * folder has so many snapshots only if earlier saves could not remove the oldest ones. */
+ * folder can exceed this maximum only if earlier saves could not remove the oldest ones. */
 static enum status check_snapshot_count(const struct snapshot_writer *writer, int64_t step,
                                         struct fault *fault) {
     bool replaces = false;
@@ -221,8 +223,9 @@ static void set_paths(struct snapshot_writer *writer, int64_t step) {
     snapshot_path(writer->args.folder, SNAPSHOT_REPLACED, step, writer->replaced_path);
 }
 
-/* The folder is renamed first, so that a partly removed folder never has the name of a snapshot.
- * Leftovers of an error are removed before that, or a reader would use them as the snapshot. */
+/* Renames the snapshot's folder, then removes it, so that a partly removed folder never has the
+ * name of a snapshot. Folders that an error has left for this step are removed first, or a reader
+ * would use them in place of the removed snapshot. */
 static enum status remove_snapshot(struct snapshot_writer *writer, int64_t step,
                                    struct fault *fault) {
     set_paths(writer, step);
@@ -236,7 +239,8 @@ static enum status remove_snapshot(struct snapshot_writer *writer, int64_t step,
     return folder_remove(writer->incomplete_path, fault);
 }
 
-/* A snapshot that cannot be removed does not stop the run: the next save retries. */
+/* Removes the oldest snapshots beyond `keep`. A snapshot that cannot be removed does not stop the
+ * run: the next save retries the removal. */
 static void remove_oldest(struct snapshot_writer *writer) {
     struct fault fault;
     while (writer->retained_count > writer->args.keep) {
@@ -285,7 +289,7 @@ enum status snapshot_save(struct snapshot_writer *writer, const struct snapshot_
                                       .publish_folder = publish_folder,
                                       .context = &job};
     set_paths(writer, state->step);
-    /* Each file is written, then read again for its hash. */
+    /* twice the bytes, because each file is written, then read again for its hash */
     activity_begin("saving a snapshot", 2 * (uint64_t)writer->bytes);
     enum status status = joint_write_run(&joint, staging, fault);
     activity_end(true);

@@ -7,12 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { READ_STAGING_BYTES = 1 << 20 }; /* staging memory to read pieces into device memory */
+/* size of the staging buffer for reading pieces into device memory */
+enum { READ_STAGING_BYTES = 1 << 20 };
 
 static const struct safetensors_pair METADATA[] = {{"format", "pt"}};
 
-/* The search starts at the tensor of the last piece: most pieces are in the order of the tensors.
- * */
+/* Returns the index of the tensor `name`. The search begins at index `start`, near the previous
+ * piece's tensor, because most pieces are in the tensors' order. */
 static int find_tensor(const struct tensor_set *set, const char *name, int start) {
     for (int i = 0; i < set->tensor_count; i++) {
         int tensor = (start + i) % set->tensor_count;
@@ -76,7 +77,8 @@ static void fill_entry(const struct tensor_spec *tensor, struct safetensors_entr
     }
 }
 
-/* The entries get the order in which safetensors_lay_out stores their bytes: wider types first. */
+/* The sources are sorted into the order in which safetensors_lay_out stores their bytes: wider
+ * types first. */
 void tensor_file_plan(const char *name, const struct tensor_source *sources, int source_count,
                       struct region *region, struct tensor_file *file) {
     struct tensor_source *ordered = region_alloc(region, (size_t)source_count, sizeof *ordered);

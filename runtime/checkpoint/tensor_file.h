@@ -12,7 +12,8 @@
 struct tensor_source {
     struct tensor_spec tensor;         /* name, type and shape in the file */
     const struct tensor_piece *pieces; /* ranges of the tensor, in any order */
-    int piece_count;                   /* 0: this process has no piece of the tensor */
+    /* number of pieces; 0: this process has no piece of the tensor */
+    int piece_count;
 };
 
 /* tensor_sources_init: make a source for each tensor of `set`, in that order, with its pieces.
@@ -22,19 +23,22 @@ struct tensor_source {
 void tensor_sources_init(const struct tensor_set *set, struct region *region,
                          struct tensor_source *sources);
 
-/* tensor_sources_cover_tensors: whether the pieces have as many elements as the tensors. */
+/* tensor_sources_cover_tensors: whether the pieces of each source together have as many elements as
+ * its tensor. */
 bool tensor_sources_cover_tensors(const struct tensor_source *sources, int count);
 
 struct tensor_file {
     const char *name; /* file name in the folder */
     struct safetensors_header header;
-    const struct tensor_source *sources; /* [header.count], in the order of the header */
+    /* [header.count]: tensors and pieces, in the order of the header */
+    const struct tensor_source *sources;
     char *header_text;
     size_t header_bytes; /* size of `header_text` */
     int64_t bytes;       /* size of the whole file */
 };
 
-/* tensor_file_plan: lay out `sources`, with `__metadata__` {"format": "pt"}.
+/* tensor_file_plan: lay out a file `name` with the tensors of `sources` and `__metadata__`
+ * {"format": "pt"}.
  * memory  in `region`; the sources' names and pieces are kept by reference */
 void tensor_file_plan(const char *name, const struct tensor_source *sources, int source_count,
                       struct region *region, struct tensor_file *file);

@@ -23,15 +23,16 @@ static const char *path_in_folder(struct file_finder *finder, const char *name) 
     return region_copy_text(finder->region, path);
 }
 
-/* The index is untrusted: it may refer only to files in its own folder. */
+/* Whether `name` is a file name without a folder. The index is untrusted, so it may refer only to
+ * files in its own folder. */
 static bool is_plain_name(const char *name) {
     size_t length = strlen(name);
     return length > 0 && length < NAME_BYTES && name[0] != '.' && strchr(name, '/') == NULL;
 }
 
 static int find_file(const struct file_finder *finder, const char *path) {
-    for (int i = finder->files->count - 1; i >= 0;
-         i--) { /* backwards, because an index lists the tensors of one file together */
+    /* backwards: the newest file is the likeliest, as an index lists a file's tensors together */
+    for (int i = finder->files->count - 1; i >= 0; i--) {
         if (strcmp(finder->files->tables[i].path, path) == 0) {
             return i;
         }
@@ -72,7 +73,7 @@ static enum status open_tables(struct file_finder *finder) {
     return OK;
 }
 
-/* Every tensor of the index must be in its file. */
+/* Checks that every tensor of the index is in the file that the index specifies for it. */
 static enum status check_index(struct file_finder *finder, const struct json_node *map) {
     struct json_walk walk = json_walk_over(map);
     while (json_walk_next(&walk)) {

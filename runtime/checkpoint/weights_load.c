@@ -12,10 +12,10 @@
 
 static const char HEAD_NAME[] = "lm_head.weight";
 
-/* The tensor in the files that belongs to a parameter. */
+/* Where the tensor of a parameter is in the files. */
 struct weight_location {
     int file;                              /* index of the file in `files` */
-    const struct safetensors_entry *entry; /* NULL: not found */
+    const struct safetensors_entry *entry; /* entry of the tensor; NULL: not found */
 };
 
 struct weights_loading {
@@ -23,7 +23,7 @@ struct weights_loading {
     struct region region;
     struct fault *fault;
     struct weight_files files;
-    struct weight_location *found; /* [param_count] tensor of each parameter */
+    struct weight_location *found; /* [param_count] location of each parameter's tensor */
     struct weight_location
         head; /* the tied head, if the files contain it although it is redundant */
     struct tensor_source *sources; /* [param_count]: each parameter's pieces */
@@ -149,7 +149,7 @@ static void sort_pieces(struct weights_loading *loading) {
     tensor_sources_init(&set, &loading->region, loading->sources);
 }
 
-/* Opens the file again for its data, and checks that its size has not changed. */
+/* Opens the file with index `file` again for its data, and checks that its size has not changed. */
 static enum status reopen_file(struct weights_loading *loading, int file, int *fd) {
     const struct safetensors *table = &loading->files.tables[file];
     int64_t bytes = 0;
@@ -196,8 +196,8 @@ static enum status read_file(struct weights_loading *loading, int file) {
     return status;
 }
 
-/* Compares a range of two tensors as floats, because a BF16 head may belong to an F32 embedding.
- * *different must be -1, and is set to the index of the first difference. */
+/* Compares the range of `piece` in both tensors as floats, because a BF16 head may belong to an F32
+ * embedding. *different must be -1, and is set to the index of the first difference. */
 static enum status compare_tied_values(struct weights_loading *loading,
                                        const struct piece_span spans[2],
                                        const struct tensor_piece *piece, int64_t *different) {
@@ -271,7 +271,7 @@ static enum status check_tied_head(struct weights_loading *loading) {
                      loading->head.entry->name, founds[0]->entry->name, (long long)different);
 }
 
-/* The bytes that all pieces have in the files. */
+/* Returns the total size of all pieces, as they are stored in the files. */
 static uint64_t count_bytes(const struct weights_loading *loading) {
     uint64_t bytes = 0;
     for (int param = 0; param < loading->args->blueprint->param_count; param++) {

@@ -15,9 +15,11 @@
 #include <unistd.h>
 
 enum {
-    SHARD_NAME_BYTES = 40,                                     /* name of a weight file */
-    INDEX_LINE_BYTES = NAME_BYTES * 6 + SHARD_NAME_BYTES + 16, /* line of the index */
-    COPIED_BYTES = 1 << 20 /* space for the files that are copied from the model's folder */
+    /* size of the buffer for the name of a weight file */
+    SHARD_NAME_BYTES = 40,
+    /* maximum size of a line of the index */
+    INDEX_LINE_BYTES = NAME_BYTES * 6 + SHARD_NAME_BYTES + 16,
+    COPIED_BYTES = 1 << 20 /* disk space for the files that are copied from the model's folder */
 };
 
 static const char INDEX_NAME[] = "model.safetensors.index.json";
@@ -40,8 +42,8 @@ static int64_t source_bytes(const struct tensor_source *source) {
     return spec_elements(&source->tensor) * dtype_bytes(source->tensor.dtype);
 }
 
-/* The end of the file that starts with source `first`. It has as many sources as fit, at least
- * one. */
+/* Returns the index after the last source of the file that begins with source `first`. The file has
+ * as many sources as fit into `bytes_max`, at least one. */
 static int file_sources_end(const struct tensor_source *sources, int count, int first,
                             int64_t bytes_max) {
     int64_t bytes = source_bytes(&sources[first]);
@@ -145,7 +147,8 @@ static bool is_plain_folder(const char *path) {
     return lstat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-/* The new folder is renamed to the path, which the kernel rejects for a file and for any link. */
+/* Checks that save->folder is a folder or does not exist. The new folder is renamed to that path,
+ * and the kernel rejects such a rename if a file or a link has the path. */
 static enum status check_export_is_folder(const struct weights_save *save, struct fault *fault) {
     struct stat info;
     return lstat(save->folder, &info) != 0 || is_plain_folder(save->folder)
@@ -156,10 +159,11 @@ static enum status check_export_is_folder(const struct weights_save *save, struc
                                                  : "is a file, not a folder");
 }
 
-/* An export replaces the whole folder, so the folder may contain only an earlier export. */
+/* Checks that the folder contains only an earlier export, because an export replaces the whole
+ * folder. */
 static enum status check_destination(const struct weights_save *save, struct fault *fault) {
     if (!file_exists(save->folder)) {
-        /* a symbolic link without a target does not exist, but is rejected */
+        /* file_exists is false for a symbolic link without a target, which is rejected here */
         return check_export_is_folder(save, fault);
     }
     if (save->model_folder[0] != '\0' && is_same_folder(save->folder, save->model_folder)) {
@@ -191,7 +195,7 @@ static enum status check_parent(const struct weights_save *save, struct fault *f
     return status;
 }
 
-/* "/a/b/" becomes "/a/b", so that the temporary folders are next to it. */
+/* "/a/b/" becomes "/a/b", so that the temporary folders are next to this folder, not in it. */
 static void set_folder_paths(const struct weights_save_args *args, struct weights_save *save) {
     size_t length = strlen(args->folder);
     ASSERT(length > 0 && length < PATH_BYTES);
@@ -262,7 +266,8 @@ static enum status publish_folder(const void *context, const struct staging *sta
 }
 
 /* Removes an earlier export if the disk has no space for the new one beside it. The run's disk
- * budget counts only one of them, and a snapshot contains the same parameters. */
+ * budget counts only one export. No parameters are lost if the new export fails, because a snapshot
+ * contains them. */
 static void free_disk_space(const struct weights_save *save) {
     struct statvfs space;
     struct fault fault;
