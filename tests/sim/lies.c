@@ -87,11 +87,8 @@ bool lie_explains(enum hostility hostility, uint32_t reason) {
     case SUSPENSION_OPPOSED:
         return hostility == HOSTILE_SIGN;
     case SUSPENSION_INVALID:
-        return hostility != HONEST;
-#ifndef SIM_SPARSE /* There, the tracker finds repetitions of honest members, too. */
     case SUSPENSION_REPETITION:
         return hostility != HONEST;
-#endif
     default:
         return true;
     }

@@ -270,6 +270,12 @@ static inline bool entry_sets_state(enum entry_kind kind) {
     return kind == ENTRY_GENESIS || kind == ENTRY_COMMIT || kind == ENTRY_ROLLBACK;
 }
 
+/* entry_lacks_contribution: whether a seat had a weight and the COMMIT has its contribution to no
+ * slice. Its samples return, and an honest member may declare the same contribution again. */
+static inline bool entry_lacks_contribution(const struct entry *commit, uint32_t seat) {
+    return commit->members[seat].weight > 0 && commit->members[seat].contributed == 0;
+}
+
 /* The members that decide what follows a state entry: the voters of its roster. A GENESIS has
  * none. */
 struct electors {

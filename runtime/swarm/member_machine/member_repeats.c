@@ -6,6 +6,7 @@
 
 enum {
     BUCKET_ROWS = 16,                  /* number of rows in a bucket */
+    ROUND_BITS = INT32_MAX,            /* bits of repeat_row.round */
     EXTRA_BUCKETS = SWARM_MEMBERS_MAX, /* number of buckets in addition to one for each slice */
 };
 
@@ -59,7 +60,8 @@ static uint32_t short_identity(const struct identity *id) {
 void repetitions_add(struct member_repeats *repeats, uint32_t round, const struct identity *from,
                      const struct hash *hash) {
     const struct hash_words words = read_words(hash);
-    const struct repeat_row row = {words.kept, round, short_identity(from)};
+    const struct repeat_row row = {
+        .hash = words.kept, .round = round & ROUND_BITS, .from = short_identity(from)};
     struct repeat_row *bucket = find_bucket(repeats, &words);
     bool is_known = words.drawn % repeats->period != 0;
     ASSERT(round > 0);
@@ -88,9 +90,19 @@ bool repetitions_contain(const struct member_repeats *repeats, uint32_t round,
     for (uint32_t i = 0; i < BUCKET_ROWS; i++) {
         const struct repeat_row *row = &bucket[i];
         is_found |= row->round > 0 && row->round < round && row->hash == words.kept &&
-                    (row->from != short_identity(from) || is_committed(repeats, row->round));
+                    (row->from != short_identity(from) ||
+                     (!row->is_unused && is_committed(repeats, row->round)));
     }
     return is_found;
+}
+
+/* Marks the contributions of a seat to the round of a commit that has none of them. */
+static void mark_unused(struct member_repeats *repeats, const struct entry *commit, uint32_t seat) {
+    const uint32_t from = short_identity(&commit->seats[seat].id);
+    for (uint32_t i = 0; i < repeats->bucket_count * BUCKET_ROWS; i++) {
+        struct repeat_row *row = &repeats->rows[i];
+        row->is_unused |= row->round == commit->round && row->from == from;
+    }
 }
 
 void repetitions_on_state(struct member_repeats *repeats, const struct entry *entry) {
@@ -98,8 +110,13 @@ void repetitions_on_state(struct member_repeats *repeats, const struct entry *en
         memset(repeats->rows, 0,
                (size_t)repeats->bucket_count * BUCKET_ROWS * sizeof *repeats->rows);
         memset(repeats->committed, 0, sizeof repeats->committed);
-    } else {
-        repeats->committed[repeats->next] = entry->round;
-        repeats->next = (repeats->next + 1) % REPEAT_ROUNDS;
+        return;
+    }
+    repeats->committed[repeats->next] = entry->round;
+    repeats->next = (repeats->next + 1) % REPEAT_ROUNDS;
+    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
+        if (entry_lacks_contribution(entry, seat)) {
+            mark_unused(repeats, entry, seat);
+        }
     }
 }

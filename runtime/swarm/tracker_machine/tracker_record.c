@@ -185,7 +185,7 @@ static void complete_head(struct tracker *tracker, const struct event *event) {
     }
     leases_apply_entry(&tracker->leases, &next->head);
     if (next->head.kind == ENTRY_COMMIT) {
-        repeats_add_commit(&tracker->repeats, &tracker->record.table);
+        repeats_add_commit(&tracker->repeats, &tracker->record.table, &next->head);
         proposal_swap_slices(&tracker->proposal, tracker->record.commit.slices);
     }
 }

@@ -4,13 +4,15 @@
  * which the ledger has. */
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
-void repeats_add_commit(struct tracker_repeats *repeats, const struct round_table *table) {
+void repeats_add_commit(struct tracker_repeats *repeats, const struct round_table *table,
+                        const struct entry *commit) {
     struct hash *roots = repeats->roots[repeats->next];
     ASSERT(repeats->next < REPEAT_ROUNDS);
     memset(roots, 0, sizeof repeats->roots[0]);
     memset(repeats->norms[repeats->next], 0, sizeof repeats->norms[0]);
     SEATS_EACH(seat, table->declared_seats) {
-        roots[seat] = table->roots[seat];
+        const bool is_unused = entry_lacks_contribution(commit, (uint32_t)seat);
+        roots[seat] = is_unused ? (struct hash){{0}} : table->roots[seat];
     }
     repeats->next = (repeats->next + 1) % REPEAT_ROUNDS;
 }
@@ -23,7 +25,8 @@ void repeats_replay_entry(struct tracker_repeats *repeats, const struct entry *e
     }
     memset(repeats->roots[repeats->next], 0, sizeof repeats->roots[0]);
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
-        repeats->norms[repeats->next][seat] = entry->members[seat].norm;
+        repeats->norms[repeats->next][seat] =
+            entry_lacks_contribution(entry, seat) ? 0 : entry->members[seat].norm;
     }
     repeats->next = (repeats->next + 1) % REPEAT_ROUNDS;
 }

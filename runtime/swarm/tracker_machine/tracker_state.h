@@ -469,13 +469,14 @@ const struct slice_report *tracker_find_slice_report(const struct tracker *track
                                                      uint32_t slice);
 
 /* Contributions of earlier rounds (tracker_repeats.c).
- * repeats_add_commit  Remember the declared roots of a round that was committed.
- * repeats_replay_entry  Remember the norms of a COMMIT before the start of the tracker. An entry of
- *                     another kind clears everything.
+ * repeats_add_commit  Remember the declared roots of a round, except of contributions that had a
+ *                     weight and are in no sum of the commit.
+ * repeats_replay_entry  At a start: remember the norms of a COMMIT. Other kinds clear everything.
  * repeats_clear       Forget all rounds, because after a rollback a member may repeat its work.
  * repeats_contain     Whether any member declared a contribution with this root in a remembered
  *                     round, or with this norm in one before the start of the tracker. */
-void repeats_add_commit(struct tracker_repeats *repeats, const struct round_table *table);
+void repeats_add_commit(struct tracker_repeats *repeats, const struct round_table *table,
+                        const struct entry *commit);
 void repeats_replay_entry(struct tracker_repeats *repeats, const struct entry *entry);
 void repeats_clear(struct tracker_repeats *repeats);
 bool repeats_contain(const struct tracker_repeats *repeats, const struct hash *root, double norm);

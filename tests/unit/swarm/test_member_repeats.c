@@ -156,13 +156,17 @@ static bool is_added(uint32_t seat) {
     return is_kept;
 }
 
-static void end_round(enum entry_kind kind) {
+static void end_round_without(uint32_t unused_seats, enum entry_kind kind) {
     struct entry *end = &scene.end;
     *end = scene.open;
     end->kind = kind;
     end->prev = scene.open.hash;
     end->root = (struct hash){{(uint8_t)scene.round, (uint8_t)kind, 9}};
     end->result_count = SLICES;
+    for (uint32_t seat = 0; seat < SEATS && kind == ENTRY_COMMIT; seat++) {
+        end->members[seat] = scene.table.members[seat];
+        end->members[seat].contributed = (unused_seats >> seat & 1) != 0 ? 0 : SLICES;
+    }
     end->signature_count = 2;
     end->signatures[1].seat = 1;
     hear((struct message){.kind = MESSAGE_ENTRY, .entry = end, .root = scene.root});
@@ -177,6 +181,10 @@ static void end_round(enum entry_kind kind) {
     assert_non_null(adopt);
     scene.root = end->root;
     take(&(struct event){.kind = EVENT_APPLIED, .job = adopt->job, .root = scene.root});
+}
+
+static void end_round(enum entry_kind kind) {
+    end_round_without(0, kind);
 }
 
 static void next_round(void) {
@@ -320,6 +328,17 @@ static void a_member_may_repeat_what_it_declared_in_an_aborted_round(void **stat
     }
 }
 
+/* The contribution of the second member arrived, and no slice of the commit has it. */
+static void a_member_may_repeat_what_a_commit_lacks(void **state) {
+    (void)state;
+    for (uint32_t seat = 1; seat <= 2; seat++) {
+        begin();
+        exchange();
+        end_round_without(1U << seat, ENTRY_COMMIT);
+        assert_true(is_repetition_added(seat, 1) == (seat == 1));
+    }
+}
+
 static void nothing_from_before_a_rollback_is_remembered(void **state) {
     (void)state;
     begin();
@@ -361,6 +380,7 @@ int main(void) {
         cmocka_unit_test(a_slice_is_remembered_for_eight_commits),
         cmocka_unit_test(equal_slices_of_one_round_are_added),
         cmocka_unit_test(a_member_may_repeat_what_it_declared_in_an_aborted_round),
+        cmocka_unit_test(a_member_may_repeat_what_a_commit_lacks),
         cmocka_unit_test(nothing_from_before_a_rollback_is_remembered),
         cmocka_unit_test(equal_slices_without_effect_are_added),
     };

@@ -41,8 +41,11 @@ static const struct entry_member *declare(const double norms[MEMBERS]) {
 static uint64_t propose(uint64_t contributors) {
     uint64_t number = 0;
     for (int s = 0; s < SLICES; s++) {
-        scene.reports[scene.table[s].owner][s] = (struct slice_report){
-            .has_result = 1, .received_seats = contributors, .contributors = contributors};
+        scene.reports[scene.table[s].owner][s] =
+            (struct slice_report){.has_result = 1,
+                                  .received_seats = contributors,
+                                  .rejected_seats = scene.table[s].expected_seats & ~contributors,
+                                  .contributors = contributors};
     }
     scene_beat(scene.head.round, 0);
     for (uint32_t i = 0; i < ACTIONS_MAX; i++) {
@@ -131,6 +134,32 @@ static void repeated_contributions_have_no_weight(void **state) {
     }
 }
 
+/* No slice of the commit has the contribution of the first member, whose samples return. */
+static void a_contribution_that_no_commit_has_may_be_declared_again(void **state) {
+    (void)state;
+    for (int is_restarted = 0; is_restarted <= 1; is_restarted++) {
+        begin();
+        double norms[MEMBERS] = {1.5, 1, 1, 1, 1};
+        (void)declare(norms);
+        commit(SEATS_ALL & ~1);
+        assert_int_equal(scene.head.members[0].contributed, 0);
+        if (is_restarted) {
+            static struct entry last;
+            last = scene.head;
+            scene_restart();
+            tracker_replay_entry(scene.tracker, &last);
+        }
+        for (uint32_t m = 1; m < MEMBERS; m++) {
+            fill_root(m, 1);
+            norms[m] = m == 4 ? 1 : 1.25; /* the last one is that of an earlier contribution */
+        }
+        const struct entry_member *members = declare(norms);
+        assert_int_equal(members[0].weight, FULL);
+        assert_int_equal(members[1].weight, FULL);
+        assert_int_equal(members[4].weight, is_restarted ? 0 : FULL);
+    }
+}
+
 /* A contribution is remembered for eight commits. */
 static void a_contribution_may_return_after_eight_commits(void **state) {
     (void)state;
@@ -215,6 +244,7 @@ int main(void) {
         cmocka_unit_test(norms_outside_the_bounds_take_weight_and_slices),
         cmocka_unit_test(an_open_and_an_abort_keep_the_reference_of_the_last_commit),
         cmocka_unit_test(repeated_contributions_have_no_weight),
+        cmocka_unit_test(a_contribution_that_no_commit_has_may_be_declared_again),
         cmocka_unit_test(a_contribution_may_return_after_eight_commits),
         cmocka_unit_test(zeros_and_the_work_of_an_aborted_round_are_no_repetition),
         cmocka_unit_test(a_proposal_that_a_quorum_cannot_accept_is_aborted),
