@@ -25,11 +25,11 @@ struct plan {
     struct arena_problem problem;
     const uint64_t
         *offsets; /* [problem.extent_count] offset of each extent in the arena of its space */
-    uint64_t peak_bytes[SPACE_COUNT]; /* highest end offset of any extent */
-    uint64_t
-        bound_bytes[SPACE_COUNT]; /* most bytes alive at one step; no plan can have a lower peak */
-    uint32_t peak_step[SPACE_COUNT];    /* first step at which bound_bytes are alive */
-    const char *heuristic[SPACE_COUNT]; /* name of the heuristic that produced the layout */
+    uint64_t peak_bytes[SPACE_COUNT]; /* highest end offset of any extent in the space */
+    /* most bytes alive at one program step; no plan can have a lower peak */
+    uint64_t bound_bytes[SPACE_COUNT];
+    uint32_t peak_step[SPACE_COUNT];    /* first program step at which bound_bytes are alive */
+    const char *heuristic[SPACE_COUNT]; /* name of the heuristic that produced the space's layout */
 };
 
 /* arena_plan: place every extent. Deterministic: the same extents give the same offsets.
@@ -44,7 +44,7 @@ void arena_plan(const struct arena_problem *problem, struct region *region, stru
 MUST_CHECK enum status arena_verify(const struct arena_problem *problem, const struct plan *plan,
                                     struct region *region, struct fault *fault);
 
-/* plan_extent_end: the first byte after extent `index`. */
+/* plan_extent_end: return the offset of the first byte after extent `index`. */
 static inline uint64_t plan_extent_end(const struct plan *plan, int index) {
     ASSERT(index >= 0 && index < plan->problem.extent_count);
     return plan->offsets[index] + plan->problem.extents[index].bytes;
@@ -53,8 +53,8 @@ static inline uint64_t plan_extent_end(const struct plan *plan, int index) {
 /* ---- a bare packing problem ---- */
 
 struct pack_request {
-    /* Stop when the peak is at most this many bytes, or when that is proved impossible; 0:
-     * minimize. */
+    /* Stop the search when the peak is at most this many bytes, or when such a peak is proved
+     * impossible; 0: minimize the peak. */
     uint64_t capacity_bytes;
     double time_limit_s; /* stop the search after this time; the first layout is always completed */
 };

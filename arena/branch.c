@@ -4,41 +4,46 @@
 #include <string.h>
 
 struct goal {       /* unplaced items that form one connected group of overlaps in time */
-    int begin, end; /* range of sections that the items span */
-    int items_start, item_count; /* range in branch->items, sorted by first section */
-    int parent;                  /* index of the choice that created the goal; -1: none */
-    int next;                    /* index of the next open goal; -1: none */
-    uint64_t floor_offset;       /* offset of the item placed last: no later item may be lower */
-    int floor_rank; /* rank of the item placed last: later items at its offset rank higher */
+    int begin, end; /* range of sections that the goal's items span */
+    /* the goal's items: range in branch->items, sorted by first section */
+    int items_start, item_count;
+    int parent; /* index of the choice that created the goal; -1: none */
+    int next;   /* index of the next open goal; -1: none */
+    /* offset of the item placed last: no item of this goal may be lower */
+    uint64_t floor_offset;
+    /* rank of the item placed last: items of this goal at the same offset need a higher rank */
+    int floor_rank;
 };
 
 struct choice { /* a decision point: the candidates for the next item of a goal to place */
-    int goal;   /* index in branch->goals */
-    int candidates_start, candidate_count;  /* range of the candidates in branch->items */
-    int tried_count;                        /* number of candidates tried */
-    int placed;                             /* the item placed by this choice; -1: none */
-    int goal_count, items_used, undo_count; /* sizes of the stacks before the placement */
+    int goal;   /* index of the goal in branch->goals */
+    int candidates_start, candidate_count; /* range of the candidates in branch->items */
+    int tried_count;                       /* number of candidates tried */
+    int placed;                            /* the item placed by this choice; -1: none */
+    /* sizes of the stacks `goals`, `items` and `undos` before the placement */
+    int goal_count, items_used, undo_count;
 };
 
-struct undo { /* an item's lowest offset before a placement raised it, to restore it */
+struct undo { /* the lowest offset that an item had before a placement raised that offset */
     uint64_t lowest_offset; /* value to restore, in bytes */
-    int item;               /* index in the cluster */
+    int item;               /* index of the item in the cluster */
 };
 
 /* The lowest offset that is still possible for an item. */
 struct item_offset {
     uint64_t lowest_offset; /* in bytes */
-    int item;               /* index in the cluster */
+    int item;               /* index of the item in the cluster */
 };
 
 struct branch {
     const struct cluster *cluster;
     struct sections sections;
-    uint64_t ceiling_bytes; /* limit of the peak of the layout */
+    uint64_t ceiling_bytes; /* maximum peak of the layout that is searched for */
     int *sorted_items;      /* [count] items sorted by first section */
     int *rank; /* [count] position of each item in the search sequence; lower is preferred */
-    int *neighbour_starts;   /* [count + 1] start of each item's list in `neighbours` */
-    int *neighbours;         /* for each item, the items whose lives overlap with its life */
+    int *neighbour_starts; /* [count + 1] start of each item's list in `neighbours` */
+    /* lists of all items: the indices of the items whose lives overlap with the item's life */
+    int *neighbours;
     uint64_t *lowest_offset; /* [count] lowest possible offset; final once the item is placed */
     bool *is_placed;         /* [count] true once the item has an offset */
     /* [count] number of times that each item was among the items that did not fit */
@@ -70,7 +75,8 @@ static void list_neighbours(struct branch *branch, struct region *region) {
     }
     branch->neighbour_starts[count] = pair_count;
     branch->neighbours = region_alloc(region, (size_t)pair_count, sizeof(int));
-    /* In each pair of neighbours, only the item placed first can raise the offset of the other. */
+    /* One undo for each pair of neighbours suffices: only the item placed first can raise the
+     * lowest offset of the other. */
     branch->undos = region_alloc(region, (size_t)pair_count / 2, sizeof(struct undo));
     pair_count = 0;
     for (int i = 0; i < count; i++) {
@@ -83,7 +89,7 @@ static void list_neighbours(struct branch *branch, struct region *region) {
     ASSERT(pair_count == branch->neighbour_starts[count] && pair_count % 2 == 0);
 }
 
-/* Counting sort of the items by their first section. */
+/* Returns the items sorted by their first section, by a counting sort. */
 static int *sort_by_first_section(const struct sections *sections, int count,
                                   struct region *region) {
     int *start = region_alloc(region, (size_t)sections->count + 1, sizeof *start);
@@ -114,8 +120,8 @@ struct branch *branch_init(const struct cluster *cluster, struct region *region)
     branch->conflicts = region_alloc(region, count, sizeof(uint64_t));
     branch->goal_items = region_alloc(region, count, sizeof(struct item_offset));
     branch->stacked_bytes = region_alloc(region, (size_t)branch->sections.count, sizeof(uint64_t));
-    /* Goals that are not open have placed one item each, so there are at most `count` goals. Open
-     * goals share no item, so goal i has at most `count - i` items. */
+    /* Each goal that is not open has placed one item, and open goals share no item, so there are at
+     * most `count` goals, and goal i has at most `count - i` items. */
     branch->choices = region_alloc(region, count, sizeof(struct choice));
     branch->goals = region_alloc(region, count, sizeof(struct goal));
     branch->items = region_alloc(region, count * (count + 1), sizeof(int));
@@ -127,9 +133,10 @@ const uint64_t *branch_conflict_counts(const struct branch *branch) {
     return branch->conflicts;
 }
 
-/* Push one goal for each connected group of items on top of the item stack. These items are
- * sorted by first section. `goal_template` holds the other fields of the new goals, which are
- * inserted in the list before goal_template.next. Returns the head of the list. */
+/* Push one goal for each connected group of the items from `items_start` to the top of the item
+ * stack, which are sorted by first section. `goal_template` holds the other fields of the new
+ * goals, which are inserted in the list before goal_template.next. Returns the first goal of the
+ * list. */
 static int push_goals(struct branch *branch, int items_start, struct goal goal_template) {
     const struct sections *sections = &branch->sections;
     int head = goal_template.next;
@@ -154,8 +161,8 @@ static int push_goals(struct branch *branch, int items_start, struct goal goal_t
     return head;
 }
 
-/* Sort by descending offset. Shell sort is used because a goal has few items and this code must
- * not allocate. */
+/* Sort the items by descending lowest offset. This is a Shell sort, because a goal has few items
+ * and this code must not allocate. */
 static void sort_by_lowest_offset(struct item_offset *goal_items, int count) {
     static const int GAPS[] = {301, 132, 57, 23, 10, 4, 1};
     for (size_t g = 0; g < ARRAY_COUNT(GAPS); g++) {
@@ -204,8 +211,8 @@ static void count_conflicts(struct branch *branch, const struct goal *goal, int 
     }
 }
 
-/* For every offset, the items that must lie at or above it have to fit below the ceiling. Check
- * this in every section. */
+/* Return whether the goal's items can fit: in every section, and for every offset, the items that
+ * must lie at or above that offset have to fit between the offset and the ceiling. */
 static bool remaining_items_fit(struct branch *branch, const struct goal *goal) {
     memset(branch->stacked_bytes + goal->begin, 0,
            (size_t)(goal->end - goal->begin) * sizeof *branch->stacked_bytes);
@@ -248,7 +255,8 @@ static bool compute_candidate_limits(struct branch *branch, const struct goal *g
     return true;
 }
 
-/* Insert `item` into the sorted candidates: by lowest offset, then by rank. */
+/* Insert `item` into the `count` candidates of the choice, which are sorted by lowest offset, then
+ * by rank. */
 static void insert_candidate(struct branch *branch, const struct choice *choice, int count,
                              int item) {
     int *candidates = branch->items + choice->candidates_start;

@@ -16,15 +16,16 @@
 #include "arena/sections.h"
 
 enum {
-    BRANCH_ITEMS_MAX = 2000, /* memory is quadratic in the items: 64 MiB for this many */
-    /* Work counted for each item of a choice. Greedy placement counts 1 for each placed item
-     * that it inspects. */
+    /* maximum items of an exact search: memory is quadratic in the items, 64 MiB for 2000 */
+    BRANCH_ITEMS_MAX = 2000,
+    /* Work that the search counts for each item that it examines for a choice. Greedy placement
+     * counts 1 for each placed item that it inspects. */
     BRANCH_WORK_PER_ITEM = 16, /* in units of struct effort */
 };
 
 enum branch_result {
     BRANCH_FOUND,      /* a layout within the ceiling was found */
-    BRANCH_IMPOSSIBLE, /* proved that no such layout exists */
+    BRANCH_IMPOSSIBLE, /* proved that no layout within the ceiling exists */
     BRANCH_WORK_LIMIT  /* the work limit was reached before an answer was found */
 };
 
@@ -34,14 +35,14 @@ struct branch;
  * memory  in `region`; branch_find_layout allocates nothing */
 struct branch *branch_init(const struct cluster *cluster, struct region *region);
 
-/* branch_conflict_counts: return for each item how often it was among the items that did not fit,
- * over all calls of branch_find_layout. The next attempt should place items with high counts
- * first. */
+/* branch_conflict_counts: return, for each item, the number of times in all calls of
+ * branch_find_layout that the item was among those that did not fit. The next attempt should place
+ * items with high counts first. */
 const uint64_t *branch_conflict_counts(const struct branch *branch);
 
 /* branch_find_layout: find a layout whose peak is at most `ceiling_bytes`.
- *   sequence  all items by descending priority; breaks ties between candidates of equal offset
- *   layout    filled if one is found, else untouched */
+ *   sequence  all items by descending priority, which decides between candidates of equal offset
+ *   layout    filled if a layout is found, else unchanged */
 enum branch_result branch_find_layout(struct branch *branch, uint64_t ceiling_bytes,
                                       const int *sequence, struct effort *effort,
                                       struct layout *layout);

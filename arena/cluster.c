@@ -7,7 +7,7 @@ static const uint64_t TOTAL_BYTES_MAX = (uint64_t)1 << 62;
 /* The step at which an item's life begins or ends. */
 struct event {
     uint32_t step;  /* program step */
-    bool is_birth;  /* a life begins; false: it ends */
+    bool is_birth;  /* true: a life begins; false: a life ends */
     uint64_t bytes; /* size of the item */
 };
 
@@ -81,7 +81,8 @@ struct cluster cluster_of_space(const struct arena_problem *problem, enum space 
         if (extent->space != space) {
             continue;
         }
-        /* Alignment may waste up to align - 1 bytes under each item. */
+        /* The total includes `align`, because alignment may waste up to align - 1 bytes under each
+         * item. */
         ASSERT(extent->align < TOTAL_BYTES_MAX);
         total_bytes += extent->bytes + extent->align;
         ASSERT(total_bytes < TOTAL_BYTES_MAX);
@@ -216,7 +217,7 @@ static struct cluster *run_reduction_round(struct cluster *pending, uint64_t *of
     return parts;
 }
 
-/* Sort by descending bound, then by birth, so that the order is deterministic. */
+/* Sorts clusters by descending bound, then by birth, so that their order is deterministic. */
 static int compare_clusters(const void *left, const void *right) {
     const struct cluster *a = left, *b = right;
     if (a->bound_bytes != b->bound_bytes) {
@@ -244,7 +245,7 @@ static struct cluster_list sorted_cluster_list(struct cluster *done, struct regi
 
 struct birth {
     uint32_t first; /* first program step of the item */
-    int item;       /* index in the cluster */
+    int item;       /* index of the item in the cluster */
 };
 
 static int compare_births(const void *left, const void *right) {

@@ -9,8 +9,9 @@
 
 #include <stdint.h>
 
-/* Twice the nesting depth of lives (program, segment, microbatch, layer). */
-enum { CLUSTER_DEPTH_MAX = 8 }; /* maximum rounds of reduction */
+/* Maximum rounds of reduction: twice the nesting depth of lives (program, segment, microbatch,
+ * layer). */
+enum { CLUSTER_DEPTH_MAX = 8 };
 
 /* One packing problem. Item i of a cluster is extent source[i] of the arena problem. */
 struct cluster {
@@ -21,9 +22,9 @@ struct cluster {
     uint32_t *end;        /* [count] one past the last program step in which the item is alive */
     int *source;          /* [count] index of the extent in the arena problem */
     uint64_t base_bytes;  /* no item may lie below this offset */
-    uint64_t bound_bytes; /* base_bytes plus the most bytes alive at one step */
-    uint32_t bound_step;  /* first step at which the most bytes are alive */
-    struct cluster *next; /* the next cluster of a worklist */
+    uint64_t bound_bytes; /* base_bytes plus the most bytes alive at one program step */
+    uint32_t bound_step;  /* first program step at which the most bytes are alive */
+    struct cluster *next; /* the next cluster of the worklist; NULL: none */
 };
 
 struct cluster_list {
@@ -38,16 +39,16 @@ struct cluster cluster_of_space(const struct arena_problem *problem, enum space 
                                 struct region *region);
 
 /* cluster_round_sizes: round all sizes up to the smallest alignment, and compute the bound again.
- * No other item can use the added bytes, except those on top of the highest item, so the bound
- * exceeds a reachable peak by less than one alignment.
+ * Except above the highest item, no other item could use the added bytes, so the new bound exceeds
+ * a reachable peak by less than one alignment.
  * memory  scratch in `region` */
 void cluster_round_sizes(struct cluster *cluster, struct region *region);
 
 /* cluster_reduce: place the items that need no search, and divide the others into parts, sorted by
  * descending bound. Items that are alive for the whole span can be moved to the bottom of any
  * layout, so they are stacked there and their offsets are written to `offsets`. The other items are
- * divided at every step where no item stays alive. Each part is treated in the same way, at most
- * CLUSTER_DEPTH_MAX times.
+ * divided at every step where no item stays alive. Each part is reduced in the same way again, in
+ * at most CLUSTER_DEPTH_MAX rounds.
  *   offsets  (extents of the arena problem) indexed by extent, not by item
  * accuracy  exact if every alignment divides every size; else the peak grows by less than one
  *           alignment per level

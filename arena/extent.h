@@ -1,5 +1,5 @@
-/* extent: one buffer that the planner must place. The planner has no other information about it
- * and never changes it; the plan holds its offset. */
+/* extent: one buffer that the planner must place. The planner has no other information about the
+ * buffer, and never changes an extent: the plan has the offsets. */
 #ifndef SKEP_ARENA_EXTENT_H
 #define SKEP_ARENA_EXTENT_H
 
@@ -11,7 +11,7 @@
 enum extent_role {
     ROLE_PARAMS,
     ROLE_MASTER,   /* fp32 copies of parameters, for the optimizer */
-    ROLE_GATHERED, /* all elements of a sharded unit */
+    ROLE_GATHERED, /* gathered units: all elements of a unit that is otherwise sharded */
     ROLE_GRADIENTS,
     ROLE_MOMENTS,
     ROLE_CONSTANTS, /* tables that never change, such as rotary embeddings */
@@ -28,8 +28,8 @@ enum extent_role {
 };
 
 const char *space_name(enum space space); /* "device", "pinned", "host" */
-const char *
-extent_role_name(enum extent_role role); /* "params", "master", "activation gradients", ... */
+/* name of a role: "params", "master", "activation gradients", ... */
+const char *extent_role_name(enum extent_role role);
 
 struct extent {
     const char *name;

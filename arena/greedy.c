@@ -64,14 +64,14 @@ void greedy_rank_items(const struct cluster *cluster, enum sort_key key,
     sort_ranked_items(ranked, cluster->count);
 }
 
-/* An item to place among the items that are already on the shelf. */
+/* An item to place among the items that are already on the shelf (the list of placed items). */
 struct new_item {
     uint64_t bytes, align; /* size and alignment */
     uint32_t first, last;  /* life in program steps, half-open: [first, last) */
 };
 
-/* Return the lowest offset at which the new item overlaps no item in time and bytes. The shelf is
- * sorted by offset, so the search ends at the first gap that is large enough. */
+/* Return the lowest offset at which the new item overlaps no placed item in both time and bytes.
+ * The shelf is sorted by offset, so the search ends at the first gap that is large enough. */
 static uint64_t first_fit(const struct placed_item *shelf, int count,
                           const struct new_item *new_item, uint64_t base_bytes,
                           struct effort *effort) {
@@ -94,8 +94,8 @@ static uint64_t first_fit(const struct placed_item *shelf, int count,
     return cursor;
 }
 
-/* Return the offset of the smallest gap that fits the new item (the lowest one on a tie), or the
- * offset above all items if no gap fits. */
+/* Return the offset of the smallest gap that fits the new item (on a tie, the lowest such gap). If
+ * no gap fits, return the offset above all items alive at the same time. */
 static uint64_t best_fit(const struct placed_item *shelf, int count,
                          const struct new_item *new_item, uint64_t base_bytes,
                          struct effort *effort) {

@@ -9,10 +9,10 @@ struct pack {
     struct cluster all_items;  /* all items of the problem */
     struct cluster_list parts; /* parts that share no program step */
     struct search *searches;   /* [parts.count] search of each part */
-    uint64_t capacity_bytes;   /* limit on the peak; UINT64_MAX: no limit */
-    uint64_t target_bytes;     /* the search stops when the peak is at most this */
+    uint64_t capacity_bytes;   /* maximum peak; UINT64_MAX: no maximum */
+    uint64_t target_bytes;     /* the search stops when the peak is at most this many bytes */
     bool is_exact;        /* whether bounds proved for one part also hold for the whole problem */
-    struct effort effort; /* work done, and its limits */
+    struct effort effort; /* work done so far by all searches, and the limits on it */
 };
 
 static int find_highest_part(const struct pack *pack) {
@@ -50,7 +50,8 @@ static uint64_t proved_bound_bytes(const struct pack *pack) {
     return lowest;
 }
 
-/* The part with the highest layout determines the peak, so only that part is searched. */
+/* Search only the part with the highest layout for a lower peak, because that part determines the
+ * peak of the whole. */
 static void improve_highest_part(struct pack *pack, struct region *region) {
     while (!effort_is_exhausted(&pack->effort) &&
            proved_bound_bytes(pack) <= pack->capacity_bytes) {

@@ -4,19 +4,20 @@
 
 /* Successful attempts usually succeed early, so most attempts are short and few are long. */
 enum {
-    PASSES_MIN = 2,      /* passes over all items for which the shortest attempt has enough work */
-    PASS_ITEMS_MIN = 200 /* added to the items of a pass, so that small clusters get more work */
+    PASSES_MIN = 2, /* the work limit of the shortest attempt, in passes over all items */
+    /* number added to the items of a pass, so that attempts at small clusters get more work */
+    PASS_ITEMS_MIN = 200
 };
 
-/* The target of an attempt lies between the lowest useful peak and the current peak: lower after
- * a success, higher after a failure. Every second round uses the lowest target. */
+/* The target of an attempt is between the lowest useful peak and the current peak. It becomes lower
+ * after a success, and higher after a failure. Every second round uses the lowest target. */
 enum { LOWEST_TARGET_ROUNDS = 2 }; /* one round in this many uses the lowest target */
 
 static const double AIM_FIRST = 0.5, AIM_SUCCESS = 0.6, AIM_FAILURE = 1.15, AIM_STEP = 0.01,
                     AIM_MAX = 0.95;
 
-/* How far an attempt moves items in the sequence, as a fraction of its length. NEAR and FAR are
- * random distances; CONFLICTS moves forward the items that most often did not fit. */
+/* How far an attempt moves items in the sequence, as a fraction of the sequence's length. NEAR and
+ * FAR are random distances; CONFLICTS moves forward the items that most often did not fit. */
 static const double MOVE_NEAR = 0.1, MOVE_FAR = 0.5, MOVE_CONFLICTS = 0.7;
 
 void search_init(const struct cluster *cluster, uint64_t target_bytes, struct effort *effort,
@@ -37,9 +38,9 @@ bool search_is_done(const struct search *search, uint64_t target_bytes) {
            search->layout.peak_bytes <= search->lowest_bytes;
 }
 
-/* Term `index` (from 1) of the Luby sequence 1 1 2 1 1 2 4 1 1 2 ... With these restart lengths,
- * a search takes at most a logarithmic factor more time than with the best fixed length (Luby,
- * Sinclair and Zuckerman 1993). */
+/* Term `index` (from 1) of the Luby sequence 1 1 2 1 1 2 4 1 1 2 ... If a search restarts after
+ * these lengths, its time exceeds that with the best fixed length by at most a logarithmic factor
+ * (Luby, Sinclair and Zuckerman 1993). */
 static uint64_t luby_term(unsigned index) {
     ASSERT(index >= 1);
     while ((index & (index + 1)) != 0) {
@@ -58,7 +59,8 @@ static double max_conflicts(const struct search *search) {
     return (double)max;
 }
 
-/* Change the sort keys in search->ranked to perturb the sequence. */
+/* Change the sort keys in search->ranked at random, which perturbs the sequence of the next
+ * attempt. */
 static void perturb_sort_keys(struct search *search, int round) {
     ASSERT(round > 0);
     int count = search->cluster->count;
@@ -75,8 +77,8 @@ static void perturb_sort_keys(struct search *search, int round) {
     sort_ranked_items(search->ranked, count);
 }
 
-/* Make the sequence of the next attempt. The first round uses each sort key without a
- * perturbation. */
+/* Set search->sequence for the next attempt. The attempts of the first round use one sort key each,
+ * without a perturbation. */
 static void make_sequence(struct search *search, int round) {
     enum sort_key key = (enum sort_key)(search->attempt_count % SORT_COUNT);
     greedy_rank_items(search->cluster, key, search->life_peak_bytes, search->ranked);
@@ -136,7 +138,8 @@ static void run_branch_attempt(struct search *search, uint64_t target_bytes,
     }
 }
 
-/* Allocates what the attempts need: a random walk if there are too many items for exact search. */
+/* Allocates the state of the attempts: an exact search, or a random walk if there are too many
+ * items for exact search. */
 static void init_attempts(struct search *search, struct region *region) {
     ASSERT(search->attempt_count == 0);
     size_t count = (size_t)search->cluster->count;

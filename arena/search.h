@@ -10,19 +10,20 @@
 struct search {
     const struct cluster *cluster; /* the packing problem */
     struct layout layout;          /* the best layout found so far */
-    uint64_t lowest_bytes;         /* a proved lower bound on the peak */
-    double
-        /* target of the next attempt, from 0 (lowest useful peak) to 1 (current peak) */
-        target_fraction;
-    int attempt_count;     /* number of attempts made so far */
-    struct branch *branch; /* NULL until first use, and always NULL if there are too many items */
-    struct walk *walk;     /* NULL until first use, and always NULL if `branch` is used */
-    uint64_t *life_peak_bytes; /* per item: the most bytes alive during its life */
-    int *sequence; /* [cluster count] scratch: order in which an attempt places the items */
-    struct ranked_item *ranked; /* [cluster count] scratch: items with sort keys */
+    uint64_t lowest_bytes;         /* a proved lower bound on the peak of any layout */
+    /* target of the next attempt, from 0 (lowest useful peak) to 1 (current peak) */
+    double target_fraction;
+    int attempt_count; /* number of attempts made so far */
+    /* the exact search; NULL until first use, and if there are too many items for one */
+    struct branch *branch;
+    struct walk *walk;         /* the random walk; NULL until first use, and if `branch` is used */
+    uint64_t *life_peak_bytes; /* [cluster->count] most bytes alive at a step of each item's life */
+    int *sequence; /* [cluster->count] scratch: order in which an attempt places the items */
+    struct ranked_item *ranked; /* [cluster->count] scratch: items with sort keys */
 };
 
-/* search_init: find the best greedy layout within half of the work limit.
+/* search_init: initialise a search with the best greedy layout that takes at most half of the
+ * remaining work.
  * memory  in `region`, which must outlive the search */
 void search_init(const struct cluster *cluster, uint64_t target_bytes, struct effort *effort,
                  struct region *region, struct search *search);

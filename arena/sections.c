@@ -3,15 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEVELS_MAX = 32 }; /* levels of the table of range maxima, for 2^31 sections */
+/* maximum number of levels of the table of range maxima: enough for 2^31 sections */
+enum { LEVELS_MAX = 32 };
 
 static int compare_steps(const void *left, const void *right) {
     uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
     return a < b ? -1 : a > b;
 }
 
-/* A section begins at the last birth before each death. Write these steps to *starts in
- * ascending order; births and deaths are sorted. */
+/* Write the steps at which the sections begin to *starts in ascending order, and return their
+ * number. A section begins at each birth after which the next event is a death. `births` and
+ * `deaths` are sorted. */
 static int find_starts(const uint32_t *births, const uint32_t *deaths, int count,
                        uint32_t *starts) {
     int start_count = 0;
@@ -59,8 +61,8 @@ struct sections sections_of_cluster(const struct cluster *cluster, struct region
         .end = region_alloc(region, count, sizeof(int)),
     };
     sections.live_bytes = region_alloc(region, (size_t)sections.count + 1, sizeof(uint64_t));
-    /* A birth adds bytes and a death subtracts them; unsigned wrap-around cancels out in the
-     * running sum. */
+    /* Each birth adds the item's bytes and each death subtracts them. The running sum over sections
+     * is then the live bytes; unsigned wrap-around cancels out in it. */
     for (int i = 0; i < cluster->count; i++) {
         sections.first[i] = count_starts_before(starts, sections.count, cluster->first[i]);
         sections.end[i] = count_starts_before(starts, sections.count, cluster->end[i]);

@@ -7,10 +7,12 @@
 #include "arena/cluster.h"
 
 struct sections {
-    int count;            /* number of sections: at most the cluster's count */
-    int *first;           /* [cluster count] first section in which item i is alive */
-    int *end;             /* [cluster count] one past the last section of item i */
-    uint64_t *live_bytes; /* [count] bytes alive in each section, without the base */
+    int count;  /* number of sections: at most the cluster's count */
+    int *first; /* [cluster->count] first section in which each item is alive */
+    /* [cluster->count] one past the last section in which each item is alive */
+    int *end;
+    /* [count] bytes alive in each section, without the cluster's base_bytes */
+    uint64_t *live_bytes;
 };
 
 /* sections_of_cluster: compute the sections of a cluster.

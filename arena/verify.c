@@ -1,5 +1,5 @@
-/* verify: proves that a plan is correct. It sweeps over the births and deaths of each space and
- * keeps the extents that are alive in order of offset. It shares no code with the planner. */
+/* verify: proves that a plan is correct. The proof sweeps over the births and deaths of each space,
+ * and keeps a list of the live extents, sorted by offset. It shares no code with the planner. */
 #include "arena/arena.h"
 
 #include <stdio.h>
@@ -10,14 +10,14 @@
 struct life_change {
     uint32_t step;
     int is_birth; /* 1: the extent becomes alive at `step`; 0: it is no longer alive */
-    int extent;   /* index in the plan */
+    int extent;   /* index of the extent in the plan */
 };
 
 /* The extents that are alive at the current step, sorted by offset. They are disjoint, because
  * an overlap ends the sweep. */
 struct live_extents {
     const struct extent *extents;
-    const uint64_t *offsets; /* offset of each extent in bytes */
+    const uint64_t *offsets; /* [extent count] offset of each extent in bytes */
     int *ids;                /* [count] indices into `extents`, sorted by offset */
     int count;               /* number of live extents */
     uint64_t bytes;          /* sum of the sizes of the live extents */
@@ -32,7 +32,8 @@ static int compare_life_changes(const void *left, const void *right) {
         return a->step < b->step ? -1 : 1;
     }
     if (a->is_birth != b->is_birth) {
-        return a->is_birth - b->is_birth; /* lives are half-open, so deaths sort first */
+        /* lives are half-open, so at one step deaths sort before births */
+        return a->is_birth - b->is_birth;
     }
     return a->extent - b->extent;
 }
@@ -103,8 +104,8 @@ static enum status overlap_fault(const struct live_extents *alive, int below, in
                      (unsigned long long)extent_end(alive, above), b->first, b->last);
 }
 
-/* It suffices to compare with the two neighbours by offset, because the extents already alive
- * are disjoint. */
+/* Adds extent `id` to the live extents, or sets a fault if it overlaps one. It suffices to compare
+ * with the two neighbours by offset, because the live extents are disjoint. */
 static enum status live_extents_add(struct live_extents *alive, int id, struct fault *fault) {
     int position = find_position(alive, id);
     ASSERT(alive->extents[id].bytes > 0 && alive->offsets[id] < extent_end(alive, id));
@@ -141,8 +142,9 @@ static void live_extents_remove(struct live_extents *alive, int id) {
 
 /* Peak and bound of one space as computed by the sweep. */
 struct measured_peak {
-    uint64_t peak_bytes, bound_bytes; /* highest end of an extent; most bytes alive */
-    uint32_t peak_step;               /* program step of the bound */
+    /* highest end offset of an extent; most bytes alive at one step */
+    uint64_t peak_bytes, bound_bytes;
+    uint32_t peak_step; /* first program step at which bound_bytes are alive */
 };
 
 static enum status check_recorded_peaks(const struct plan *plan, enum space space,

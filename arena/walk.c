@@ -10,17 +10,18 @@ enum { ROUNDS_BEFORE_RESTART = 64 };
 
 struct walk { /* a random walk over the sequences in which items are placed */
     const struct cluster *cluster;
-    int *sequence;             /* the current sequence, which each round changes */
-    int *best_sequence;        /* the sequence that gave the lowest peak */
-    struct placed_item *shelf; /* [cluster count] scratch: the items placed so far */
-    struct layout current;     /* layout that `sequence` gives */
+    int *sequence;             /* [cluster->count] the current sequence, which each round changes */
+    int *best_sequence;        /* [cluster->count] the sequence that gave the lowest peak */
+    struct placed_item *shelf; /* [cluster->count] scratch: the items placed so far */
+    struct layout current;     /* layout that placing items by `sequence` gives */
     uint64_t random_index;     /* next index in the random stream */
-    int rounds_left;           /* rounds until the restart; 0: restart from the best sequence */
+    /* rounds until a restart; at 0 the walk restarts from the best sequence */
+    int rounds_left;
 };
 
 struct item_end {
     uint64_t offset; /* end offset of the item in bytes */
-    int item;        /* index in the cluster */
+    int item;        /* index of the item in the cluster */
 };
 
 static int compare_item_ends(const void *left, const void *right) {
@@ -31,8 +32,8 @@ static int compare_item_ends(const void *left, const void *right) {
     return a->item < b->item ? -1 : a->item > b->item;
 }
 
-/* Sort the items by offset. Placing them in this order gives the same layout or one with a lower
- * peak. */
+/* Fill `sequence` with the items sorted by offset. Placing the items in this order gives the same
+ * layout or one with a lower peak. */
 static void sequence_of_layout(const struct cluster *cluster, const struct layout *layout,
                                struct region *region, int *sequence) {
     size_t count = (size_t)cluster->count;

@@ -7,18 +7,19 @@
 enum {
     PAGE_WIDTH = 1360,   /* width of the whole drawing, in px */
     PAGE_HEIGHT = 860,   /* height of the whole drawing, in px */
-    PANEL_LEFT = 92,     /* left edge of arena and usage curve, in px */
-    PANEL_WIDTH = 1060,  /* width of arena and usage curve, in px */
+    PANEL_LEFT = 92,     /* left edge of the drawing of the arena and of the usage curve, in px */
+    PANEL_WIDTH = 1060,  /* width of the drawing of the arena and of the usage curve, in px */
     ARENA_TOP = 104,     /* upper edge of the drawing of the arena, in px */
     ARENA_HEIGHT = 500,  /* height of the drawing of the arena, in px */
     CURVE_TOP = 660,     /* upper edge of the usage curve, in px */
     CURVE_HEIGHT = 130,  /* height of the usage curve, in px */
     LEGEND_LEFT = 1180,  /* left edge of the legend of roles, in px */
-    NAME_HEIGHT = 11,    /* minimum height of a rectangle that shows its name */
-    NAME_BYTES_MAX = 60, /* longest name that is shown */
+    NAME_HEIGHT = 11,    /* minimum height of a rectangle that shows a name, in px */
+    NAME_BYTES_MAX = 60, /* maximum bytes of a name that are shown */
 };
 
-static const double NAME_BYTE_WIDTH = 5.4; /* average character width of the 9 px font */
+/* average width of a character of the 9 px font, in px */
+static const double NAME_BYTE_WIDTH = 5.4;
 
 static const char STYLE[] =
     "<style>\n"
@@ -56,7 +57,7 @@ static struct panel make_arena_panel(const struct drawing *drawing) {
             panel.end = extent->last > panel.end ? extent->last : panel.end;
         }
     }
-    if (panel.begin >= panel.end) { /* an empty drawing: any scale works */
+    if (panel.begin >= panel.end) { /* an empty drawing: any range of steps works */
         panel.begin = 0;
         panel.end = 1;
         panel.top_bytes = 1;
@@ -133,7 +134,8 @@ static void write_extents(const struct panel *panel, const struct drawing *drawi
     }
 }
 
-/* A horizontal line across the arena, with its name and value at `label_y` on the right. */
+/* Draw a horizontal line across the arena at `level_bytes`, and write its name and value at
+ * `label_y` on the right. */
 static void write_level_line(const struct panel *panel, const char *name, uint64_t level_bytes,
                              double label_y, struct writer *writer) {
     char bytes[24];

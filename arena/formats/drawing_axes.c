@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Blue for weights, warm colours for gradients, green for activations, so that readers who
- * cannot distinguish red from green can tell the three largest kinds apart. */
+/* The colours of the roles: blue for weights, warm colours for gradients, green for activations, so
+ * that readers who cannot distinguish red from green can tell the three largest kinds apart. */
 static const char *const COLOURS[ROLE_COUNT] = {
     [ROLE_PARAMS] = "#4e79a7",      [ROLE_MASTER] = "#2f4b7c",
     [ROLE_GATHERED] = "#7ea6d3",    [ROLE_GRADIENTS] = "#d1495b",
@@ -22,7 +22,8 @@ enum {
     MARK_NAME_MAX = 40,     /* maximum number of characters of a mark's name */
 };
 
-static const double MARK_LETTER_WIDTH = 6.2; /* average character width of the 11 px font */
+/* average width of a character of the 11 px font, in px */
+static const double MARK_LETTER_WIDTH = 6.2;
 
 const char *drawing_role_colour(enum extent_role role) {
     ASSERT(role < ROLE_COUNT);
@@ -60,7 +61,7 @@ static uint64_t byte_tick_interval(uint64_t bytes, int tick_max) {
 void write_byte_axis(const struct panel *panel, int tick_max, struct writer *writer) {
     static const char *const UNITS[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     uint64_t tick = byte_tick_interval(panel->top_bytes, tick_max);
-    /* Use the largest unit (KiB, MiB, ...) for which the axis shows at least two. */
+    /* Use the largest unit (KiB, MiB, ...) of which the axis shows at least two. */
     int unit = panel->top_bytes < 2 ? 0 : (62 - __builtin_clzll(panel->top_bytes)) / 10;
     for (uint64_t bytes = 0; bytes <= panel->top_bytes; bytes += tick) {
         double y = panel_y(panel, (double)bytes);
@@ -105,8 +106,9 @@ void write_step_axis(const struct panel *panel, struct writer *writer) {
         panel->left + panel->width, bottom + 34);
 }
 
-/* Write the name to the right of its line if it ends before the next line, or to the left of the
- * line if that is the last one. Omit a name that does not fit. */
+/* Write the name of mark `index` to the right of its line if the name ends before the next line.
+ * Write the name of the last mark to the left of its line if it does not fit on the right. Omit a
+ * name that does not fit. */
 static void write_mark_name(const struct panel *panel, const struct drawing *drawing, int index,
                             struct writer *writer) {
     const struct drawing_mark *mark = &drawing->marks[index];

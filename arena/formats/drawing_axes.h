@@ -31,10 +31,11 @@ void write_byte_axis(const struct panel *panel, int tick_max, struct writer *wri
 /* write_step_axis: draw ticks and step numbers below the panel. */
 void write_step_axis(const struct panel *panel, struct writer *writer);
 /* write_program_marks: draw a vertical line where each part of the program begins. With
- * `show_names`, its name is written above the line if there is space. */
+ * `show_names`, the part's name is written above the line if there is space. */
 void write_program_marks(const struct panel *panel, const struct drawing *drawing, bool show_names,
                          struct writer *writer);
-/* write_role_legend: draw one entry for each role in `totals`, with its bytes at the peak. */
+/* write_role_legend: draw one entry for each role in `totals`, with the role's bytes at the peak
+ * step. */
 void write_role_legend(const struct role_total totals[static ROLE_COUNT], double left, double top,
                        struct writer *writer);
 

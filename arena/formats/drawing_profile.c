@@ -1,10 +1,12 @@
 #include "arena/formats/drawing_profile.h"
 
-enum { LIVE_COLUMNS = 480 }; /* columns of the usage curve */
+enum { LIVE_COLUMNS = 480 }; /* number of columns of the usage curve */
 
 /* Live bytes of each role in each column of the drawing. */
 struct live_columns {
-    uint64_t bytes[ROLE_COUNT][LIVE_COLUMNS]; /* live bytes by role and column */
+    /* live bytes by role and column: at the step of the column with the most live bytes of all
+     * roles */
+    uint64_t bytes[ROLE_COUNT][LIVE_COLUMNS];
 };
 
 /* Return the live bytes of one role at each step, as a running sum: a birth adds bytes, a death
@@ -60,8 +62,8 @@ static double column_x(const struct panel *panel, int column) {
     return panel->left + panel->width * column / LIVE_COLUMNS;
 }
 
-/* Write the outline of one role's area: along its upper edge, then back along its lower edge.
- * Points are written only where the height changes. */
+/* Write the outline of one role's area: along the area's upper edge, then back along its lower
+ * edge. Points are written only where the edge changes its height. */
 static void write_area(const struct panel *panel, const uint64_t *lower, const uint64_t *upper,
                        const char *colour, struct writer *writer) {
     writer_add(writer, "<path fill=\"%s\" d=\"M%.1f %.1f", colour, panel->left,

@@ -20,10 +20,10 @@ static const char HEADER_REMEDY[] =
 struct cursor {
     const char *text;        /* text of the file */
     size_t length, position; /* size of `text`; offset of the next byte to read */
-    size_t line_end;         /* position of the line break, or of the end of the file */
+    size_t line_end;         /* offset of the break that ends the line, or of the end of the file */
     const char *path;        /* file name for faults */
     int line;                /* line number, from 1 */
-    size_t line_start;       /* offset of the first byte of the line */
+    size_t line_start;       /* offset of the current line's first byte */
 };
 
 /* A field of a line, without surrounding blanks. */
@@ -142,10 +142,10 @@ static bool parse_number(const struct field *field, uint64_t *number) {
     return field->length > 0;
 }
 
-/* The fields of a row, by column, and their parsed numbers. */
+/* The fields of a row of the file, and their parsed numbers, both by enum column. */
 struct row {
     struct field fields[COLUMN_COUNT];
-    uint64_t numbers[COLUMN_COUNT]; /* values of the fields */
+    uint64_t numbers[COLUMN_COUNT]; /* parsed values of the fields, by enum column */
 };
 
 static enum status split_row(struct cursor *cursor, const struct problem *problem, struct row *row,

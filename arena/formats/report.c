@@ -5,9 +5,9 @@
 /* The birth or death of an extent at a step. */
 struct life_change {
     uint32_t step; /* program step */
-    bool is_birth; /* the life begins; false: it ends */
+    bool is_birth; /* true: the life begins; false: the life ends */
     enum extent_role role;
-    uint64_t bytes; /* size of the extent */
+    uint64_t bytes; /* size of the extent in bytes */
 };
 
 static int compare_life_changes(const void *left, const void *right) {
@@ -173,7 +173,7 @@ void report_tenants(const struct plan *plan, enum space space, int line_max, str
     struct tenant_list list = list_tenants(plan, space, region);
     int shown = list.count;
     if (line_max > 0 && list.count > line_max) {
-        shown = line_max - 1; /* the last line is the sum of the others */
+        shown = line_max - 1; /* the last line is the sum of the tenants that are not shown */
     }
     text_add(text, "%s space, alive at step %u\n", space_name(space), plan->peak_step[space]);
     uint64_t rest_bytes = 0;

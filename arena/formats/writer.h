@@ -1,5 +1,5 @@
-/* writer: formatted text to a file descriptor through one bounded buffer. It stores the first
- * error, so callers check for errors only at the end. */
+/* writer: writes formatted text to a file descriptor through one bounded buffer. A writer stores
+ * its first error, so callers check for errors only at the end. */
 #ifndef SKEP_ARENA_FORMATS_WRITER_H
 #define SKEP_ARENA_FORMATS_WRITER_H
 
@@ -8,14 +8,15 @@
 #include <stddef.h>
 
 enum {
-    WRITER_BYTES = 4096,    /* size of the buffer */
-    WRITER_PIECE_MAX = 2048 /* maximum size of the text that one call of writer_add formats */
+    WRITER_BYTES = 4096, /* size of a writer's buffer in bytes */
+    /* maximum size of the text that one call of writer_add formats, in bytes */
+    WRITER_PIECE_MAX = 2048
 };
 
 struct writer {
     int fd;                   /* descriptor of the output */
     int error;                /* errno of the first failed write; 0: none */
-    size_t length;            /* bytes of the buffer that are not yet written */
+    size_t length;            /* number of bytes of the buffer that are not yet written */
     char bytes[WRITER_BYTES]; /* text that is not yet written */
 };
 
