@@ -56,9 +56,9 @@ struct option {
     const char *example; /* complete arguments of the command that include this option */
 };
 
-/* OPTION: the first fields of a row. {OPTION("--steps", INTEGER, steps), .minimum = 1, .value =
- * "N", .help = "number of steps", .example = "run.yaml --steps 2"} sets the field `steps` of the
- * file's struct request. */
+/* OPTION: the first fields of a row. {OPTION("--steps", INTEGER, steps), .minimum = 1,
+ * .value_name = "N", .help = "number of steps", .example = "run.yaml --steps 2"} sets the field
+ * `steps` of the file's struct request. */
 #define OPTION(option_name, option_kind, field)                                                    \
     .name = (option_name), .kind = OPTION_##option_kind,                                           \
     .field_offset = offsetof(struct request, field)
