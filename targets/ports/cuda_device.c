@@ -124,6 +124,9 @@ enum status cuda_device_query(struct cuda_device *device, struct fault *fault) {
 
 static enum status make_context(struct cuda_device *device, struct fault *fault) {
     const struct cuda_driver *driver = &device->driver;
+    /* Threads that wait for the device sleep instead of spinning on a core for a whole step. An
+     * error is ignored: a library of this process may use the context already, with other flags. */
+    (void)driver->cuDevicePrimaryCtxSetFlags(device->device, CU_CTX_SCHED_BLOCKING_SYNC);
     CUresult result = driver->cuDevicePrimaryCtxRetain(&device->context, device->device);
     if (result != CUDA_SUCCESS) {
         enum status status = result == CUDA_ERROR_OUT_OF_MEMORY ? STATUS_FIT : STATUS_FAILED;

@@ -23,6 +23,7 @@
     X(cuDeviceGetPCIBusId)                                                                         \
     X(cuDeviceGetAttribute)                                                                        \
     X(cuDeviceTotalMem)                                                                            \
+    X(cuDevicePrimaryCtxSetFlags)                                                                  \
     X(cuDevicePrimaryCtxRetain)                                                                    \
     X(cuDevicePrimaryCtxRelease)                                                                   \
     X(cuCtxSetCurrent)                                                                             \

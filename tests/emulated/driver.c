@@ -264,6 +264,18 @@ static CUresult retain(CUcontext *context, CUdevice device) {
     return driver_leave(result);
 }
 
+/* NVIDIA's drivers before CUDA 11 refuse flags of a context that is in use. */
+static CUresult set_flags(CUdevice device, unsigned flags) {
+    CUresult result = check_device(driver_enter("cuDevicePrimaryCtxSetFlags", ENTRY_PLAIN), device);
+    if (result == CUDA_SUCCESS && emulated.contexts[device].retained > 0) {
+        result = driver_refuse(CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE, "the context is in use");
+    }
+    if (result == CUDA_SUCCESS) {
+        emulated.contexts[device].flags = flags;
+    }
+    return driver_leave(result);
+}
+
 static CUresult release(CUdevice device) {
     CUresult result = check_device(driver_enter("cuDevicePrimaryCtxRelease", ENTRY_PLAIN), device);
     if (result == CUDA_SUCCESS && emulated.contexts[device].retained == 0) {
@@ -326,6 +338,7 @@ static void fill_table(struct cuda_driver *driver) {
     driver->cuDeviceGetPCIBusId = device_bus;
     driver->cuDeviceGetAttribute = device_attribute;
     driver->cuDeviceTotalMem = device_memory;
+    driver->cuDevicePrimaryCtxSetFlags = set_flags;
     driver->cuDevicePrimaryCtxRetain = retain;
     driver->cuDevicePrimaryCtxRelease = release;
     driver->cuCtxSetCurrent = set_current;
@@ -399,6 +412,10 @@ int emulated_driver_live(void) {
 
 int emulated_driver_flat_graphs(void) {
     return emulated.flat_graphs;
+}
+
+unsigned emulated_driver_context_flags(int device) {
+    return emulated.contexts[device].flags;
 }
 
 uint64_t emulated_driver_peak_bytes(int device) {

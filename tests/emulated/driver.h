@@ -76,6 +76,9 @@ int emulated_driver_live(void);
  * the stream that launches them. */
 int emulated_driver_flat_graphs(void);
 
+/* The flags of a device's primary context. */
+unsigned emulated_driver_context_flags(int device);
+
 /* What calls so far took of device memory, at most, contexts and libraries included. */
 uint64_t emulated_driver_peak_bytes(int device);
 

@@ -77,6 +77,7 @@ struct capture;
 struct CUctx_st {
     int device;
     int retained;
+    unsigned flags;
 };
 
 struct CUstream_st {

@@ -280,6 +280,33 @@ static void no_room_for_a_context_is_said(void **state) {
     close_driver();
 }
 
+/* A core that spins while the device computes is heat, or taken from other programs. */
+static void a_thread_that_waits_for_the_device_sleeps(void **state) {
+    (void)state;
+    struct port port;
+    open_driver(&(struct emulated_options){.seed = 1});
+    assert_int_equal(port_init(&port, &TARGET, &fault), OK);
+    assert_int_equal(emulated_driver_context_flags(0), CU_CTX_SCHED_BLOCKING_SYNC);
+    port_finish(&port);
+    close_driver();
+}
+
+/* A library may hold the context already: it then keeps its flags. */
+static void a_context_in_use_is_shared_as_it_is(void **state) {
+    (void)state;
+    struct port port;
+    struct cuda_driver driver;
+    CUcontext context;
+    open_driver(&(struct emulated_options){.seed = 1});
+    assert_true(emulated_driver_table(&driver));
+    assert_int_equal(driver.cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
+    assert_int_equal(port_init(&port, &TARGET, &fault), OK);
+    assert_int_equal(emulated_driver_context_flags(0), 0);
+    port_finish(&port);
+    assert_int_equal(driver.cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
+    close_driver();
+}
+
 static void a_failed_device_is_told_with_what_to_do(void **state) {
     (void)state;
     struct port port;
@@ -357,6 +384,8 @@ int main(void) {
         cmocka_unit_test(what_cannot_be_mapped_is_allocated),
         cmocka_unit_test(a_weaker_device_than_promised_is_refused),
         cmocka_unit_test(no_room_for_a_context_is_said),
+        cmocka_unit_test(a_thread_that_waits_for_the_device_sleeps),
+        cmocka_unit_test(a_context_in_use_is_shared_as_it_is),
         cmocka_unit_test(a_failed_device_is_told_with_what_to_do),
         cmocka_unit_test(the_local_rank_names_the_device),
         cmocka_unit_test(ports_share_the_device_of_the_process),
