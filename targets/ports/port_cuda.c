@@ -52,21 +52,44 @@ void port_cuda_finish(struct port *port) {
 
 /* ---- device memory ---- */
 
-static enum status set_device_memory_fault(const struct port *port, uint64_t need, uint64_t have,
-                                           struct fault *fault) {
+/* Returns the device memory that this process uses after the arena is reserved: what the target
+ * declares for kernels, cuBLASLt and NCCL. The context exists already, and the memory of other
+ * programs is not free. */
+static uint64_t count_later_bytes(const struct target *target) {
+    static const char CUBLAS[] = "cuBLAS";
+    static const char NCCL[] = "NCCL";
+    const struct target_space *space = &target->spaces[SPACE_DEVICE];
+    uint64_t bytes = 0;
+    for (int i = 0; i < space->declared_use_count; i++) {
+        const struct target_declared_use *use = &space->declared[i];
+        bool is_later = strncmp(use->name, CUBLAS, sizeof CUBLAS - 1) == 0 ||
+                        strncmp(use->name, NCCL, sizeof NCCL - 1) == 0;
+        bytes += is_later && use->per == PER_PROCESS ? use->bytes : 0;
+    }
+    return bytes;
+}
+
+static enum status set_device_memory_fault(const struct port *port, uint64_t need, uint64_t later,
+                                           uint64_t have, struct fault *fault) {
     struct nvml nvml;
     char subject[SUBJECT_BYTES];
     char needed[24];
     char left[24];
+    char more[24];
+    char libraries[64] = "";
     char holders[256];
     struct text list = text_over(holders, sizeof holders);
     if (nvml_open(&nvml)) {
         nvml_list_largest_processes(&nvml, port->cuda->bus, PROCESSES_LISTED, &list);
     }
+    if (later > 0) {
+        snprintf(libraries, sizeof libraries, ", and kernels, cuBLASLt and NCCL %s more",
+                 text_format_bytes(later, more));
+    }
     return fault_set(fault, STATUS_FIT, device_subject(port, subject),
                      "free device memory, lower limits.device or use a smaller batch",
-                     "device arena needs %s, but %s are free now%s%s",
-                     text_format_bytes(need, needed), text_format_bytes(have, left),
+                     "device arena needs %s%s, but %s are free now%s%s",
+                     text_format_bytes(need, needed), libraries, text_format_bytes(have, left),
                      list.length > 0 ? "; held by " : "", list.bytes);
 }
 
@@ -216,8 +239,9 @@ static enum status reserve_device_memory(struct port *port, struct port_block *b
     const struct cuda_device *device = port->cuda;
     uint64_t have;
     TRY(cuda_device_free_bytes(device, &have, fault));
-    if (have < block->bytes) {
-        return set_device_memory_fault(port, block->bytes, have, fault);
+    uint64_t later = count_later_bytes(port->target);
+    if (have < block->bytes + later) {
+        return set_device_memory_fault(port, block->bytes, later, have, fault);
     }
     struct mapping_failure failure = {.call = NULL};
     CUresult result = allocate_device_memory(device, block, &failure);

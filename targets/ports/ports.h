@@ -53,7 +53,8 @@ MUST_CHECK enum status port_init(struct port *port, const struct target *target,
 /* port_reserve: reserve the block of a space, zeroed and with every page present, so that no later
  * access can fail. Blocks of 2 MiB or more are aligned to 2 MiB and use huge pages if the system
  * has them; smaller blocks are aligned to a page. CUDA device memory is aligned to 2 MiB if the
- * driver maps it, else to 256 bytes. May take seconds; before the seal only.
+ * driver maps it, else to 256 bytes; beside it, the memory that the target declares for kernels,
+ * cuBLASLt and NCCL must be free. May take seconds; before the seal only.
  * limits  once per space until port_release; bytes > 0
  * errors  STATUS_FIT with the bytes needed and free, and the processes that use the most memory;
  *         *address is then unchanged and nothing is reserved */

@@ -147,6 +147,31 @@ static void too_much_is_refused_before_anything_is_taken(void **state) {
     has_nvml = false;
 }
 
+/* Kernels and libraries are loaded after the arena; the context and other programs are there. */
+static void what_kernels_and_libraries_take_later_must_be_free_too(void **state) {
+    (void)state;
+    static const struct target_declared_use USES[] = {
+        {"CUDA context", 40ull * MIB, "x", PER_PROCESS},
+        {"cuBLAS handle and loaded kernels", 8ull * MIB, "x", PER_PROCESS},
+        {"NCCL channels and proxies", 2ull * MIB, "x", PER_PROCESS},
+        {"NCCL, further groups", 30ull * MIB, "x", PER_GROUP}, /* there is none */
+        {"desktop and other programs", 50ull * MIB, "x", PER_PROCESS}};
+    struct target target = TARGET;
+    struct port port;
+    void *address = NULL;
+    target.spaces[SPACE_DEVICE] =
+        (struct target_space){64ull * MIB, "x", USES, (int)ARRAY_COUNT(USES)};
+    open_driver(&(struct emulated_options){.context_bytes = 4 * MIB});
+    assert_int_equal(port_init(&port, &target, &fault), OK);
+    assert_int_equal(port_reserve(&port, SPACE_DEVICE, 51ull * MIB, &address, &fault), STATUS_FIT);
+    assert_null(address);
+    assert_string_equal(fault.reason, "device arena needs 51.0 MiB, and kernels, cuBLASLt and NCCL "
+                                      "10.0 MiB more, but 60.0 MiB are free now");
+    assert_int_equal(port_reserve(&port, SPACE_DEVICE, 50ull * MIB, &address, &fault), OK);
+    port_finish(&port);
+    close_driver();
+}
+
 static void a_refused_reservation_leaves_nothing(void **state) {
     (void)state;
     static const char *const CALLS[] = {"cuMemAlloc", "cuMemsetD8Async", "cuMemGetInfo",
@@ -377,6 +402,7 @@ int main(void) {
         cmocka_unit_test(each_space_is_reserved_zeroed_and_given_back),
         cmocka_unit_test(shared_device_memory_has_no_descriptor),
         cmocka_unit_test(too_much_is_refused_before_anything_is_taken),
+        cmocka_unit_test(what_kernels_and_libraries_take_later_must_be_free_too),
         cmocka_unit_test(a_refused_reservation_leaves_nothing),
         cmocka_unit_test(whatever_call_fails_everything_is_given_back),
         cmocka_unit_test(memory_that_cannot_be_mapped_is_allocated_while_it_is_free),
