@@ -50,7 +50,8 @@ static void enter_stage_of_head(struct tracker *tracker, int64_t now_ms) {
         tracker_end_recheck(tracker);
         if (tracker->record.head.kind == ENTRY_COMMIT) {
             tracker_count_deliveries(tracker);
-            tracker_judge_round(tracker); /* by the speeds that were known when it began */
+            /* judges the round by the speeds that were known when the round began */
+            tracker_judge_round(tracker);
             tracker_separate_pairs(tracker);
             tracker_observe_exchange(tracker, now_ms);
             tracker_mark_applying_members(tracker);

@@ -18,9 +18,9 @@ static bool is_accusation(const struct tracker_vote *vote) {
     return vote != NULL && hash_is_zero(&vote->root) && refusal_is_accusation(vote->refusal.reason);
 }
 
-/* The number of seats that accuse the same seat as this vote; only of the same lie if
- * `is_same_lie`. An honest voter accuses only liars, so a seat is judged by all accusations of any
- * lie together. */
+/* The number of votes that accuse the same seat as this vote: with `is_same_lie`, only those that
+ * accuse that seat of the same lie. An honest voter accuses only liars, so a seat is judged by all
+ * accusations of any lie together. */
 static uint32_t count_accusers(const struct tracker *tracker, const struct tracker_vote *vote,
                                bool is_same_lie) {
     uint32_t accusers = 0;
@@ -92,7 +92,8 @@ uint64_t tracker_lying_owners(const struct tracker *tracker) {
     return (tracker_live_voters(tracker) & ~wrong) != 0 ? wrong : 0;
 }
 
-/* A member that is disconnected withholds nothing: its slices get another owner. */
+/* A disconnected member is not suspended for withholding contributions. It only loses its slices to
+ * another owner. Returns whether the round must be aborted. */
 bool tracker_judge_accusations(struct tracker *tracker) {
     uint32_t accusers = 0;
     const struct entry *head = &tracker->record.head;

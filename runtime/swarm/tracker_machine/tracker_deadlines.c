@@ -5,7 +5,7 @@
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
 /* Maximum number of timed-out rounds that are counted. Each one doubles the usual times, so that
- * this many exceed the maxima of all deadlines. */
+ * after this many, all deadlines are at their maximum. */
 enum { TIMED_OUT_ROUNDS_MAX = 16 };
 
 /* The lower median of the recent times of all live voters that have any; UINT32_MAX: none has. */
@@ -48,8 +48,8 @@ static uint32_t usual_round_trip_ms(const struct tracker *tracker) {
 }
 
 /* Returns the usual time of a part of the round, or `assumed_ms` if no time is known. Each round
- * that was aborted because it took too long doubles the time, except that of training: its
- * deadlines were too short for what members can do now. */
+ * that was aborted because it took too long doubles this time, because the deadlines of such a
+ * round are too short for the members. The time of training is not doubled. */
 static uint32_t derive_usual_time(struct tracker *tracker, enum speed_kind kind,
                                   uint32_t assumed_ms) {
     struct tracker_deadlines *deadlines = &tracker->deadlines;

@@ -2,7 +2,7 @@
  * proposal once no result is missing. */
 #include "runtime/swarm/tracker_machine/tracker_accusation.h"
 
-enum { GENERAL_FACTOR = 4 }; /* factor on the wait for an owner while most owners are as slow */
+enum { GENERAL_FACTOR = 4 }; /* factor on the waits for owners while most owners are late */
 
 /* After a restart of the tracker, the waits for all owners of an open exchange begin again. */
 void exchange_init(struct tracker_exchange *exchange, char **memory, uint32_t slice_count,
@@ -205,13 +205,13 @@ struct recovery {               /* state of one pass that assigns missing result
     uint64_t checked_owners;    /* owners whose progress was checked in this pass */
     uint64_t replaced_owners;   /* checked owners whose slices get a different owner */
     struct tracker_links links; /* seats that cannot connect to each other */
-    uint64_t blocked[SWARM_MEMBERS_MAX]; /* by owner: seats that it no longer waits for */
+    uint64_t blocked[SWARM_MEMBERS_MAX]; /* by owner: seats that this owner no longer waits for */
     uint64_t owners;                     /* live owners of slices */
     uint64_t unfinished_owners;          /* of `owners`, those that lack a result */
-    uint64_t lone_owners;                /* of `owners`, those with a result that few others have */
-    bool has_loads;                      /* `loads` and `rates` are set */
-    uint32_t loads[SWARM_MEMBERS_MAX];   /* by owner: number of its slices without a result */
-    uint64_t rates[SWARM_MEMBERS_MAX];   /* by seat: upload rate */
+    uint64_t lone_owners; /* of `owners`, those with a result that few other seats have */
+    bool has_loads;       /* `loads` and `rates` are set */
+    uint32_t loads[SWARM_MEMBERS_MAX]; /* by owner: number of its slices without a result */
+    uint64_t rates[SWARM_MEMBERS_MAX]; /* by seat: upload rate, relative to those of other seats */
 };
 
 static uint64_t received_contribution_seats(const struct tracker *tracker, uint32_t owner,
@@ -258,7 +258,7 @@ static void mark_missed_seats(struct tracker_exchange *exchange, const struct re
 }
 
 /* Whether the seats `left` include at least half of the live voters that the owner waited for by
- * the first table (none after a restart). Guests do not count: all of many may be liars. */
+ * the first table (none after a restart). Guests do not count, because all may be liars. */
 static bool keeps_half(const struct tracker *tracker, uint32_t slice, uint64_t voters,
                        uint64_t left) {
     uint64_t first = tracker->exchange.awaited[slice] & voters;
@@ -315,7 +315,7 @@ static void count_owner_loads(const struct tracker *tracker, struct recovery *re
     recovery->has_loads = true;
 }
 
-/* Returns the candidate that would finish one more slice first, or `current` if there is none. */
+/* Returns the candidate that could sum one more slice earliest, or `current` if there is none. */
 static uint32_t choose_owner(const struct tracker *tracker, struct recovery *recovery,
                              uint32_t current) {
     if (!recovery->has_loads) {
@@ -337,7 +337,7 @@ static uint32_t choose_owner(const struct tracker *tracker, struct recovery *rec
     return best;
 }
 
-/* Sets the seats that contribute to a slice of a new owner; late ones only if too few are left. */
+/* Sets the seats that contribute to a new owner's slice; late ones only if others are too few. */
 static void plan_seats_of_new_owner(const struct tracker *tracker, const struct recovery *recovery,
                                     uint32_t slice, struct slice_plan *plan) {
     const struct round_table *table = &tracker->record.table;
@@ -365,7 +365,7 @@ static struct slice_plan replan_slice(struct tracker *tracker, struct recovery *
     bool needs_owner = is_owner_live || seats_contain(tracker_lying_owners(tracker), plan.owner)
                            ? seats_contain(replaceable, plan.owner)
                            : recovery->has_answers;
-    if (needs_owner && plan.epoch < SWARM_EPOCH_MAX) { /* at the maximum the round is aborted */
+    if (needs_owner && plan.epoch < SWARM_EPOCH_MAX) { /* at the maximum epoch, the round aborts */
         plan.owner = choose_owner(tracker, recovery, plan.owner);
         plan.epoch += 1;
         plan_seats_of_new_owner(tracker, recovery, slice, &plan);
@@ -425,7 +425,7 @@ static void find_owners(const struct tracker *tracker, struct recovery *recovery
     }
 }
 
-/* Whether the time to fetch results and to vote is over. It is longer if most owners are alone. */
+/* Whether the time to fetch results and vote is over, which is longer if few have the results. */
 static bool is_vote_late(const struct tracker *tracker, const struct recovery *recovery,
                          int64_t now_ms) {
     bool is_general = 2 * seats_count(recovery->lone_owners) > seats_count(recovery->owners);
@@ -489,7 +489,7 @@ void tracker_advance_exchange(struct tracker *tracker, int64_t now_ms, struct ac
     recovery.has_answers = exchange->is_poll_open && have_all_answered(tracker, recovery.voters);
     tracker_find_links(tracker, recovery.live, &recovery.links);
     const struct recovery_outcome outcome = recover_results(tracker, &recovery, now_ms);
-    exchange->is_poll_open &= outcome.needs_answers; /* The next lost owner requires a new poll. */
+    exchange->is_poll_open &= outcome.needs_answers; /* closes the poll if no answers are needed */
     if (outcome.is_changed) {
         tracker_write_draft(tracker, RECORD_PLANS, actions);
     } else if (outcome.needs_answers && !exchange->is_poll_open) {

@@ -52,7 +52,7 @@ static void handle_hello(struct tracker *tracker, const struct message *message,
     }
     row = row == ROW_NONE ? tracker_find_free_row(tracker) : row;
     if (!writer_can_write(&tracker->writer) || row == ROW_NONE) {
-        return; /* The member will send HELLO again. */
+        return; /* Nothing is lost: the member will send HELLO again. */
     }
     ASSERT(row <= tracker->record.member_count);
     tracker_register_start(tracker, row, message, now_ms);
@@ -248,7 +248,7 @@ void tracker_send_goodbyes(struct tracker *tracker, int64_t now_ms, struct actio
     int64_t timeout_ms = tracker->deadlines.timing.exchange_ms;
     ASSERT(tracker->record.head.kind != ENTRY_OPEN && !tracker->exchange.is_poll_open);
     uint32_t current = 0;  /* number of connected members that have the current state */
-    uint32_t outdated = 0; /* number of connected members that still need it */
+    uint32_t outdated = 0; /* number of connected members that still lack the current state */
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         const struct tracker_member *member = &tracker->members[row];
         bool is_current = hash_equal(&member->report.root, &tracker->record.commit.root);
@@ -301,6 +301,6 @@ void tracker_handle_message(struct tracker *tracker, const struct message *messa
         tracker_handle_resignation(tracker, row, message, actions);
         break;
     default:
-        break; /* for members only; the caller has counted it as a violation */
+        break; /* a message to members only, which the caller has counted as a violation */
     }
 }

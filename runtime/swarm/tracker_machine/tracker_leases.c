@@ -124,8 +124,8 @@ void leases_mark_mute_rows(struct tracker *tracker) {
     }
 }
 
-/* The rows that may have a seat: those of the operator's order; without an order, all that have
- * given no lease to another start. */
+/* The rows that may have a seat: those that the operator's order to continue names; without an
+ * order, all that have given no lease to another start. */
 uint64_t tracker_rows_allowed_by_leases(const struct tracker *tracker) {
     const struct tracker_record *record = &tracker->record;
     const struct continue_order *order = &tracker->leases.order;
@@ -171,7 +171,7 @@ void tracker_handle_resignation(struct tracker *tracker, uint32_t row,
     if (tracker->leases.start == 0 || !writer_can_write(&tracker->writer) ||
         !hash_equal(&message->hash, &electors->state) || elector == SWARM_MEMBERS_MAX ||
         tracker_has_resigned(tracker, row)) {
-        return; /* the member repeats its RESIGN */
+        return; /* ignored: the member repeats its RESIGN until it is recorded */
     }
     tracker_begin_draft(tracker);
     struct record_resignations *next = &tracker->writer.next.resignations;

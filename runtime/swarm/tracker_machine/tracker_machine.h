@@ -38,9 +38,10 @@ struct tracker_settings {
      * to a state that a member has; 0: never. If the member with the only copy of a round is away
      * for longer, the round is lost */
     uint32_t rollback_after_ms;
-    uint32_t commits_max;            /* Number of commits after which the run ends; 0: no limit. */
-    struct timing_training training; /* Training that a deadline allows for. */
-    struct timing_times times;       /* Times assumed until they were observed. */
+    uint32_t commits_max; /* Number of commits after which the run ends; 0: no limit. */
+    /* Number of inner steps, and the factor on usual times, for deadlines. */
+    struct timing_training training;
+    struct timing_times times; /* Times of members, assumed until members' times are observed. */
 };
 
 /* tracker_memory_bytes: size of the memory of a tracker. The caller aligns it to 64 bytes. */
@@ -70,8 +71,8 @@ bool tracker_order_rollback(struct tracker *tracker, const struct hash *root,
 
 /* tracker_queue_delegation: write this delegation into the next entry that the tracker signs.
  * tracker_queue_roster_epoch: write this roster epoch into the next OPEN. Members that an open
- * epoch does not name are guests from then on; with a closed epoch, the caller has closed their
- * connections.
+ * epoch does not name are guests from then on. The caller has closed the connections of members
+ * that a closed epoch does not name.
  * limits  the operator's signature is verified; the serial is above those of the ledger
  * tracker_restore_roster_epoch: the last roster epoch of the ledger, passed after tracker_init. */
 void tracker_queue_delegation(struct tracker *tracker, const struct delegation *delegation);
@@ -104,14 +105,14 @@ const struct timing_times *tracker_usual_times(const struct tracker *tracker);
 /* Electors of the newest state entry that have not resigned, and members whose votes another start
  * of the tracker has. */
 struct elector_count {
-    uint32_t all;      /* electors that have not resigned */
-    uint32_t here;     /* of all: those that are connected and can vote for this tracker */
-    bool has_first;    /* `here` includes the first elector, with which half of all is enough */
-    bool is_enough;    /* the tracker can continue with the electors in `here` */
+    uint32_t all;   /* electors that have not resigned */
+    uint32_t here;  /* electors counted in `all` that are connected and can vote for this tracker */
+    bool has_first; /* `here` includes the first elector, with which half of all is enough */
+    bool is_enough; /* the tracker can continue with the electors in `here` */
     uint32_t promised; /* connected voters that gave their lease to another start */
 };
 
-enum { VIEW_DERIVATION_BYTES = 512 }; /* size of tracker_view.derivation */
+enum { VIEW_DERIVATION_BYTES = 512 }; /* size of tracker_view.derivation, in bytes */
 
 /* What status reports show of one member. */
 struct tracker_view_member {
@@ -138,12 +139,14 @@ struct tracker_view {
     int64_t stage_began_ms, round_began_ms; /* when the stage and the round began */
     int64_t last_progress_ms;               /* Time at which the stage last made progress. */
     const char *awaited; /* What the stage waits for, for example "votes"; NULL between rounds. */
-    uint32_t present, needed;      /* voters that can take part in the stage, and their minimum */
+    /* number of voters that can take part in the stage, and the minimum number */
+    uint32_t present, needed;
     bool is_fork_possible;         /* half of the electors or more have been missing for seconds */
     struct elector_count electors; /* numbers of electors; valid if is_fork_possible */
     uint32_t missing_count;        /* electors that have not resigned and are not connected */
-    struct identity missing[SWARM_MEMBERS_MAX]; /* [missing_count]: keys of these electors */
-    uint32_t slice_count;                       /* number of slices of the model */
+    /* [missing_count]: public keys of the electors that are missing */
+    struct identity missing[SWARM_MEMBERS_MAX];
+    uint32_t slice_count; /* number of slices of the model */
     /* probability that audits by the newest roster's voters find an owner that lies (audit.h),
      * within one round and within ten */
     double found_in_round, found_in_10_rounds;

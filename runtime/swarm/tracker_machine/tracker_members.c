@@ -177,8 +177,8 @@ static uint64_t unreachable_rows(const struct tracker *tracker, uint64_t unreach
     return rows;
 }
 
-/* Clears the slice reports of another round. If the member has restarted, clears all parts, because
- * the member sends them all again. */
+/* Clears the slice reports of another round. If the member has restarted, clears all parts of the
+ * report, because the member sends all parts again. */
 static void clear_outdated_parts(struct tracker_report *report, const struct message *message,
                                  uint32_t slice_count) {
     if (message->report.base == 0) {
@@ -256,8 +256,8 @@ bool tracker_is_ready_for_round(const struct tracker *tracker, uint32_t row) {
 }
 
 /* Whether a live member missed rounds because they are committed faster than it can fetch the
- * state. The next round waits for such a member, within the budget, so that no exchange slows its
- * fetch. */
+ * state. The next round waits for such a member, within the budget for late members, so that no
+ * exchange slows the fetch. */
 bool tracker_is_slow_joiner(const struct tracker *tracker, uint32_t row) {
     const struct tracker_member *member = &tracker->members[row];
     return !tracker_is_ready_for_round(tracker, row) && !member->is_silent && !member->is_leaving &&

@@ -14,9 +14,10 @@ enum {
 
 /* The times of the voters that have finished a part of the round. */
 struct finish_times {
-    int64_t times_ms[SWARM_MEMBERS_MAX]; /* [count]: from the start of the part, in any order */
-    uint32_t count;                      /* number of times */
-    uint32_t seats; /* number of voters, those that have not finished included */
+    /* [count]: durations from the start of the part to its end, in any order */
+    int64_t times_ms[SWARM_MEMBERS_MAX];
+    uint32_t count; /* number of times */
+    uint32_t seats; /* number of all voters, including those that have not finished the part */
 };
 
 static void add_finish_time(struct finish_times *finished, bool is_finished, int64_t time_ms) {
@@ -63,10 +64,12 @@ void tracker_begin_pace(struct tracker *tracker) {
     }
 }
 
-/* The slices without a result of one owner. */
+/* Counts over the slices of one owner that have no result yet. */
 struct open_slices {
-    uint32_t expected[SWARM_MEMBERS_MAX]; /* by seat: number of slices that expect contributions */
-    uint32_t received[SWARM_MEMBERS_MAX]; /* by seat: number of these contributions received */
+    /* by seat: number of these slices to which the seat must contribute */
+    uint32_t expected[SWARM_MEMBERS_MAX];
+    /* by seat: number of these slices for which the owner has the seat's contribution */
+    uint32_t received[SWARM_MEMBERS_MAX];
 };
 
 static void count_open_slices(const struct tracker *tracker, uint32_t owner,
@@ -87,7 +90,7 @@ static void count_open_slices(const struct tracker *tracker, uint32_t owner,
 }
 
 /* Whether an owner waits for at most half of its contributors that are voters, and has received all
- * that it has room for from the others. */
+ * the contributions that it has room for from its other contributors. */
 static bool is_owner_blocked(const struct tracker *tracker, uint32_t owner) {
     struct open_slices open = {0};
     const uint64_t voters = entry_voting_seats(&tracker->record.head);
@@ -113,7 +116,8 @@ void tracker_observe_owner_report(struct tracker *tracker, uint32_t row, int64_t
         return;
     }
     int64_t passed_ms = now_ms - tracker->exchange.assigned_ms[owner];
-    if (passed_ms < pace->reported_ms[owner]) { /* the owner got another plan */
+    /* the time began again, because the owner got another plan */
+    if (passed_ms < pace->reported_ms[owner]) {
         pace->busy_ms[owner] = 0;
         pace->reported_ms[owner] = 0;
         pace->blocked_owners &= ~seat_bit((uint32_t)owner);

@@ -4,7 +4,8 @@
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
 enum {
-    PAIR_ROUNDS_MIN = 8, /* rounds of the first separation; each further one takes twice as many */
+    /* rounds for which a pair is separated at first; doubled each further time */
+    PAIR_ROUNDS_MIN = 8,
     PAIR_ROUNDS_MAX = 512,    /* maximum rounds of a separation */
     FAULTY_PAIRS_DIVISOR = 3, /* a member in pairs with more than 1/3 of the voters is at fault */
 };

@@ -168,7 +168,8 @@ static void commit_round(struct tracker *tracker, const struct tracker_vote *vot
                          struct actions *actions) {
     struct entry *entry = tracker_draft_entry(tracker, ENTRY_COMMIT);
     ASSERT(tracker->proposal.entry.round == tracker->record.head.round);
-    *entry = tracker->proposal.entry; /* shares the slices, which are read until they are durable */
+    /* shares the proposal's array of slices, which is read until the COMMIT is durable */
+    *entry = tracker->proposal.entry;
     entry->root = vote->root;
     entry->hash = vote->hash;
     SEATS_EACH(seat, seats) {

@@ -21,8 +21,8 @@ void recheck_confirm_accusation(struct tracker_recheck *recheck) {
     recheck->is_confirmed = true;
 }
 
-/* Whether the proposal is audited follows from its seed, which was drawn after the results were
- * reported. */
+/* Sets what the voters on a new proposal audit. Without an accusation, the proposal's seed decides,
+ * because it was drawn after the results were reported. */
 void tracker_begin_recheck(struct tracker *tracker) {
     struct tracker_recheck *recheck = &tracker->recheck;
     const bool is_audited = !tracker->settings.is_sparse &&

@@ -12,14 +12,16 @@
 /* Whether the others spend time on the accusations and votes of a voter. The credit is kept when
  * the member restarts. */
 struct recheck_credit {
-    uint32_t ignored_until;  /* first round in which the voter's accusations count again */
-    uint32_t ignored_rounds; /* rounds for which they were ignored the last time; 0: never */
-    uint32_t awaited_from;   /* first round in which audited proposals wait for its vote again */
+    uint32_t ignored_until; /* first round in which the voter's accusations count again */
+    /* rounds for which the voter's accusations were ignored the last time; 0: never */
+    uint32_t ignored_rounds;
+    /* first round in which audited proposals wait for the voter's vote again */
+    uint32_t awaited_from;
 };
 
-struct tracker_recheck {  /* what voters audit; assigned only by tracker_recheck.c */
-    uint32_t next;        /* recheck of the next proposal: RECHECK_NONE, or RECHECK_SLICE + slice */
-    uint32_t current;     /* recheck of the current proposal: also RECHECK_DRAWN */
+struct tracker_recheck { /* what voters audit; assigned only by tracker_recheck.c */
+    uint32_t next;       /* recheck of the next proposal: RECHECK_NONE, or RECHECK_SLICE + slice */
+    uint32_t current; /* recheck of the current proposal: a value like `next`, or RECHECK_DRAWN */
     uint32_t accuser_row; /* 1 + the row whose accusation the open round follows; 0: none */
     bool is_confirmed;    /* more than half of the roster accuses the same member */
     int64_t quorum_ms;    /* when a quorum agreed with the audited proposal; 0: not yet */

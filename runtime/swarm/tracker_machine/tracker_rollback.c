@@ -78,7 +78,9 @@ void tracker_roll_back_if_state_lost(struct tracker *tracker, int64_t now_ms,
     if (after_ms == 0 || now_ms - tracker->stage.last_current_ms < after_ms ||
         at == history->count ||
         hash_equal(&history->states[at].root, &tracker->record.commit.root)) {
-        return; /* also if a member has the current state on disk and will soon report it */
+        /* no rollback; for example, a member has the current state on disk and will report it
+         * soon */
+        return;
     }
     write_rollback(tracker, at, &NO_ORDER, actions);
 }

@@ -47,8 +47,9 @@ static bool is_fetching_results(const struct tracker *tracker, uint32_t row) {
            hash_equal(&member->report.root, &tracker->record.base_root);
 }
 
-/* After an ABORT, gives a seat the ranges that the same member had in the aborted round, because
- * the member still has its work on them. Returns whether the seat got any. */
+/* After an ABORT, gives a seat the sample ranges that the same member had in the aborted round,
+ * because the member still has the work that it did on these samples. Returns whether the seat got
+ * any. */
 static bool reassign_ranges(const struct entry *head, struct entry_seat *seat,
                             struct data_cursor *cursor) {
     ASSERT(head->kind != ENTRY_OPEN && seat->range_count == 0);

@@ -10,13 +10,17 @@ enum {
     RETRY_ROUNDS_MIN = 8, /* rounds until owners wait for a slow member again; doubled each time */
     RETRY_ROUNDS_MAX = 512, /* maximum rounds until owners wait for a slow member again */
     RETRY_FACTOR = 4,       /* factor on these rounds if it delivers less than half of the slices */
-    OWNER_CLEAN_ROUNDS = 64, /* exchanges in time that halve an owner's next term without slices */
-    LOSS_ROUNDS = 8,         /* a second loss within this many rounds counts against the member */
-    LOSS_COST_PERCENT = 125, /* percentage of the usual exchange time that losses must exceed */
-    LOSS_PART = 8,  /* divisor of the slices that a member lost twice contributes to at first */
-    COUNT_BITS = 4, /* bits in the record for the number of values of one kind */
-    OWNER_MEDIAN = 1000,     /* value of SPEED_OWNER for an owner with the median time */
-    RATE_MIN_HEARTBEATS = 4, /* minimum heartbeats of a transfer that measures an upload rate */
+    /* consecutive exchanges in time after which an owner's next term without slices is halved */
+    OWNER_CLEAN_ROUNDS = 64,
+    LOSS_ROUNDS = 8, /* a second loss within this many rounds counts against the member */
+    /* percentage of the usual time that an exchange must exceed for its losses to count */
+    LOSS_COST_PERCENT = 125,
+    /* a member that was lost twice at first contributes to 1 / LOSS_PART of the slices */
+    LOSS_PART = 8,
+    COUNT_BITS = 4, /* bits of the record that hold the number of recent times of one speed_kind */
+    OWNER_MEDIAN = 1000, /* value of SPEED_OWNER for an owner with the median time */
+    /* minimum duration, in heartbeats, of a transfer from which an upload rate is measured */
+    RATE_MIN_HEARTBEATS = 4,
 };
 
 static void add_value(struct speed_history *history, uint32_t value) {
@@ -138,7 +142,7 @@ static bool is_owner_in_time(const struct tracker *tracker, const struct tracker
 }
 
 /* Whether the row may own slices. A slow owner would delay every slice that it owns, so it owns
- * none, also not on trial. */
+ * none, not even on trial. */
 bool tracker_may_own_slices(const struct tracker *tracker, uint32_t row) {
     const struct tracker_speed *speed = &tracker->speeds[row];
     return tracker_is_fast_enough(tracker, row) && !speed->is_retried &&
@@ -156,7 +160,8 @@ bool tracker_contributes_to_slice(const struct tracker *tracker, uint32_t row, u
     uint32_t share = tracker->speeds[row].is_slow ? tracker->speeds[row].share : SHARE_FULL;
     uint32_t slices = tracker->settings.slice_count;
     uint64_t count = (uint64_t)slices * share / SHARE_FULL;
-    count = count > 0 ? count : 1; /* one slice shows whether the member is still slow */
+    /* at least one slice, which shows whether the member is still slow */
+    count = count > 0 ? count : 1;
     uint64_t at = (slice + tracker->record.head.round) % slices;
     return (at + 1) * count / slices > at * count / slices;
 }
@@ -214,8 +219,8 @@ static void update_owner_term(struct tracker_speed *speed, bool is_in_time) {
 }
 
 /* Adds the time of an owner (0: no slices). A member that has owned no slices for its term may own
- * some again. Its next time then decides alone, because its history is one bad and one good
- * value. */
+ * some again. The member's next time alone then decides whether it is slow, because its history is
+ * reset to one bad and one good value. */
 static void add_owner_time(const struct tracker *tracker, struct tracker_speed *speed,
                            uint32_t result_ms, uint32_t median_ms) {
     struct speed_history *times = &speed->times[SPEED_OWNER];

@@ -7,7 +7,7 @@
 #include "runtime/swarm/tracker_machine/tracker_machine.h"
 
 enum {
-    SPEED_ROUNDS = 5,        /* a recent time is the median of this many rounds */
+    SPEED_ROUNDS = 5,        /* a recent time is the median of the times in this many rounds */
     SPEED_RATE_MS = 1 << 20, /* upload rates are in contributions per this time, in ms */
     SHARE_FULL = 1024,       /* share of a member that contributes to all slices */
 };
@@ -22,7 +22,8 @@ enum speed_kind {
     SPEED_KINDS         /* number of kinds */
 };
 
-struct speed_history {             /* values of the last rounds */
+/* values of one speed_kind that were observed of a member in the last rounds */
+struct speed_history {
     uint32_t count;                /* number of values ever added */
     uint32_t values[SPEED_ROUNDS]; /* a ring of the newest values */
 };
@@ -34,34 +35,41 @@ struct tracker_deadlines {      /* assigned only by tracker_deadlines.c */
     bool is_time_assumed[SPEED_KINDS];
     /* rounds since the newest commit that were aborted because they took longer than round_ms */
     uint32_t timed_out_rounds;
-    struct speed_history exchanges; /* ms from the first table to the commit (tracker_speed.c) */
+    /* durations of exchanges: ms from the first table to the commit; assigned by tracker_speed.c */
+    struct speed_history exchanges;
 };
 
 /* The pace of the open exchange, by owner. */
 struct tracker_pace {        /* assigned only by tracker_pace.c */
     uint64_t owners;         /* owners of slices in the first table */
     uint64_t blocked_owners; /* owners that wait for at most half of their contributors */
-    int64_t reported_ms[SWARM_MEMBERS_MAX]; /* time from its last new plan to its newest report */
-    int64_t busy_ms[SWARM_MEMBERS_MAX]; /* part of reported_ms in which the owner was not blocked */
-    /* time from the first table until enough other seats had the owner's results; 0: not yet */
+    /* by owner: time from the owner's last new plan to its newest report */
+    int64_t reported_ms[SWARM_MEMBERS_MAX];
+    /* by owner: part of reported_ms in which the owner was not blocked */
+    int64_t busy_ms[SWARM_MEMBERS_MAX];
+    /* by owner: time from the first table until enough other seats had the owner's results; 0: not
+     * yet */
     int64_t spread_ms[SWARM_MEMBERS_MAX];
 };
 
 /* The observed speed of the member in a row. It is kept when the member restarts. */
 struct tracker_speed {                       /* assigned only by tracker_speed.c */
     struct speed_history times[SPEED_KINDS]; /* by kind: the member's recent times */
-    uint32_t share;                 /* of a slow member: share of the slices, of SHARE_FULL */
+    uint32_t share; /* share of the slices that a slow member contributes to, of SHARE_FULL */
     uint32_t rounds_without_slices; /* exchanges since the member last owned slices */
-    uint32_t owner_term; /* exchanges without slices after it was a slow owner; 0: never */
-    uint32_t owner_rounds_in_time; /* consecutive exchanges in which its slices were in time */
-    uint32_t lost_round;           /* last round in which its loss cost the others time; 0: none */
-    uint32_t replaced_round;       /* last round in which it was replaced as an owner; 0: none */
-    uint32_t slow_rounds;          /* exchanges since the member became slow */
-    uint32_t retry_rounds;         /* slow_rounds after which owners wait for the member again */
-    bool is_slow;                  /* owners do not wait for the member's contributions */
-    bool is_retried;               /* owners wait for it on trial, after rounds as a slow member */
-    bool has_resumed_samples;      /* the member's samples are those of an aborted round */
-    bool is_applying; /* the member was in the newest commit, and has not applied it yet */
+    /* exchanges for which the member owns no slices after it was a slow owner; 0: never slow */
+    uint32_t owner_term;
+    /* consecutive exchanges in which the member's own slices were in time */
+    uint32_t owner_rounds_in_time;
+    /* last round in which the loss of this member cost the others time; 0: none */
+    uint32_t lost_round;
+    uint32_t replaced_round; /* last round in which the member was replaced as an owner; 0: none */
+    uint32_t slow_rounds;    /* exchanges since the member became slow */
+    uint32_t retry_rounds;   /* slow_rounds after which owners wait for the member again */
+    bool is_slow;            /* owners do not wait for the member's contributions */
+    bool is_retried; /* owners wait for the member on trial, after rounds as a slow member */
+    bool has_resumed_samples; /* the member's samples are those of an aborted round */
+    bool is_applying;         /* the member was in the newest commit, and has not applied it yet */
 };
 
 /* Deadlines (tracker_deadlines.c).
@@ -137,8 +145,10 @@ bool tracker_contributes_to_slice(const struct tracker *tracker, uint32_t row, u
  * tracker_owner_began_ms         Returns the time from which this owner works on its results.
  * tracker_training_end_ms        From OPEN until members that still train have to declare.
  * tracker_declaration_wait_ms    From OPEN until no declaration is waited for.
- * tracker_contribution_wait_ms   From its table until an owner stops waiting for contributions.
- * tracker_result_wait_ms         From its table until an owner without results is replaced.
+ * tracker_contribution_wait_ms   From an owner's first table until the owner stops waiting for
+ *                                contributions.
+ * tracker_result_wait_ms         From an owner's first table until the owner is replaced if it has
+ *                                no results.
  * tracker_vote_wait_ms           From PROPOSE until results that few seats have are recovered.
  * tracker_apply_wait_ms          From COMMIT until the next round no longer waits for members that
  *                                apply it. */

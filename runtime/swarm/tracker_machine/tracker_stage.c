@@ -2,8 +2,9 @@
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
 enum {
-    GAP_HEARTBEATS = 3, /* after more heartbeats without events, the process was paused */
-    WAIT_PERCENT = 3,   /* percentage of all time by which late members may delay rounds */
+    /* heartbeats; after a longer time without events, the process counts as paused */
+    GAP_HEARTBEATS = 3,
+    WAIT_PERCENT = 3, /* percentage of all time by which late members may delay rounds */
 };
 
 /* Stages that may follow each stage, as bits. */

@@ -27,14 +27,14 @@ struct tracker_stage { /* the stage of the round, and its times; assigned only b
     int64_t committed_ms;         /* when the newest commit was durable */
     int64_t last_quorum_ms;       /* when a quorum was last connected */
     int64_t last_current_ms;      /* when a member was last known to have the current state */
-    int64_t budget_percent_ms;    /* time that rounds may still wait for late members, times 100 */
+    int64_t budget_percent_ms;    /* ms that rounds may still wait for late members, times 100 */
     int64_t budget_counted_ms;    /* time up to which budget_percent_ms is counted */
     bool is_inherited;            /* the round was opened before the tracker started */
     bool is_concluded; /* the run is complete, and the members with its state were released */
 };
 
-struct seat_delivery {  /* what other members, as owners, received of a seat's contributions */
-    uint32_t planned;   /* number of slices that other members own and that it contributes to */
+struct seat_delivery { /* what other members, as owners, received of a seat's contributions */
+    uint32_t planned; /* number of slices that other members own and that the seat contributes to */
     uint32_t delivered; /* number of these slices whose result has the seat's contribution */
     bool is_late;       /* more than 1/3 of the owners miss a contribution of this seat */
     bool is_rejected;   /* more than 1/3 of the owners each rejected a contribution of this seat */
@@ -42,14 +42,14 @@ struct seat_delivery {  /* what other members, as owners, received of a seat's c
 };
 
 /* The next record while it is written. Large arrays are not copied. `next` and the record share the
- * plans unless the plans change. next.head uses the slices of a proposal. Once it is durable, the
- * proposal uses the slices of the previous commit. */
+ * plans unless the plans change. next.head uses the array of slices of a proposal. Once next.head
+ * is durable, the proposal uses the array of the previous commit. */
 struct tracker_writer {             /* assigned only by tracker_record.c */
     struct tracker_record next;     /* the record that is being written */
-    struct slice_plan *spare_plans; /* [slice_count]: the plans before the last change */
+    struct slice_plan *spare_plans; /* [slice_count]: slice plans before their last change */
     uint32_t parts;       /* bits of enum record_part that are being written; 0: no write */
     uint32_t pending_row; /* 1 + the row whose session is being written */
-    struct entry_documents documents; /* wait for an entry that may have them; serial 0: none */
+    struct entry_documents documents; /* operator's documents that await an entry; serial 0: none */
     bool is_fenced;      /* another process writes to the store, so no write is possible */
     bool is_backing_off; /* a write failed, so no write starts before the next tick */
 };
@@ -64,10 +64,10 @@ struct tracker_proposal {  /* the newest proposal; assigned only by tracker_prop
 struct tracker_vote { /* a member's vote on the proposal; assigned only by tracker_proposal.c */
     bool has_arrived; /* the vote was received */
     struct hash root; /* root that the member computed */
-    struct hash hash; /* hash of the proposed entry with that root */
+    struct hash hash; /* hash of the proposed entry with the member's root */
     struct signature signature;     /* the member's signature of the hash */
     struct message_refusal refusal; /* why the member refuses, and the seats that it reports */
-    struct entry_evidence evidence; /* of an accusation: the statement that it calls false */
+    struct entry_evidence evidence; /* the statement that an accusation calls false */
     uint32_t slice;                 /* of an accusation: the slice that the member audited */
 };
 
@@ -77,11 +77,11 @@ struct tracker_exchange {    /* the exchange of the round; assigned only by trac
     uint64_t *awaited;       /* [slice_count]: seats of `planned` that the owner waits for */
     uint64_t expected_seats; /* seats that owners wait for, by the first table */
     int64_t table_ms;        /* when the first table was durable */
-    /* by owner: time of the last change of a plan of its slices, from which waits for it count */
+    /* by owner: when a plan of its slices last changed; waits for the owner count from then */
     int64_t assigned_ms[SWARM_MEMBERS_MAX];
     /* by owner: from tracker_owner_began_ms to the results of all slices it owns; 0: not yet */
     uint32_t result_ms[SWARM_MEMBERS_MAX];
-    uint64_t missed_by[SWARM_MEMBERS_MAX]; /* by seat: owners that stopped waiting for it */
+    uint64_t missed_by[SWARM_MEMBERS_MAX]; /* by seat: owners that stopped waiting for this seat */
     uint64_t undeclared_seats; /* seats that had time for training, and did not declare */
     uint64_t late_seats;       /* seats that more than a third of the owners stopped waiting for */
     uint64_t failed_owners;    /* owners that were replaced because their results did not come */
@@ -89,8 +89,8 @@ struct tracker_exchange {    /* the exchange of the round; assigned only by trac
     uint64_t lying_owners;     /* owners that are replaced because a result or sketch is false */
     /* By seat: the reason for which the table gives no weight to a seat that trained. */
     enum suspension_reason exclusions[SWARM_MEMBERS_MAX];
-    struct seat_delivery deliveries[SWARM_MEMBERS_MAX]; /* by seat, of the newest commit */
-    uint32_t poll;                                      /* number of the newest poll */
+    struct seat_delivery deliveries[SWARM_MEMBERS_MAX]; /* by seat: delivered to newest commit */
+    uint32_t poll;      /* number of the newest poll, a request that all voters report */
     bool is_poll_open;  /* recovery waits for the answers of all live voters to `poll` */
     bool ends_training; /* `poll` requests that members end training and declare what they have */
 };
@@ -112,16 +112,16 @@ struct tracker_seats { /* seats of the newest entry's roster; assigned only by t
  * ones. */
 struct tracker_repeats { /* assigned only by tracker_repeats.c */
     uint32_t next;       /* index of the oldest round, which the next commit replaces */
-    struct hash roots[REPEAT_ROUNDS][SWARM_MEMBERS_MAX]; /* by round and seat; zero: none */
-    double norms[REPEAT_ROUNDS][SWARM_MEMBERS_MAX];      /* by round and seat; 0: none */
+    struct hash roots[REPEAT_ROUNDS][SWARM_MEMBERS_MAX]; /* by round and seat: root; zero: none */
+    double norms[REPEAT_ROUNDS][SWARM_MEMBERS_MAX];      /* by round and seat: norm; 0: none */
 };
 
 /* The last message to a member. */
-struct tracker_last_sent {    /* assigned only by tracker_handle.c */
-    enum message_kind kind;   /* kind of the message */
-    uint64_t number;          /* entry hash, table version, poll or proposal, by kind */
-    int64_t sent_ms;          /* time at which the message was sent last */
-    uint32_t resend_after_ms; /* wait before it is repeated, doubled each time; 0: none was sent */
+struct tracker_last_sent {  /* assigned only by tracker_handle.c */
+    enum message_kind kind; /* kind of the message */
+    uint64_t number; /* by kind: part of an entry's hash, table version, poll or proposal number */
+    int64_t sent_ms; /* time at which the message was sent last */
+    uint32_t resend_after_ms; /* wait before a repetition, doubled each time; 0: nothing was sent */
 };
 
 /* The newest report of a member. */
@@ -136,7 +136,7 @@ struct tracker_report {   /* assigned only by tracker_members.c */
     struct timing_measured measured; /* medians of the times that the member measured, in ms */
     struct hash stored[STORED_STATES_MAX]; /* roots of the member's stored states; zero: none */
     struct slice_report *slices;           /* [slice_count]: progress of the member in each slice */
-    uint32_t awaited_ms[SWARM_MEMBERS_MAX]; /* by seat: time waited for contributions of the seat */
+    uint32_t awaited_ms[SWARM_MEMBERS_MAX]; /* by seat: ms waited for the seat's contributions */
 };
 
 /* A registered member; row r is record.members[r]. */
@@ -175,23 +175,23 @@ struct tracker_leases {          /* assigned only by tracker_leases.c */
     bool is_fork_possible; /* electors have been half or too few for FORK_POSSIBLE_MS */
 };
 
-/* The pairs, by the row of the contributor and the row of the owner. */
+/* Separations of owners from contributors, by the rows of the contributor and of the owner. */
 struct tracker_pairs { /* assigned only by tracker_pairs.c */
     struct {
-        struct tracker_pair owners[SWARM_MEMBERS_MAX]; /* by the owner's row */
+        struct tracker_pair owners[SWARM_MEMBERS_MAX]; /* by row of the owner: separation */
     } contributors[SWARM_MEMBERS_MAX];
 };
 
 /* The misses and suspensions of the member in a row, which are kept when the member restarts. */
 struct tracker_strikes { /* assigned only by tracker_strikes.c */
-    uint32_t misses;  /* bits of the newest rounds that waited for the member; set: it missed one */
-    uint32_t opposed; /* bits of the newest commits with its contribution; set: it was opposed */
-    uint32_t clean_rounds;          /* rounds since its last miss or opposed contribution */
-    uint32_t term;                  /* length of its last suspension in rounds, halved later */
-    uint32_t until_round;           /* first round in which it may have a seat again */
-    enum suspension_reason due;     /* reason for which it is suspended next; none: it is not */
-    enum suspension_reason reason;  /* reason for its last suspension */
-    struct entry_evidence evidence; /* the false statement, if `due` is for one */
+    uint32_t misses;  /* bits of the newest rounds that awaited the member; set: a missed round */
+    uint32_t opposed; /* newest commits with the member's contribution, as bits; set: opposed */
+    uint32_t clean_rounds;      /* rounds since the member's last miss or opposed contribution */
+    uint32_t term;              /* length of the member's last suspension in rounds, halved later */
+    uint32_t until_round;       /* first round in which the member may have a seat again */
+    enum suspension_reason due; /* reason for the member's next suspension; none: not due */
+    enum suspension_reason reason;  /* reason for the member's last suspension */
+    struct entry_evidence evidence; /* the member's false statement, if that is the reason `due` */
 };
 
 struct tracker {                        /* the state machine */
@@ -209,8 +209,8 @@ struct tracker {                        /* the state machine */
     struct tracker_repeats repeats;     /* declared roots of the newest commits */
     struct tracker_seats seats;         /* seats of the newest entry's roster */
     struct tracker_member members[SWARM_MEMBERS_MAX];  /* by row: the registered members */
-    struct tracker_speed speeds[SWARM_MEMBERS_MAX];    /* by row: their observed speeds */
-    struct tracker_strikes strikes[SWARM_MEMBERS_MAX]; /* by row: their misses and suspensions */
+    struct tracker_speed speeds[SWARM_MEMBERS_MAX];    /* by row: observed speed of the member */
+    struct tracker_strikes strikes[SWARM_MEMBERS_MAX]; /* by row: misses and suspensions */
     struct tracker_pairs pairs;   /* owners that do not get the contributions of some members */
     struct tracker_leases leases; /* leases and votes with which this start may continue */
 };
@@ -421,7 +421,7 @@ void tracker_restore_member(struct tracker *tracker, uint32_t row);
  * tracker_restore_exclusions  At a start, find why the table gives no weight to some seats. */
 void tracker_restore_exclusions(struct tracker *tracker);
 struct tracker_links {                       /* which seats can connect to each other */
-    uint64_t unreachable[SWARM_MEMBERS_MAX]; /* by seat: seats that it cannot connect to */
+    uint64_t unreachable[SWARM_MEMBERS_MAX]; /* by seat: seats that the seat cannot connect to */
     /* voters that can connect to more than half of the voters, so that their sums have most
      * contributions; all voters if there are no such voters */
     uint64_t well_connected;

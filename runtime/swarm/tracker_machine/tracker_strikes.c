@@ -5,15 +5,15 @@
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
 enum {
-    STRIKE_ROUNDS = 3,     /* number of remembered rounds in which others waited for a member */
-    STRIKES_MAX = 2,       /* number of misses in STRIKE_ROUNDS that suspends a member */
-    OPPOSED_ROUNDS = 8,    /* number of remembered commits with a member's part, at most 31 */
-    OPPOSED_MAX = 4,       /* opposed contributions in OPPOSED_ROUNDS that suspend a member */
+    STRIKE_ROUNDS = 3,  /* number of remembered rounds in which others waited for a member */
+    STRIKES_MAX = 2,    /* number of misses in STRIKE_ROUNDS that suspends a member */
+    OPPOSED_ROUNDS = 8, /* number of remembered commits that a member contributed to, at most 31 */
+    OPPOSED_MAX = 4,    /* opposed contributions in OPPOSED_ROUNDS that suspend a member */
     STRIKE_SEATS_MIN = 4,  /* minimum voters to judge a voter, so that one voter cannot decide */
     STRIKE_GUESTS_MIN = 3, /* minimum voters to judge a guest, which does not vote itself */
     TERM_MIN = 8,          /* rounds of a member's first suspension */
     TERM_MAX = 512,        /* rounds of the longest suspension */
-    CLEAN_ROUNDS = 64,     /* rounds without a miss that halve a member's next term */
+    CLEAN_ROUNDS = 64,     /* rounds without a miss after which a member's next term is halved */
     SUSPENDED_DIVISOR = 3, /* divisor: at most 1/3 of the connected voters are suspended */
 };
 
@@ -210,8 +210,8 @@ void tracker_restore_member(struct tracker *tracker, uint32_t row) {
     tracker_restore_speed(tracker, row, &tracker->record.speeds[row]);
 }
 
-/* A suspension that is over is older than what the record has of the member, so the record is
- * restored after it. */
+/* Applies the suspension, and if it is over by now, restores the member from the record: what the
+ * record has of the member is then newer. */
 void tracker_replay_suspension(struct tracker *tracker, const struct entry *entry) {
     const uint32_t row = tracker_find_row(tracker, &entry->suspension.id);
     tracker_apply_suspension(tracker, entry);

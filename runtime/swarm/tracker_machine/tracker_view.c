@@ -52,7 +52,7 @@ static uint32_t count_slices_of_seat(const struct tracker *tracker, uint32_t sea
     return count;
 }
 
-/* Fills in the part that a member has in the newest commit. */
+/* Fills in how many slices of the newest commit a member owned, and whether it contributed. */
 static void fill_commit_fields(const struct entry *commit, struct tracker_view_member *member) {
     ASSERT(commit->kind == ENTRY_COMMIT && commit->result_count > 0);
     const int seat = roster_find_seat(commit, &member->id);
