@@ -12,7 +12,7 @@ static const char PROMISE_NAME[] = "announced";
 enum {
     SHORT_ID_BYTES = 13,  /* size of the first 12 hex digits of an id, with a NUL */
     FORMAT_VERSION = 2,   /* version of the stored form of the table */
-    ATTENDANCE_MS = 1000, /* time between two counts of members; each count visits all slices */
+    ATTENDANCE_MS = 1000, /* time between two counts of members, each of which visits all slices */
 };
 
 void address_book_make_message(const struct member_table *table, const struct swarm_timing *timing,
@@ -84,7 +84,8 @@ enum status address_book_restore(struct tracker_loop *loop, struct fault *fault)
                          PROMISE_NAME, error);
     }
     for (uint32_t row = 0; row < loop->members->count; row++) {
-        /* Members have time to reconnect before they count as unresponsive. */
+        /* Counts as a message, so that members have time to reconnect before they are
+         * unresponsive. */
         member_record_received(&loop->members->rows[row], tracker_now_ms());
     }
     return OK;

@@ -36,8 +36,8 @@ struct tracker_loop;
  * errors  those of ledger_store_read_promise; STATUS_INPUT when the stored bytes are damaged */
 MUST_CHECK enum status address_book_restore(struct tracker_loop *loop, struct fault *fault);
 
-/* address_book_publish_changes: saves the table if it has changed. When it is durable, sends it to
- * each member that has an older version. */
+/* address_book_publish_changes: saves the table if it has changed. When the table is durable, sends
+ * it to each member that has an older version. */
 void address_book_publish_changes(struct tracker_loop *loop);
 
 struct tracker_view;

@@ -189,7 +189,8 @@ void guest_reject_stranger(struct tracker_loop *loop, struct tracker_guest *gues
             name[0] != '\0' ? name : "a process without a name", guest->ip,
             guest->has_introduced ? "join" : "query", key, flag, name, path);
     }
-    guest_reject(loop, guest, WIRE_NOT_LISTED); /* does not show the operator's path */
+    /* a reason that does not show the path of the allow-list */
+    guest_reject(loop, guest, WIRE_NOT_LISTED);
 }
 
 /* Whether the host of an address is the IP address that a guest connects from. */

@@ -56,10 +56,12 @@ enum { STRANGERS_KNOWN_MAX = 64 }; /* maximum number of rejected keys that get a
  * STRANGERS_KNOWN_MAX keys gets one. Later, there is one line a minute about a key, and one about
  * the number of other rejected connections. */
 struct stranger_log {
-    struct hash known[STRANGERS_KNOWN_MAX]; /* [known_count]: hashes of the keys that have a line */
-    uint32_t known_count;                   /* number of elements of `known` in use */
-    int64_t next_ms;                        /* time from which one more line is written */
-    uint32_t skipped; /* rejected connections since the last line, without a line of their own */
+    /* [known_count]: hashes of the keys that have had a log line */
+    struct hash known[STRANGERS_KNOWN_MAX];
+    uint32_t known_count; /* number of elements of `known` in use */
+    int64_t next_ms;      /* time from which one more log line may be written */
+    /* rejected connections since the last log line, without a log line of their own */
+    uint32_t skipped;
 };
 
 /* stranger_log_record: records that keys were rejected. Returns whether to write a log line about

@@ -30,7 +30,7 @@ struct allow_list_row {
     char name[MEMBER_NAME_BYTES]; /* name of the member; "" for none */
 };
 
-/* The content of the file. Zero-initialise it before the first allow_list_read. */
+/* The content of an allow-list file. Zero-initialise it before the first allow_list_read. */
 struct allow_list {
     bool is_open;   /* every key may join; keys without a row join as guests */
     uint32_t count; /* number of rows in use */
@@ -85,7 +85,7 @@ MUST_CHECK enum status allow_list_add(const char *path, const char *key, const c
 MUST_CHECK enum status allow_list_remove(const char *path, const char *key_or_name,
                                          struct fault *fault);
 
-/* The functions below are for the code that reads or edits the file. */
+/* The functions below are for the code that reads or edits the allow-list file. */
 
 /* allow_list_parse_rows: reads all rows of a parsed file. Row r is item r of the file's `members`.
  * errors  those of allow_list_read; is_open, count and rows are then undefined */
@@ -111,11 +111,12 @@ struct allow_list_authority {
 
 /* The allow-list of a running tracker. */
 struct allow_list_watch {
-    const char *path;                             /* path of the allow-list file */
-    const struct allow_list_authority *authority; /* NULL: the list is not signed */
+    const char *path; /* path of the allow-list file */
+    /* operator, who signs the list; NULL: the list is not signed */
+    const struct allow_list_authority *authority;
     struct roster_epoch epoch;      /* the operator's newest signed list; serial 0: none */
     struct file_stamp signed_stamp; /* version of the file with the signed list */
-    struct allow_list list;         /* content when the file was last read */
+    struct allow_list list;         /* content of the file when it was last read */
     bool is_missing;                /* the file was read before and is now missing */
     int64_t poll_ms;                /* when the file is checked next */
 };

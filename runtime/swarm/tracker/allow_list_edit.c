@@ -17,12 +17,12 @@ static const char HEADER[] =
 
 enum { NO_ROW = -1 }; /* no row of the list */
 
-struct allow_list_edit {                  /* a change of the allow-list file */
-    const char *path;                     /* path of the allow-list file */
-    int folder_fd;                        /* locked during the edit */
-    char *old_text;                       /* text of the file before the edit */
-    size_t old_length;                    /* length of old_text */
-    struct yaml_document document;        /* old_text, parsed */
+struct allow_list_edit {           /* a change of the allow-list file */
+    const char *path;              /* path of the allow-list file */
+    int folder_fd;                 /* folder of the allow-list file, locked during the edit */
+    char *old_text;                /* text of the file before the edit */
+    size_t old_length;             /* length of old_text */
+    struct yaml_document document; /* old_text, parsed */
     struct allow_list old_list, new_list; /* lists before and after the edit */
     struct allow_list parsed_list; /* list that new_text contains, to compare with new_list */
     struct text new_text;          /* text of the file after the edit */

@@ -7,7 +7,7 @@
 
 enum {
     TIME_SHARE_DIVISOR = 4, /* at most 1/4 of the time is spent on reading the ledger */
-    SEND_RETRY_MS = 1000,   /* delay before an answer that could not be sent is read again */
+    SEND_RETRY_MS = 1000, /* delay before an unsent answer is read from the ledger and sent again */
 };
 
 uint64_t ledger_server_bytes(uint32_t slice_count) {

@@ -13,9 +13,10 @@
 
 /* The newest ledger query of one guest. */
 struct ledger_request {
-    bool is_due;              /* the query is not answered yet */
-    uint64_t first_index;     /* index of the first entry to send */
-    int64_t retry_ms;         /* time of the next attempt, after a full queue or above a limit */
+    bool is_due;          /* the query is not answered yet */
+    uint64_t first_index; /* index of the first entry to send */
+    /* time of the next attempt, after the connection's queue was full or a limit was exceeded */
+    int64_t retry_ms;
     enum requester requester; /* kind of the query's sender */
 };
 

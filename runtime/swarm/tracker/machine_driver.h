@@ -20,16 +20,16 @@ enum fork_state {
 /* The state machine with its store, the last failed write, and what was logged last. */
 struct machine_driver {
     struct tracker *tracker;        /* the state machine */
-    struct tracker_durable durable; /* the store of its promises and the ledger */
+    struct tracker_durable durable; /* the store of the tracker's promises and ledger */
     struct entry newest_entry;  /* newest entry of the ledger; its seats verify signed messages */
     struct action *action_rows; /* [ACTIONS_MAX]: the actions that the state machine returns */
     bool is_retrying;           /* a write failed; the state machine is notified at retry_ms */
     int64_t retry_ms;           /* time of the next notification of a failed write */
     /* when a failed write was last logged; 0: the last write succeeded */
     int64_t failure_logged_ms;
-    /* last warning that members trained on too few of their samples; 0: none */
+    /* time of the last warning that members trained on too few samples; 0: none */
     int64_t training_warned_ms;
-    struct fault fault; /* the last failed write */
+    struct fault fault; /* why the last failed write failed */
     bool is_fenced;     /* another process has started with the same store */
     /* Number of members in the file at options.waiting_path; 0: it was not written. */
     uint32_t waiting_count;

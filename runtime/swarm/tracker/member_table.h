@@ -26,11 +26,11 @@ struct admitted_member {
     char address[MESSAGE_ADDRESS_BYTES]; /* advertised address; "" for none */
     uint32_t is_reachable;               /* 1: the tracker has connected to `address` */
     /* The fields below are not stored on disk. */
-    struct member_probe probe;         /* checks whether `address` is reachable */
-    struct member_usage usage;         /* what the member has requested */
-    struct timing_measured measured;   /* times in the member's last REPORT */
-    uint32_t report_round;             /* round of the member's last REPORT */
-    int64_t last_received_ms;          /* time of the last message; initially the tracker's start */
+    struct member_probe probe;       /* checks whether `address` is reachable */
+    struct member_usage usage;       /* use of the member's limits (serving.h) */
+    struct timing_measured measured; /* times in the member's last REPORT */
+    uint32_t report_round;           /* round of the member's last REPORT */
+    int64_t last_received_ms; /* time of the member's last message; initially the tracker's start */
     uint64_t start_ids[START_IDS_MAX]; /* ids of recent starts, newest first */
     uint32_t start_count;              /* number of elements of start_ids in use */
 };

@@ -9,8 +9,8 @@
 
 enum {
     FORMAT_VERSION = 1,    /* value of the field "format" */
-    FIELD_COUNT = 5,       /* number of JSON fields in the file */
-    FILE_BYTES_MAX = 1024, /* maximum size of the file */
+    FIELD_COUNT = 5,       /* number of JSON fields in an order's file */
+    FILE_BYTES_MAX = 1024, /* maximum size of an order's file */
     POLL_MS = 500,         /* time between two checks of a watched file */
 };
 

@@ -13,7 +13,7 @@
 
 #include <stdbool.h>
 
-/* The content of the file. */
+/* The content of a file with an order to roll back. */
 struct rollback_file {
     struct hash swarm;           /* hash of the manifest */
     struct hash root;            /* root of the state to return to */

@@ -12,26 +12,28 @@
 /* The kind of a query's sender, by the key or identity that it has proven. */
 enum requester {
     REQUESTER_UNPROVEN, /* a process with an invalid proof */
-    REQUESTER_STRANGER, /* a process of no other kind */
+    REQUESTER_STRANGER, /* a process that has proven no listed key and is no member */
     REQUESTER_LISTED,   /* an identity on the allow-list, of a member, or of the tracker itself */
     REQUESTER_MEMBER,   /* a query on the connection of a member */
 };
 
 /* The limits that all requesters of a kind share. */
 struct serving_buckets {
-    struct token_bucket strangers, listed; /* bytes sent to all requesters of this kind */
-    struct token_bucket new_guests;        /* guests added to the member table */
+    /* limits on the bytes sent to all strangers, and to all listed processes */
+    struct token_bucket strangers, listed;
+    struct token_bucket new_guests; /* limit on the guests that are added to the member table */
 };
 
 /* The limits of one connection. */
 struct guest_usage {
-    struct token_bucket queries, pings; /* one token per query, and one per ping */
+    struct token_bucket queries, pings; /* limits on queries and pings: one token each */
 };
 
 /* The limits of one member, whatever its connection. */
 struct member_usage {
-    struct token_bucket starts, ledger_entries; /* numbers of starts and of entries sent */
-    uint64_t start_number;                      /* number of the last HELLO that was admitted */
+    /* limits on the member's starts, and on ledger entries sent to the member */
+    struct token_bucket starts, ledger_entries;
+    uint64_t start_number; /* number of the last HELLO that was admitted */
 };
 
 /* serving_permit_query, serving_permit_ping: count one query, or one ping, of a connection.

@@ -37,18 +37,19 @@ struct tracker_loop_options {
     const char *listen;                           /* "tcp://ADDRESS:PORT"; port *: any free port */
     const struct allow_list_authority *authority; /* signs the allow-list; NULL: it is not signed */
     const char *store_path;                       /* SQLite file with ledger and promises */
-    const char *allow_list_path; /* file that is read again when it changes; may be missing */
+    const char *allow_list_path; /* allow-list file, read again when it changes; may be missing */
     const uint8_t *manifest;     /* text of the manifest, sent unchanged */
     size_t manifest_bytes;       /* size of the manifest, at most MANIFEST_BYTES_MAX */
     struct hash manifest_hash;   /* hash of the manifest's text */
     struct hash genesis_root;    /* root of the initial state */
-    bool needs_leases;           /* the manifest refuses forks (decision 23) */
-    const char *order_path;      /* file with the operator's order to roll back; NULL: no orders */
+    bool needs_leases;      /* the manifest requires leases, which prevent forks (decision 23) */
+    const char *order_path; /* file with the operator's order to roll back; NULL: no orders */
     /* Files of what the operator can order while a fork is possible, and of the order to continue
      * (continue_file.h); NULL: no orders. */
     const char *waiting_path, *continue_path;
-    struct public_keys operator_keys;          /* keys that the operator signs orders with */
-    const struct known_delegation *delegation; /* names `keys`; NULL: none, and no port for it */
+    struct public_keys operator_keys; /* keys that the operator signs orders with */
+    /* delegation that names `keys`; NULL: none, and no port sends one */
+    const struct known_delegation *delegation;
     /* file of the delegation, which the operator may replace; NULL: none */
     const char *delegation_path;
     struct tracker_settings settings; /* settings of the state machine */
@@ -56,7 +57,7 @@ struct tracker_loop_options {
     uint32_t queued_frames;           /* maximum number of frames in each queue of a connection */
     uint32_t strangers_max;           /* maximum number of connections of strangers; 0: default */
     uint32_t idle_ms; /* an idle guest is disconnected after this time; 0: default */
-    int stop_fd;      /* tracker_loop_run returns when it is readable; -1: none */
+    int stop_fd;      /* tracker_loop_run returns when this descriptor is readable; -1: none */
     /* Set by tests that end the process at a crash point; else NULL. Called at each crash point
      * with its name. */
     void (*on_crash_point)(void *context, const char *name);

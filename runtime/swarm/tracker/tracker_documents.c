@@ -141,7 +141,7 @@ static void send_due_documents(struct tracker_loop *loop, struct tracker_guest *
         ASSERT((stream->due_mask >> document & 1) != 0);
         if (document == DOCUMENT_TABLE_CHANGES && stream->due_generation[document] != generation) {
             /* The buffer now has the changes since another version, which this guest may not have.
-             * So it is not sent, and the state machine repeats the message. */
+             * So the document is not sent, and the state machine repeats the message. */
             stream->due_mask &= ~(1U << document);
             stream->current_document = NO_DOCUMENT;
             continue;

@@ -42,13 +42,15 @@ struct document_table {
 /* The documents to send to one guest. They are sent one after the other, because pieces of two
  * documents must not be mixed. */
 struct document_stream {
-    uint32_t due_mask;                       /* bit d: document d must be sent */
-    uint32_t due_generation[DOCUMENT_COUNT]; /* generation of the content when it became due */
-    struct frame header[DOCUMENT_COUNT];     /* header of the frames of each document */
-    uint32_t generation[DOCUMENT_COUNT];     /* generation of the content sent last or being sent */
-    int64_t sent_ms[DOCUMENT_COUNT];         /* when each document was last sent */
-    int current_document;                    /* document being sent; -1: none */
-    size_t sent_bytes;                       /* bytes of the current document that were sent */
+    uint32_t due_mask; /* bit d: document d must be sent */
+    /* by document: generation of its content when the document became due */
+    uint32_t due_generation[DOCUMENT_COUNT];
+    struct frame header[DOCUMENT_COUNT]; /* header of the frames of each document */
+    /* by document: generation of the content sent last or being sent */
+    uint32_t generation[DOCUMENT_COUNT];
+    int64_t sent_ms[DOCUMENT_COUNT]; /* when each document was last sent */
+    int current_document;            /* document being sent; -1: none */
+    size_t sent_bytes;               /* bytes of the current document that were sent */
 };
 
 struct tracker_loop;

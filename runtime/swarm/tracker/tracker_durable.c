@@ -92,8 +92,8 @@ static enum status load_speeds(struct tracker_durable *durable, struct tracker_r
     return error == NULL ? OK : set_damaged_promise_fault(durable, SPEEDS, error, fault);
 }
 
-/* Loads the newest entry, the newest one that made a root current, and the root before that.
- * Entries of open or aborted rounds may lie between the two. */
+/* Loads the newest entry, the newest entry that made a root current, and the root that was current
+ * before. Entries of open or aborted rounds may lie between the two. */
 static enum status load_commit(struct tracker_durable *durable, struct tracker_record *record,
                                struct fault *fault) {
     struct ledger_store *store = &durable->store;

@@ -30,16 +30,17 @@
  *              which this place was stored. Written at the start of a tracker. */
 
 enum {
-    RECORD_FIELDS_MAX = 16, /* Maximum number of fields of a part's map. */
-    /* Maximum size of a part without its lists. */
+    /* Maximum number of fields of the map that stores a part of the record. */
+    RECORD_FIELDS_MAX = 16,
+    /* Maximum size of the stored form of a part of the record, without lists. */
     RECORD_FIXED_BYTES_MAX = PACKER_MAP_BYTES_MAX + RECORD_FIELDS_MAX * PACKER_FIELD_BYTES_MAX,
-    /* Size of the longest stored members. */
+    /* Maximum size of the stored form of the part "members". */
     RECORD_MEMBERS_BYTES_MAX =
         RECORD_FIXED_BYTES_MAX + SWARM_MEMBERS_MAX * (SWARM_IDENTITY_BYTES + 13),
-    /* Size of the longest stored speeds. */
+    /* Maximum size of the stored form of the part "speeds". */
     RECORD_SPEEDS_BYTES_MAX =
         RECORD_FIXED_BYTES_MAX + SWARM_MEMBERS_MAX * (int)sizeof(struct record_speed),
-    /* Size of the longest stored resignations. */
+    /* Maximum size of the stored form of the part "resignations". */
     RECORD_RESIGNATIONS_BYTES_MAX =
         RECORD_FIXED_BYTES_MAX + HASH_BYTES + SWARM_MEMBERS_MAX * SWARM_SIGNATURE_BYTES,
 };
@@ -86,7 +87,8 @@ struct tracker_durable {
     const struct key_pairs *keys; /* keys of the tracker */
     uint32_t slice_count;         /* number of slices of the parameters */
     uint32_t incarnation;         /* number of this start of the tracker */
-    /* Place of the store, 1 .. 2^31 - 1 (struct tracker_start). A copy of the store has another. */
+    /* Place of the store, 1 .. 2^31 - 1 (struct tracker_start). A copy of the store has another
+     * place. */
     uint32_t place;
     struct entry entry;        /* the last appended entry, with hash and signature */
     struct ledger_chain chain; /* state of the ledger after its last entry */

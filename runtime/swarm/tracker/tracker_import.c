@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 enum {
-    /* Number of sessions, and of incarnations, that are left out after the highest known one. It is
-     * more than the lost store can have used after its last entry. */
+    /* Number of sessions, and of incarnations, that are left out after the highest known one. The
+     * lost store cannot have used so many numbers after the last entry in the copy. */
     NUMBERS_SKIPPED = 1 << 10
 };
 

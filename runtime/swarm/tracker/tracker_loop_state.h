@@ -26,19 +26,20 @@
 
 /* The tracker's process. */
 struct tracker_loop {
-    struct tracker_loop_options options;         /* settings of the tracker */
-    struct messenger *messenger;                 /* sends and receives frames of all connections */
-    struct delegation_server *delegation_server; /* NULL: there is no delegation */
-    struct machine_driver *driver;               /* runs the state machine and its store */
-    struct member_table *members;                /* admitted members */
-    struct guest_table *guests;                  /* all connected processes, members included */
-    struct document_table *documents;            /* encoded large messages */
-    struct ledger_server *ledger_server;         /* sends ledger entries on request */
-    struct serving_buckets serving_buckets;      /* shared by all requesters of a kind */
-    struct stranger_log stranger_log;            /* limits log lines about strangers */
-    struct attendance_watch attendance;          /* members that the next round lacks */
-    struct allow_list_watch *watch;              /* reads the allow-list again when it changes */
-    struct file_watch order_watch;               /* detects the operator's order to roll back */
+    struct tracker_loop_options options; /* settings of the tracker */
+    struct messenger *messenger;         /* sends and receives frames of all connections */
+    /* sends the operator's delegation; NULL: there is no delegation */
+    struct delegation_server *delegation_server;
+    struct machine_driver *driver;          /* runs the state machine and its store */
+    struct member_table *members;           /* admitted members */
+    struct guest_table *guests;             /* all connected processes, members included */
+    struct document_table *documents;       /* encoded large messages */
+    struct ledger_server *ledger_server;    /* sends ledger entries on request */
+    struct serving_buckets serving_buckets; /* limits that all requesters of a kind share */
+    struct stranger_log stranger_log;       /* limits log lines about strangers */
+    struct attendance_watch attendance;     /* members that the next round lacks */
+    struct allow_list_watch *watch;         /* reads the allow-list again when it changes */
+    struct file_watch order_watch;          /* detects the operator's order to roll back */
     struct file_watch continue_watch; /* detects the operator's order to continue without leases */
     /* serial of the roster epoch that was passed to the state machine last */
     uint64_t roster_serial;

@@ -169,7 +169,8 @@ static void handle_query(struct tracker_loop *loop, struct tracker_guest *guest,
         }
         break;
     case WIRE_LEDGER_REQUEST:
-        /* A member requests the next entries as soon as it has received some. */
+        /* A member's queries are not limited here, because it requests the next entries as soon as
+         * it has received some. */
         if (is_member || serving_permit_query(&guest->usage, now_ms)) {
             handle_document_query(loop, guest, event);
         }

@@ -16,7 +16,7 @@ enum {
 /* What the functions that pack a part of the record need. */
 struct packed_record {
     struct tracker_record *record; /* the record that is written or read */
-    uint32_t slice_count;          /* number of slices of its table */
+    uint32_t slice_count;          /* number of slices of the record's table */
 };
 
 /* Writes `expected`, or reads a number that must be equal to `expected`. */

@@ -47,7 +47,7 @@ static void add_round_json(const struct tracker_loop *loop, const struct tracker
     }
     const struct training_share share =
         training_share_of(&view->record->commit, loop->options.settings.sample_tokens);
-    json_begin_object(json, "trained"); /* in the newest commit */
+    json_begin_object(json, "trained"); /* what the member trained for the newest commit */
     json_add_u64(json, "tokens", share.tokens);
     json_add_u64(json, "planned", share.planned);
     json_end(json);
