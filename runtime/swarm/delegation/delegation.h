@@ -16,7 +16,7 @@
 #include "base/fault.h"
 #include "runtime/swarm/ledger/operator_documents.h"
 
-/* The name of the file in the tracker's state folder. */
+/* The name of the delegation file in the tracker's state folder. */
 #define DELEGATION_FILE_NAME "delegation.signed"
 
 /* A delegation whose signature was verified. */
@@ -50,7 +50,7 @@ MUST_CHECK enum status operator_file_read(const char *path, uint8_t *bytes, size
 
 enum {
     DELEGATION_WARN_S = 7 * 24 * 60 * 60,   /* time before the expiry at which warnings begin */
-    DELEGATION_WARN_EVERY_S = 24 * 60 * 60, /* time between two warnings */
+    DELEGATION_WARN_EVERY_S = 24 * 60 * 60, /* time between two warnings of the expiry */
     DELEGATION_WARN_LAST_S = 60 * 60,       /* time between the last warning and the expiry */
 };
 

@@ -11,8 +11,8 @@
 
 enum {
     FORMAT_VERSION = 1,                            /* value of the field "format" */
-    FIELD_COUNT = 7,                               /* number of JSON fields in the file */
-    FILE_BYTES_MAX = 1024 + ORDER_MEMBERS_MAX * 80 /* maximum size of the file */
+    FIELD_COUNT = 7,                               /* number of JSON fields in an order's file */
+    FILE_BYTES_MAX = 1024 + ORDER_MEMBERS_MAX * 80 /* maximum size of an order's file */
 };
 
 enum status continue_file_write(const char *path, const struct continue_file *file,

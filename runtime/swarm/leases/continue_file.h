@@ -13,7 +13,7 @@
 #include "base/fault.h"
 #include "runtime/swarm/leases/leases.h"
 
-/* The content of the file. */
+/* The content of a file with an order to continue. */
 struct continue_file {
     struct hash swarm;           /* hash of the manifest */
     struct hash state;           /* hash of the state entry after which the tracker continues */

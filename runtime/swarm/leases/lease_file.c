@@ -13,8 +13,8 @@ static const char REMEDY[] =
 
 enum {
     FORMAT_VERSION = 1,             /* value of the field `format` */
-    MAGIC_BYTES = sizeof MAGIC - 1, /* size of the text at the start of the file */
-    CHECKSUM_BYTES = 24,            /* size of the checksum at the end of the file */
+    MAGIC_BYTES = sizeof MAGIC - 1, /* size of the text at the start of a lease file */
+    CHECKSUM_BYTES = 24,            /* size of the checksum at the end of a lease file */
     BYTE_BITS = 8                   /* bits in a byte */
 };
 

@@ -14,10 +14,10 @@
 
 #include <stddef.h>
 
-enum { LEASE_FILE_BYTES = 152 }; /* size of the file */
+enum { LEASE_FILE_BYTES = 152 }; /* size of a lease file */
 
-/* lease_bytes_write: encode the content of the file.
- * lease_bytes_read: decode the content of the file. Returns NULL, or a text that describes the
+/* lease_bytes_write: encode the content of a lease file.
+ * lease_bytes_read: decode the content of a lease file. Returns NULL, or a text that describes the
  * error; *swarm and *lease are then undefined. */
 void lease_bytes_write(const struct hash *swarm, const struct lease *lease,
                        uint8_t bytes[static LEASE_FILE_BYTES]);

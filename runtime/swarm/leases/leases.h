@@ -53,8 +53,8 @@ struct lease {
     struct hash vote; /* hash of the commit that the member voted for last */
 };
 
-/* The operator's order to continue after a state entry with these members, without leases. It is
- * valid for one start of the tracker. */
+/* The operator's order to continue after a state entry with the listed members, without leases. It
+ * is valid for one start of the tracker. */
 struct continue_order {
     uint32_t count;                                /* number of members; 0: no order */
     uint8_t members[ORDER_MEMBERS_MAX][KEY_BYTES]; /* signing keys, ascending */

@@ -98,8 +98,8 @@ size_t ledger_chain_write(const struct ledger_chain *chain, uint8_t *bytes) {
     return packer_write(packed_chain(chain), bytes, LEDGER_CHAIN_BYTES_MAX);
 }
 
-/* Whether round numbers and commit counts ascend in the history, and those of the chain are not
- * below the last ones of the history. */
+/* Whether round numbers and commit counts ascend from state to state of the history, and the
+ * chain's own round and commit count are not below those of the last state. */
 static bool has_rounds_in_order(const struct ledger_chain *chain) {
     uint32_t round = 0;
     uint32_t commits = 0;
@@ -117,8 +117,8 @@ static bool has_rounds_in_order(const struct ledger_chain *chain) {
            chain->is_round_open == (chain->last_opened_round > chain->last_ended_round ? 1U : 0U);
 }
 
-/* Checks what ledger_append relies on. Whether the content is that of the swarm is decided by
- * its hash. */
+/* Returns the first error in the fields that ledger_append relies on, or NULL. That the state is
+ * one of this swarm is not checked here: its hash shows that. */
 static const char *chain_error(const struct ledger_chain *chain) {
     uint64_t least = 0;
     if (chain->entry_count == 0 || chain->history.count == 0) {

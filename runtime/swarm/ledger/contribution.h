@@ -25,7 +25,7 @@ struct slice_proof {
 /* A contribution as it is listed in the result of a sparse codec, beside its encoding. */
 struct contribution_part {
     uint64_t weight; /* weight of the contribution in the mean */
-    float clip;      /* factor in [0, 1] that limits its norm (norms_clip_factor) */
+    float clip;      /* factor in [0, 1] that limits the contribution's norm (norms.h) */
     struct slice_proof proof;
 };
 

@@ -58,7 +58,7 @@ enum entry_kind {
     /* Makes an older root current, because the operator ordered it or no member has the newest
      * state. */
     ENTRY_ROLLBACK,
-    ENTRY_SUSPEND, /* Between rounds: a member has no seat before a later round. */
+    ENTRY_SUSPEND, /* Between rounds: suspends a member until a later round. */
 };
 
 /* Why a round counts as missed by a member: it did not do a part of the round for which it was
@@ -71,7 +71,7 @@ enum suspension_reason {
     SUSPENSION_LARGE_NORM,    /* The norm of the member's contribution was above the bound. */
     SUSPENSION_NO_EFFECT,  /* The norm of the member's contribution was below the effect bound. */
     SUSPENSION_REPETITION, /* The member's contribution repeats one of an earlier round. */
-    /* The member signed a result that is not the mean of its contributions. */
+    /* The member signed a result that is not the mean of the contributions to it. */
     SUSPENSION_WRONG_SUM,
     SUSPENSION_WRONG_SKETCH, /* The member signed sketches that do not match its contribution. */
     SUSPENSION_INVALID,      /* Owners rejected values of the member's contributions. */
@@ -99,7 +99,7 @@ struct rollback_order {
 
 /* The operator's documents that become valid with an entry; a serial of 0: none. */
 struct entry_documents {
-    struct delegation delegation; /* the tracker that signed the entry has these keys */
+    struct delegation delegation; /* names the keys of the entry's tracker */
     struct roster_epoch roster;   /* OPEN: members that may have a seat from now on */
 };
 
@@ -135,8 +135,8 @@ struct entry_member { /* what the member in one seat contributed to a commit */
     uint64_t weight;  /* Weight of the member in each slice that it contributed to. */
     uint64_t samples; /* Number of samples trained: the first ones of its ranges, in order. */
     double norm;      /* L2 norm of the whole contribution, as the member declared it (norms.h). */
-    uint32_t contributed; /* COMMIT: number of slices whose sums contain its contribution. */
-    uint32_t owned;       /* COMMIT: number of slices whose results it computed. */
+    uint32_t contributed; /* COMMIT: number of slices with the member's contribution. */
+    uint32_t owned;       /* COMMIT: number of slices whose results the member computed. */
 };
 
 /* The statement about one slice that a suspended member signed, and that more than half of the
@@ -175,7 +175,7 @@ struct entry_leases {
     uint64_t start;    /* number of the tracker's start; 0: members of this swarm give no leases */
     uint64_t resigned; /* bit e is set: elector e resigned */
     struct signature signatures[SWARM_MEMBERS_MAX]; /* [elector]: signature of its resignation */
-    struct continue_order order;                    /* the operator's order; count 0: none */
+    struct continue_order order; /* the operator's order to continue; count 0: none */
     uint32_t are_needed; /* GENESIS: 1: members give leases with their votes; 0: none does. */
 };
 
@@ -183,7 +183,7 @@ struct entry_leases {
  * which has only the root over the rows and the counts of each member. */
 struct entry_slice {
     uint64_t begin;        /* index of the slice's first element in the flat parameter space */
-    uint64_t end;          /* index after its last element */
+    uint64_t end;          /* index after the slice's last element */
     uint32_t owner;        /* Seat of the member that computed the result. */
     uint32_t epoch;        /* Epoch of the slice when its result was computed. */
     uint64_t contributors; /* Bit s is set if the contribution of seat s is in the sum. */
@@ -218,14 +218,14 @@ struct entry {
     struct data_cursor cursor;   /* State of the data cursor after this entry. */
     struct hash root;            /* Root of the outer state that is current after this entry. */
     struct hash manifest;        /* GENESIS: hash of the manifest. */
-    struct rollback_order order; /* ROLLBACK: the operator's order; zero if it has none. */
+    struct rollback_order order; /* ROLLBACK: the operator's order; zero: there is none. */
     /* The operator's documents that become valid with this entry; all kinds but COMMIT. */
     struct entry_documents documents;
-    /* OPEN: what allows the tracker to open the round; ABORT: its start; GENESIS: only
-     * are_needed. */
+    /* OPEN: what allows the tracker to open the round; ABORT: number of the start that aborts. */
     struct entry_leases leases;
     double reference_norm; /* Reference norm of the newest commit; 0: none (norms.h). */
-    /* OPEN: time from its arrival to the deadline of declarations; in files: deadline_ms */
+    /* OPEN: ms from its arrival at a member to the deadline of declarations; in files:
+     * deadline_ms */
     uint32_t train_ms;
     struct entry_suspension suspension;             /* SUSPEND: the member and the reason */
     uint32_t seat_count;                            /* Number of seats in the roster. */
@@ -235,9 +235,9 @@ struct entry {
     struct hash results;  /* COMMIT: Merkle root over the rows of all slices. */
     struct hash chain;    /* COMMIT: hash of the chain's state before this entry (ledger.h). */
     uint32_t slice_count; /* Number of rows in `slices`: result_count, or 0. Not hashed. */
-    struct entry_slice *slices; /* COMMIT: [slice_count], the caller's. Not hashed. */
-    uint32_t signature_count;   /* COMMIT: at least a quorum; other kinds: 0 or 1 */
-    struct entry_signature signatures[SWARM_MEMBERS_MAX]; /* In ascending order of seats. */
+    struct entry_slice *slices; /* COMMIT: [slice_count]: results; caller's memory. Not hashed. */
+    uint32_t signature_count;   /* signatures; COMMIT: at least a quorum; other kinds: 0 or 1 */
+    struct entry_signature signatures[SWARM_MEMBERS_MAX]; /* Signatures, by ascending seat. */
 };
 
 /* entry_quorum: the smallest number of votes that is more than half of this number of voters. */
@@ -282,7 +282,7 @@ struct electors {
     struct hash state;                      /* hash of the state entry */
     uint32_t round;                         /* its round */
     uint32_t count;                         /* number of electors */
-    struct identity ids[SWARM_MEMBERS_MAX]; /* in the order of their seats */
+    struct identity ids[SWARM_MEMBERS_MAX]; /* electors, in the order of their seats */
 };
 
 /* The votes that a commit needs besides a quorum of its roster: those of more than half of `count`
@@ -293,7 +293,8 @@ struct needed_votes {
     /* mask with the seat of the first elector, which decides between two halves; 0: the first
      * elector has no seat, or half of the votes is not enough */
     uint64_t first_elector;
-    uint32_t count; /* number of the members, with or without a seat; 0: no such votes are needed */
+    /* number of these members, seated or not; 0: no votes besides the quorum are needed */
+    uint32_t count;
 };
 
 /* entry_has_rollback_order: whether a ROLLBACK has an order of the operator.
@@ -364,7 +365,8 @@ enum {
     ENTRY_SEAT_BYTES = SWARM_IDENTITY_BYTES + 4 + 1 + 2 + SWARM_SEAT_RANGES_MAX * ENTRY_RANGE_BYTES,
     ENTRY_MEMBER_BYTES = 4 * 8 + 2 * 4, /* encoded size of a member of a commit */
     ENTRY_SLICE_BYTES = 8 + 8 + 1 + 2 + 8 + 8 + HASH_BYTES, /* encoded size of a slice */
-    ENTRY_SIGNATURE_BYTES = 1 + SWARM_SIGNATURE_BYTES,      /* encoded size: seat and signature */
+    /* encoded size of a seat and its signature */
+    ENTRY_SIGNATURE_BYTES = 1 + SWARM_SIGNATURE_BYTES,
     ENTRY_FIELDS_MAX = 71, /* Number of fields of a record, those of `entry` included. */
     /* Largest size of a record without the elements of its lists. */
     ENTRY_FIXED_BYTES_MAX = ENTRY_FIELDS_MAX * PACKER_FIELD_BYTES_MAX + 2 * PACKER_MAP_BYTES_MAX +

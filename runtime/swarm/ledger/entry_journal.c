@@ -15,9 +15,9 @@
 static const char FILE_MAGIC[] = "skep journal 2\n";
 static const char PROTOCOL_1_MAGIC[sizeof FILE_MAGIC] = "skep journal 1\n";
 enum {
-    MAGIC_BYTES = sizeof FILE_MAGIC, /* size of the magic at the beginning of the file */
+    MAGIC_BYTES = sizeof FILE_MAGIC, /* size of the magic at the beginning of a journal */
     LENGTH_BYTES = 4,                /* size of the length before each record */
-    FILE_MODE = 0644,                /* access mode of a new file */
+    FILE_MODE = 0644,                /* access mode of a new journal file */
 };
 
 /* Returns the size that a record of `count` bytes has in the file, with its length and hash. */

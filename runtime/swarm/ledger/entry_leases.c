@@ -106,7 +106,7 @@ void electors_of_entry(const struct entry *entry, struct electors *electors) {
     }
 }
 
-/* Returns the seat of a voter in a round as a mask with one bit, or 0 if it has none. */
+/* Returns the seat of a voter in a round as a mask with one bit, or 0 if the voter has no seat. */
 static uint64_t find_seat_mask(const struct entry *open, const struct identity *id) {
     uint64_t mask = 0;
     for (uint32_t seat = 0; seat < open->seat_count; seat++) {

@@ -28,8 +28,8 @@ struct ledger_start {
     uint64_t entry_count;
     /* votes for the checkpoint's commit; 0: that commit has not been appended yet */
     uint32_t votes;
-    uint32_t voters; /* number of voters in the round of that commit */
-    uint64_t roster; /* serial of the roster epoch that names these voters */
+    uint32_t voters; /* number of voters in the round of the checkpoint's commit */
+    uint64_t roster; /* serial of the roster epoch that names the checkpoint's voters */
 };
 
 /* The state that a reader of a chain keeps between entries. Zero it before the genesis. */
@@ -158,8 +158,9 @@ enum {
 struct ledger_checkpoint {
     uint64_t entry_count; /* index of the checkpoint's commit in the ledger */
     uint64_t roster;      /* serial of the roster epoch in the checkpoint */
-    size_t record_bytes;  /* total length of the records from its commit on, without rows */
-    size_t byte_count;    /* length of `bytes`, which ledger_chain_write wrote */
+    /* total length of the records from the checkpoint's commit on, without rows */
+    size_t record_bytes;
+    size_t byte_count;                     /* length of `bytes`, which ledger_chain_write wrote */
     uint8_t bytes[LEDGER_CHAIN_BYTES_MAX]; /* [byte_count]: the chain's state */
 };
 

@@ -92,11 +92,11 @@ struct ledger_file {
     uint32_t slice_max;              /* Maximum number of slices in an entry. */
     size_t parse_begin, parse_end;   /* Range of `buffer` that is not yet parsed. */
     int64_t line_number; /* Number of the last line that was read; the first line is 1. */
-    char location[LEDGER_LOCATION_BYTES]; /* "FILE:LINE" of the last line. */
-    struct entry entry;                   /* The entry of the last line. */
+    char location[LEDGER_LOCATION_BYTES]; /* "FILE:LINE" of the last line read. */
+    struct entry entry;                   /* The entry of the last line read. */
     bool has_checkpoint;                  /* The first line is a checkpoint. */
     struct ledger_chain *checkpoint;      /* the checkpoint that the file begins with */
-    uint8_t *state_bytes;                 /* [LEDGER_CHAIN_BYTES_MAX]: buffer of a state */
+    uint8_t *state_bytes;                 /* [LEDGER_CHAIN_BYTES_MAX]: encoded state of a chain */
 };
 
 /* ledger_file_open: open a ledger for reading from its first line.
@@ -193,7 +193,8 @@ struct ledger_store {
     struct sqlite3 *database;                             /* the SQLite connection */
     struct sqlite3_stmt *insert_entry, *select_entry;     /* prepared SQL statements for entries */
     struct sqlite3_stmt *insert_promise, *select_promise; /* prepared, for promises */
-    struct sqlite3_stmt *insert_results, *delete_results; /* prepared, for the rows of commits */
+    /* prepared SQL, for the rows of commits */
+    struct sqlite3_stmt *insert_results, *delete_results;
     uint8_t *record;      /* [ENTRY_RECORD_BYTES_MAX]: buffer of a record */
     uint64_t entry_count; /* number of entries in the store */
     struct hash head;     /* Hash of the last entry; zero if there are no entries. */
@@ -243,7 +244,7 @@ MUST_CHECK enum status ledger_store_set_start_count(struct ledger_store *store, 
 MUST_CHECK enum status ledger_store_count_start(struct ledger_store *store, uint32_t *incarnation,
                                                 struct fault *fault);
 
-/* A promise: bytes to store under a name. The caller owns both. */
+/* A promise: bytes to store under a name. Both stay in the caller's memory. */
 struct store_promise {
     const char *name;  /* name under which the bytes are stored */
     const void *bytes; /* content of the promise */

@@ -265,7 +265,8 @@ static enum status read_lease_signatures(const struct json_node *node, struct en
 
 enum status line_read_leases(const struct json_node *object, struct entry_leases *leases,
                              struct fault *fault) {
-    enum { LEASE_FIELD_COUNT = 4, ORDER_FIELD_COUNT = 2 }; /* numbers of fields in the objects */
+    /* number of JSON fields of leases, and of an order */
+    enum { LEASE_FIELD_COUNT = 4, ORDER_FIELD_COUNT = 2 };
     struct json_node node, order;
     bool is_found = false, has_order = false;
     TRY(json_get_object(object, "leases", &node, &is_found, fault));

@@ -35,7 +35,7 @@ enum {
     /* largest value of a sparse contribution, as a multiple of the root mean square of the values
      * of a contribution with the reference norm */
     NORM_VALUE_FACTOR = 8,
-    NORM_GUEST_DIVISOR = 2 /* all guests weigh at most as much as all voters, divided by this */
+    NORM_GUEST_DIVISOR = 2 /* maximum weight of all guests: that of all voters, divided by this */
 };
 
 /* Where a norm lies in relation to the bounds of its round. */

@@ -38,7 +38,7 @@ enum {
     ROSTER_FRAME_BYTES_MAX = 512 + ROSTER_KEYS_MAX * KEY_BYTES,
 };
 
-/* The operator's statement that these are the tracker's keys. */
+/* The operator's statement of which public keys the tracker has. */
 struct delegation {
     uint64_t serial;    /* Unix time of signing in seconds, or a higher number; 0: no delegation */
     uint64_t expires_s; /* Unix time at which the delegation expires, in seconds; 0: never */
@@ -51,8 +51,9 @@ struct roster_epoch {
     uint64_t serial; /* Unix time of signing in seconds, or a higher number; 0: no roster epoch */
     /* 1: others may have a seat too, as guests, which neither own slices nor vote */
     uint32_t is_open;
-    uint32_t count;                              /* number of keys in use */
-    uint8_t members[ROSTER_KEYS_MAX][KEY_BYTES]; /* [count]: their Ed25519 public keys, ascending */
+    uint32_t count; /* number of keys in use */
+    /* [count]: members' Ed25519 public keys, ascending */
+    uint8_t members[ROSTER_KEYS_MAX][KEY_BYTES];
     uint8_t signature[SIGNATURE_BYTES];
 };
 
@@ -61,8 +62,8 @@ struct roster_epoch {
  * limits  now_s > 0 */
 uint64_t operator_next_serial(uint64_t newest, uint64_t now_s);
 
-/* delegation_sign: sign all other fields, for the swarm with this manifest hash.
- * delegation_is_signed: whether the operator signed them for this swarm. */
+/* delegation_sign: sign all fields but `signature`, for the swarm with this manifest hash.
+ * delegation_is_signed: whether the operator signed the fields for this swarm. */
 void delegation_sign(const struct key_pairs *operator_keys, const struct hash *swarm,
                      struct delegation *delegation);
 MUST_CHECK bool delegation_is_signed(const uint8_t operator_key[static KEY_BYTES],

@@ -11,7 +11,7 @@
 struct statement {
     struct hash swarm; /* hash of the manifest */
     uint32_t round;
-    uint32_t slice;        /* of sketches: the first slice of the page */
+    uint32_t slice;        /* RESULT: the slice; SKETCHES: the first slice of the page */
     uint32_t epoch;        /* RESULT: epoch of the slice when the result was computed */
     uint64_t contributors; /* RESULT: seats whose contributions are in the result */
     struct hash seed;      /* SKETCHES: seed of the sketches */

@@ -7,8 +7,9 @@
 
 /* How much of the samples assigned to them the members that declared a contribution trained on. */
 struct training_share {
-    uint64_t tokens;  /* tokens that these members trained on */
-    uint64_t planned; /* largest number of tokens in the samples that these members were assigned */
+    uint64_t tokens; /* tokens that the declaring members trained on */
+    /* largest number of tokens in the samples assigned to the declaring members */
+    uint64_t planned;
 };
 
 /* training_share_of: the training share of a COMMIT; zeros for other entries. `sample_tokens` is

@@ -26,15 +26,15 @@ struct slice_plan {
     uint32_t epoch;          /* times that the owner has changed in the round */
     uint64_t expected_seats; /* Seats whose contributions the owner waits for. */
     uint64_t optional_seats; /* Seats whose contributions the owner adds if they arrive in time. */
-    /* In a table read from a message: 0 if the message does not have the slice, because its plan
-     * has not changed since the base. */
+    /* In a table read from a message, the version is 0 if the message does not have the slice,
+     * because its plan has not changed since the base. */
     uint32_t version; /* Version of the table in which the plan changed last. */
 };
 
 /* The tracker's assignment for the exchange of a round. */
 struct round_table {
-    uint32_t round;          /* Number of the round. */
-    uint32_t version;        /* Increases with every change; 0 if there is no table yet. */
+    uint32_t round;   /* Number of the round. */
+    uint32_t version; /* Version of the table, which rises with every change; 0: no table yet. */
     uint64_t declared_seats; /* Seats whose declarations count. */
     /* By seat: declared tokens and norm, and the weight that follows from them. */
     struct entry_member members[SWARM_MEMBERS_MAX];
@@ -62,10 +62,10 @@ struct slice_report {
 /* The parts of a report, as bits. A part is left out if the tracker has it from an earlier
  * report. */
 enum report_part {
-    REPORT_POSITION = 1, /* fields version, poll, links.unreachable */
-    REPORT_STATE = 2,    /* fields root, hash, measured, stored */
-    REPORT_AWAITED = 4,  /* field links.awaited_ms */
-    REPORT_ROWS = 8,     /* reports: the rows that changed since the report `base` */
+    REPORT_POSITION = 1, /* message fields version, poll, links.unreachable */
+    REPORT_STATE = 2,    /* message fields root, hash, measured, stored */
+    REPORT_AWAITED = 4,  /* message field links.awaited_ms */
+    REPORT_ROWS = 8,     /* rows of the slices that changed since the report `base` */
     /* field repeated_seats of the rows in REPORT_ROWS; left out if it is 0 in all of them */
     REPORT_REPEATED = 16,
     REPORT_ALL = 31 /* all parts */
@@ -99,14 +99,16 @@ enum message_kind {
     MESSAGE_WELCOME, /* From the tracker: session, number (start id from the HELLO). */
     MESSAGE_ENTRY,   /* From the tracker: entry; for a COMMIT also root (root before the commit). */
     /* From the tracker: round, version (of a table that the receiver has, the base; 0: none),
-     * table. With a base, only the plans that are newer than it are sent, and no declarations. */
+     * table. With a base, only the plans that are newer than the base are sent, and no
+     * declarations. */
     MESSAGE_TABLE, /* Assignment for the exchange. */
     /* From the tracker, to request a report and a declaration at once: round, poll, ends_training
      * (1: a member that still trains declares what it has after its current step). */
     MESSAGE_POLL, /* Request for a report. */
     /* From the tracker: round, hash. With both zero, the member may exit: sent to a leaving member
-     * that no other member needs, and to all members at the end of the run. Otherwise they identify
-     * a state entry, and the leaving member must send RESIGN for it before it may exit. */
+     * that no other member needs, and to all members at the end of the run. Otherwise round and
+     * hash identify a state entry, and the leaving member must send RESIGN for it before it may
+     * exit. */
     MESSAGE_GOODBYE, /* Permission to exit, or request to resign. */
     /* From the tracker: round, number, seed (random bytes that were drawn after all results were
      * reported), start, recheck, entry (without root, hash and signatures), holders. */
@@ -129,12 +131,13 @@ enum message_kind {
      * available. */
     MESSAGE_FETCH_RESULT, /* Request for a result. */
     /* From a voter to a contributor: round, slice (the first one of a page), seed. A member that
-     * has not computed them yet sends them later. */
+     * has not computed the sketches yet sends them later. */
     MESSAGE_FETCH_SKETCHES, /* Request for a page of sketches. */
     /* Between members: round, slice, seed, signature; the encoded sketches of the sender's
      * contributions to the slices of the page follow. */
     MESSAGE_SKETCHES, /* Sketches of contributions. */
-    /* From the tracker: number (of the newest report that it has; 0: none since its start). */
+    /* From the tracker: number (of the newest report that the tracker has received from the member;
+     * 0: none since the tracker's start). */
     MESSAGE_CONFIRM, /* Confirmation of a report. */
     /* From a member: session, hash (of a state entry), signature. The member takes no part in the
      * choice of what follows that entry (leases.h). It repeats the message until it knows a later
@@ -159,7 +162,7 @@ struct training_amount {
 /* What a member observes of its connections to other members in a round. */
 struct message_links {
     uint64_t unreachable;       /* Seats of the round that the sender cannot connect to. */
-    const uint32_t *awaited_ms; /* [SWARM_MEMBERS_MAX]: time waited for contributions of a seat */
+    const uint32_t *awaited_ms; /* by seat: ms waited for contributions of the seat */
 };
 
 /* A page consists of consecutive slices, whose sketches are sent and signed together. */
@@ -213,7 +216,7 @@ struct message_ballot {
 
 /* The parts of a report, and its rows. */
 struct message_report {
-    uint64_t base;                   /* Newest report that the tracker has confirmed. */
+    uint64_t base;                   /* Number of the newest confirmed report. */
     uint32_t parts;                  /* Bits of enum report_part. */
     const struct slice_report *rows; /* [slice_count]: progress of the sender */
 };
@@ -233,7 +236,8 @@ struct message_values {
     double norm;
     /* RESULT of a sparse codec: the value limit in it, and its contributions by seat; NULL: none */
     double value_limit;
-    const struct listed_contribution *listed; /* one for each seat of `contributors` */
+    /* contributions, one for each seat of `contributors` */
+    const struct listed_contribution *listed;
     /* Mask of the seat whose contribution the bytes of a sparse codec leave out; 0: none.
      * FETCH_RESULT: the sender, if it has its own contribution. RESULT, as an action: the
      * receiver, if it requested that. */
@@ -258,10 +262,10 @@ struct message {
     struct training_amount trained; /* Amount of training that a member declares. */
     uint64_t contributors;          /* Seats whose contributions are in the result. */
     struct message_links links;     /* The connections of the sender. */
-    struct message_values values;   /* The bytes that follow, or are requested. */
+    struct message_values values;   /* Facts about the bytes that follow or are requested. */
     struct message_ballot ballot;   /* The fields of proposals and votes. */
     struct hash root;               /* Root of an outer state, or of a contribution. */
-    struct hash hash;               /* Hash of an entry, or of the bytes that follow. */
+    struct hash hash;               /* Hash of an entry, or of the bytes after the message. */
     struct identity owner;          /* Owner of the slice. */
     struct signature signature;     /* Signature of the sender or owner. */
     struct timing_measured measured; /* Medians of times that the sender measured. */
@@ -277,7 +281,7 @@ struct message {
 struct record_resignations {
     struct hash state; /* hash of the state entry; zero: none */
     uint64_t electors; /* mask of indices in struct electors: the electors that have resigned */
-    /* signatures of these electors; zero for others */
+    /* by elector: signature of the resignation; zero: the elector has not resigned */
     struct signature signatures[SWARM_MEMBERS_MAX];
 };
 
@@ -292,14 +296,15 @@ struct record_speed {
     uint32_t times[RECORD_TIMES][RECORD_TIMES_RECENT]; /* rings of the newest values of each kind */
     /* By kind, 4 bits each: number n of values observed so far; from 5 on, 5 + n % 5. */
     uint32_t counts;
-    uint32_t round_trip_ms;         /* round trip to the tracker that the member reported last */
-    uint32_t owner_term;            /* exchanges until it may own slices again, if it was slow */
-    uint32_t owner_rounds_in_time;  /* consecutive exchanges in which its slices were in time */
+    uint32_t round_trip_ms; /* round trip to the tracker that the member reported last */
+    uint32_t owner_term;    /* exchanges until a slow owner may own slices again */
+    /* consecutive exchanges in which the member's own slices were in time */
+    uint32_t owner_rounds_in_time;
     uint32_t rounds_without_slices; /* exchanges since the member last owned slices */
     uint32_t slow_rounds;           /* exchanges since the member became slow */
     uint32_t retry_rounds;          /* slow_rounds after which owners wait for the member again */
-    uint32_t lost_round;            /* last round in which its loss cost the others time; 0: none */
-    uint32_t replaced_round;        /* last round in which it was replaced as owner; 0: none */
+    uint32_t lost_round; /* last round in which the member's loss cost the others time; 0: none */
+    uint32_t replaced_round; /* last round in which the member was replaced as owner; 0: none */
 };
 
 /* All promises of the tracker. A promise is durable before a message that depends on it is sent. */
@@ -309,19 +314,20 @@ struct tracker_record {
     uint32_t member_count; /* Number of rows of `members` in use. */
     struct {
         struct identity id; /* Identity of the registered member. */
-        uint32_t session;   /* Number of its newest member session. */
-        /* A bit for each of the newest rounds that waited for the member; set: it missed a part. */
+        uint32_t session;   /* Number of the member's newest session. */
+        /* A bit for each of the newest rounds that waited for the member; set: a part was
+         * missed. */
         uint32_t misses;
-        /* A bit for each of the newest commits with its contribution; set: it was opposed. */
+        /* A bit for each of the newest commits with the member's contribution; set: opposed. */
         uint32_t opposed;
         uint32_t share; /* Of a slow member: 1/1024ths of the slices it contributes to; else 0. */
     } members[SWARM_MEMBERS_MAX];
-    struct record_speed speeds[SWARM_MEMBERS_MAX]; /* By row; zero: nothing is known. */
+    struct record_speed speeds[SWARM_MEMBERS_MAX]; /* By row: speed; zero: not known. */
     struct entry head;                             /* Newest entry of any kind. */
     struct entry commit;   /* Newest GENESIS, COMMIT or ROLLBACK, whose root is current. */
     struct hash base_root; /* Root that was current before `commit`. */
     struct hash chain;     /* Hash of the chain's state after `head` (ledger.h). */
-    struct record_resignations resignations; /* from a state entry, possibly not the newest one */
+    struct record_resignations resignations; /* those from one state entry, possibly an older one */
     struct round_table table;                /* Assignment of the open round. */
 };
 
@@ -468,7 +474,7 @@ enum { ACTIONS_MAX = SWARM_REQUESTS_MAX + (4 + SKETCH_PAGES_MAX) * SWARM_MEMBERS
 struct actions {
     struct action *rows; /* [capacity] */
     uint32_t count;      /* number of rows in use */
-    uint32_t capacity;   /* at least ACTIONS_MAX */
+    uint32_t capacity;   /* number of rows in memory, >= ACTIONS_MAX */
 };
 
 #endif
