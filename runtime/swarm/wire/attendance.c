@@ -6,10 +6,10 @@
 #include <string.h>
 
 enum {
-    LOG_INTERVAL_MIN_MS = 10 * 1000, /* shortest time between two log lines */
-    /* longest time between two log lines while members stay missing */
+    LOG_INTERVAL_MIN_MS = 10 * 1000, /* shortest time between two log lines about attendance */
+    /* longest time between two log lines about attendance while members stay missing */
     LOG_INTERVAL_MAX_MS = 10 * 60 * 1000,
-    LOG_LINE_BYTES = 320, /* size of the longest log line, with its NUL */
+    LOG_LINE_BYTES = 320, /* size of the longest log line about attendance, with its NUL */
 };
 
 static void pack_attendance(struct packer *pack, void *object) {
@@ -119,15 +119,16 @@ void attendance_describe_absence(const struct attendance *attendance, int64_t el
 
 /* ---- changes ---- */
 
-/* Ignores the times, which differ each time that the members are counted. */
+/* Whether two attendances differ at most in their times, which change with each count of
+ * members. */
 static bool has_equal_counts_and_names(const struct attendance *a, const struct attendance *b) {
     return a->present == b->present && a->needed == b->needed && a->others == b->others &&
            a->absence == b->absence && a->are_electors == b->are_electors &&
            strcmp(a->name, b->name) == 0;
 }
 
-/* Time from one log line to the next. It grows while members stay missing, until the state
- * changes. */
+/* Time from one log line to the next. This time grows while members stay missing, until the
+ * attendance changes. */
 static int64_t log_interval_ms(const struct attendance_watch *watch, int64_t now_ms) {
     const int64_t lasted_ms = now_ms - watch->begun_ms;
     return !watch->is_logged || lasted_ms < LOG_INTERVAL_MIN_MS ? LOG_INTERVAL_MIN_MS

@@ -26,7 +26,8 @@ struct attendance {
     uint32_t absence;   /* how `name` was lost: an attendance_absence */
     uint32_t others;    /* number of absent members besides `name` */
     uint64_t absent_ms; /* time from the last message of `name` to this count */
-    /* 1: only electors of the newest state are counted, because too few of them can vote here */
+    /* 1: only electors of the newest state are counted, because too few electors can vote for this
+     * tracker */
     uint32_t are_electors;
 };
 
@@ -50,8 +51,9 @@ MUST_CHECK const char *attendance_read(const uint8_t *payload, size_t count,
  * newest message.
  * attendance_set_counts: set `present` and `needed`, after all absent members were added. If
  * enough members are present, clears the attendance.
- * attendance_set_electors: set both for electors, after all absent ones were added. `present` is
- * the number of connected electors, which is too few, and `electors` the number of all. */
+ * attendance_set_electors: set `present` and `needed` for electors, after all absent electors were
+ * added. `present` is the number of connected electors, which is too few, and `electors` the number
+ * of all. */
 void attendance_init(struct attendance *attendance);
 void attendance_add_absence(struct attendance *attendance, const char *name,
                             enum attendance_absence absence, uint64_t absent_ms);
@@ -69,7 +71,7 @@ void attendance_describe_absence(const struct attendance *attendance, int64_t el
 /* The newest attendance, and which state of it was logged last. */
 struct attendance_watch {
     struct attendance state; /* the attendance at counted_ms */
-    uint32_t version;        /* increases when `state` changes; 0: no member was missing yet */
+    uint32_t version;        /* number of changes of `state`; 0: no member was missing yet */
     int64_t counted_ms;      /* when the members were last counted; 0: never */
     int64_t begun_ms;        /* when members began to be missing */
     int64_t logged_ms;       /* time of the last log line; 0: none */

@@ -7,9 +7,9 @@
  *               guests        new identities that an open swarm admits without a name
  *     member    peer          contributions, results and leaves of one peer
  *
- * A stranger is a process whose key is neither on the allow-list nor a member's. Limits on bytes
- * are checked before an answer, whatever its length, and charged with its length, so a long answer
- * is followed by a pause. */
+ * A stranger is a process whose key is neither on the allow-list nor a member's. A limit on bytes
+ * allows or denies an answer without regard to its length. The length is then charged, so a long
+ * answer is followed by a pause. */
 #ifndef SKEP_SWARM_WIRE_SERVING_LIMITS_H
 #define SKEP_SWARM_WIRE_SERVING_LIMITS_H
 
@@ -34,7 +34,8 @@ static const struct token_limit SERVE_QUERIES = {.rate = 1, .burst = 4};
  * seven. */
 static const struct token_limit SERVE_PINGS = {.rate = 20, .burst = 64};
 
-/* One identity: its starts. Each creates a member session, which the tracker syncs to its disk. */
+/* One identity: its starts. Each start creates a member session, which the tracker syncs to its
+ * disk. */
 static const struct token_limit SERVE_STARTS = {.rate = 1, .burst = 4};
 
 /* Guests of an open swarm: an attacker makes new identities for free, and each can delay one
@@ -43,18 +44,19 @@ static const struct token_limit SERVE_STARTS = {.rate = 1, .burst = 4};
 static const struct token_limit SERVE_NEW_GUESTS = {.rate = 32. / 3600, .burst = 64};
 
 enum {
-    /* Times a day that one member may fetch the whole ledger. It needs each entry once, and again
-     * if it lost its disk. */
+    /* Times a day that one member may fetch the whole ledger. A member needs each entry once, and
+     * again if it lost its disk. */
     SERVE_LEDGER_TIMES_A_DAY = 2,
-    SERVE_LEDGER_ENTRIES_EXTRA = 1024, /* entries added to a member's limit, for short ledgers */
-    /* Times a round that one peer may fetch all contributions and results. It needs each one once,
-     * and again after a connection broke while the bytes were in transit. */
+    /* entries added to the limit of a member, for short ledgers */
+    SERVE_LEDGER_ENTRIES_EXTRA = 1024,
+    /* Times a round that one peer may fetch all contributions and results. A peer needs each of
+     * them once, and again after a connection broke while the bytes were in transit. */
     SERVE_SLICES_TIMES_A_ROUND = 2,
     SERVE_SLICES_EXTRA = 16, /* slices added to a peer's limit, for swarms with few slices */
     /* rounds whose results a peer may need: the current one and seven missed ones */
     SERVE_RESULT_ROUNDS = 8,
-    /* Number of whole states that one peer may fetch at once. It needs the state about once a day,
-     * after it missed too many rounds. */
+    /* Number of whole states that one peer may fetch at once. A peer needs the state about once a
+     * day, after it missed too many rounds. */
     SERVE_STATES_BURST = 2,
     /* Bytes added to the burst of states, so that a member of a small swarm can restart often. */
     SERVE_STATE_BYTES_EXTRA = 64 << 20,

@@ -10,7 +10,7 @@
 enum {
     HAS_ROUND = 1 << 0,         /* field `round` in the frame header */
     HAS_SLICE = 1 << 1,         /* fields `slice` and `epoch` in the frame header */
-    HAS_INCARNATION = 1 << 2,   /* field `incarnation` of the tracker */
+    HAS_INCARNATION = 1 << 2,   /* field `incarnation`: that of the tracker */
     HAS_NUMBER = 1 << 3,        /* field `number` of struct message */
     HAS_VERSION = 1 << 4,       /* field `version`: version of the table */
     HAS_POLL = 1 << 5,          /* field `poll`: number of the poll */
@@ -96,7 +96,7 @@ static const uint32_t KINDS[WIRE_KIND_END] = {
 static const struct {
     const char *name;
     uint32_t kinds;
-    size_t bytes; /* 4 or 8: an integer; otherwise a bin */
+    size_t bytes; /* size of the field; 4 or 8: an integer; otherwise a bin */
     size_t offset;
 } FIELDS[] = {
     {"incarnation", HAS_INCARNATION, 4, offsetof(struct message, incarnation)},
@@ -186,12 +186,12 @@ size_t wire_payload_bytes_max(const struct wire_shape *shape) {
 struct packed_message {
     const struct wire_shape *shape;
     struct message *message;
-    struct entry *entry;          /* of an ENTRY or PROPOSE */
+    struct entry *entry;          /* the entry of an ENTRY or PROPOSE */
     struct round_table *table;    /* of a TABLE */
     struct slice_report *reports; /* [slice_count]: rows of a REPORT */
     struct slice_proof *proof;    /* of a CONTRIBUTION */
     uint64_t *holders;            /* [slice_count] masks of the seats that probably have a result */
-    /* [SWARM_MEMBERS_MAX]: time that a REPORT's sender waited for each seat */
+    /* by seat: ms that a REPORT's sender waited for contributions of the seat */
     uint32_t *awaited_ms;
     const uint8_t *bulk; /* [bulk_bytes] encoded slices or sketches */
     size_t bulk_bytes;   /* size of `bulk` */

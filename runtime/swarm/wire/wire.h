@@ -46,10 +46,11 @@
 
 /* Kinds of frames: the state machines' enum message_kind first, then the kinds below. */
 enum wire_kind {
-    WIRE_STATE_MACHINE_KINDS = MESSAGE_KINDS, /* kinds below this are those of enum message_kind */
+    /* kinds below this number are those of enum message_kind */
+    WIRE_STATE_MACHINE_KINDS = MESSAGE_KINDS,
     WIRE_INTRODUCE = 32, /* Process to tracker: identity and address (struct wire_introduction). */
-    /* Tracker to process: the reason for not admitting it; it stays connected. Payloads of this
-     * and later kinds are in wire_service.h, unless their comment names another. */
+    /* Tracker to process: the reason for not admitting the process, which stays connected. Payloads
+     * of this and later kinds are in wire_service.h, unless their comment names another. */
     WIRE_REJECTED,
     /* From the tracker: all members and the deadlines (struct wire_address_book). */
     WIRE_ADDRESS_BOOK,
@@ -71,7 +72,7 @@ enum wire_kind {
     WIRE_LEDGER_REQUEST,
     WIRE_LEDGER, /* From the tracker: consecutive entries (struct wire_ledger_page), chunked. */
     /* To the tracker, from a process that received a WIRE_STATUS: an address that the tracker is
-     * to connect to. From the tracker: whether it could (struct wire_probe). */
+     * to connect to. From the tracker: whether the tracker could connect (struct wire_probe). */
     WIRE_PROBE_ADDRESS,
     WIRE_PING,     /* From any process: a number. */
     WIRE_PONG,     /* Reply to WIRE_PING: the same number. */
@@ -134,7 +135,7 @@ struct wire_introduction {
 /* The identity that makes a request on a connection with another channel key. A client needs it
  * because only the member's own process uses the identity's channel key. */
 struct wire_proof {
-    struct public_keys keys;    /* keys of the identity that signs */
+    struct public_keys keys;    /* public keys of the identity that signs */
     struct signature signature; /* wire_sign_proof */
 };
 
@@ -146,7 +147,7 @@ struct wire_member {
 
 /* The outcome of a test whether others can connect to an address. */
 enum probe_outcome {
-    PROBE_REQUESTED, /* no outcome yet: a process requests the test */
+    PROBE_REQUESTED, /* no outcome yet: the frame requests a test */
     PROBE_CONNECTED, /* a process with the channel key of the request answered at the address */
     PROBE_FAILED,    /* no process answered at the address */
     PROBE_FOREIGN,   /* not tested: the address is not on the host that sent the request */
@@ -205,12 +206,12 @@ size_t wire_write_message(const struct wire_shape *shape, const struct message *
 
 /* The arrays to which a message of wire_read_message points, in the caller's memory. */
 struct wire_arrays {
-    struct entry entry;       /* of an ENTRY or PROPOSE; entry.slices has slice_count elements */
-    struct round_table table; /* table of a TABLE message */
+    struct entry entry; /* entry of an ENTRY or PROPOSE; entry.slices has slice_count elements */
+    struct round_table table;     /* table of a TABLE message */
     struct slice_report *reports; /* [slice_count]: rows of a REPORT */
     struct slice_proof proof;     /* proof of a CONTRIBUTION */
     uint64_t *holders; /* [slice_count]: masks of the seats that probably have the result */
-    /* [seat]: time that the sender of a REPORT waited for the seat's contributions */
+    /* by seat: ms that the sender of a REPORT waited for the seat's contributions */
     uint32_t awaited_ms[SWARM_MEMBERS_MAX];
 };
 
@@ -261,7 +262,7 @@ struct frame wire_chunk_header(const struct frame *whole, size_t count, size_t o
 
 /* Reassembly of the chunked payloads of one connection. */
 struct wire_chunks {
-    uint8_t *bytes;        /* [capacity]: the caller's buffer */
+    uint8_t *bytes;        /* [capacity]: buffer of the caller for the payload */
     size_t capacity;       /* size of `bytes` */
     struct frame frame;    /* Header of the whole payload. */
     size_t payload_bytes;  /* size of the whole payload */

@@ -61,11 +61,11 @@ const char *wire_read_leaf_request(const uint8_t *payload, size_t count, struct 
 
 /* A payload that consists of an optional root and a bin of bytes at its end. */
 struct packed_bytes {
-    const char *name;     /* name of the bin */
+    const char *name;     /* name of the field with the bytes */
     bool has_root;        /* the payload has `root` */
     struct hash root;     /* root of the state */
-    const uint8_t *bytes; /* [count]: content of the bin */
-    size_t count;         /* size of the bin */
+    const uint8_t *bytes; /* [count]: the bytes */
+    size_t count;         /* number of bytes */
 };
 
 static void pack_named_bytes(struct packer *pack, void *object) {

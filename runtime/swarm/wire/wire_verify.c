@@ -102,7 +102,7 @@ static bool is_entry_verified(const uint8_t tracker_key[static KEY_BYTES],
     return hash_equal(&hash, &entry->hash) && ledger_signatures_error(tracker_key, entry) == NULL;
 }
 
-/* Each row of a declared seat must be signed by the member in that seat. */
+/* Whether each declaration in a table is signed by the member in the declaring seat. */
 static bool are_declarations_verified(const struct wire_shape *shape, const struct entry *open,
                                       const struct round_table *table) {
     bool verified = true;
