@@ -42,7 +42,7 @@ static void request_contributions(struct member *member, struct actions *actions
     }
 }
 
-/* Plans to compare all contributions and to compute the sum again. */
+/* Plans the audit of a whole sum: to compare all contributions, and to compute the sum again. */
 static void plan_whole_sum(struct member *member) {
     struct member_audit *audit = &member->audit;
     const uint64_t contributors = member->proposal.entry.slices[audit->slice].contributors;
@@ -68,7 +68,7 @@ void member_audit_plan(struct member *member, uint32_t recheck, struct actions *
     const struct hash secret = audit->secret;
     const int seat = member->round.seat;
     *audit = (struct member_audit){.secret = secret};
-    /* With a sparse codec every member computes all means itself. */
+    /* No audit with a sparse codec, because every member computes all means itself. */
     if (recheck == RECHECK_NONE || seat == NO_SEAT || member->sent_values > 0 ||
         member->round.open.seats[seat].is_guest == 1) {
         return;
@@ -108,7 +108,7 @@ bool member_audit_start_planned(struct member *member, struct actions *actions) 
     }
     audit->is_planned = false;
     if (member->check.has_sketches && audit->needed_seats == 0) {
-        return false; /* this member has all contributions to its own slices */
+        return false; /* nothing to fetch: this member, the owner, has all contributions */
     }
     if (seats_contain(member->check.missing_seats, audited_owner(member))) {
         plan_whole_sum(member);
@@ -152,8 +152,8 @@ bool member_audit_keep_contribution(struct member *member, const struct message 
         return true;
     }
     if (!norm_is_valid(message->values.norm)) {
-        /* An honest owner would have rejected these bytes. A planned audit reports this once it
-         * is active. */
+        /* A contribution whose bytes an honest owner would have rejected proves that the result is
+         * false. A planned audit reports that once the audit is active. */
         if (audit->is_active) {
             member_check_end(member, REFUSAL_SUM, audited_owner(member), actions);
         }

@@ -32,8 +32,8 @@ bool member_is_contributor(const struct member *member) {
 
 /* ---- sketches ---- */
 
-/* The seed covers the content of the proposal, so that no two proposals share sketches, and random
- * bytes that did not exist when the results were computed. */
+/* Returns the hash of the proposal's content, so that no two proposals share sketches, and of
+ * random bytes that were drawn after the results were computed. */
 static struct hash compute_sketch_seed(const struct message *proposal) {
     static const char DOMAIN[] = "skep sketches";
     const struct hash content = entry_hash(proposal->entry);
@@ -136,7 +136,8 @@ void member_handle_sketched(struct member *member, struct actions *actions) {
     check->waiting_seats = 0;
 }
 
-/* While a job reads sketches, received sketches are dropped, even those of a newer proposal. */
+/* Handles a page of sketches. While a job reads sketches, received sketches are dropped, even those
+ * of a newer proposal. */
 void member_handle_sketches(struct member *member, const struct message *message,
                             struct actions *actions) {
     struct member_check *check = &member->check;

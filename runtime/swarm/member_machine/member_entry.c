@@ -117,7 +117,7 @@ static void handle_state_entry(struct member *member, const struct message *mess
     bool is_of_open_round = round_number(&member->round) == entry->round;
     job_abandon(&member->job);
     commit->is_pending = true;
-    /* Without its rows, the results of a commit cannot be requested. */
+    /* Results can be requested only of a commit whose rows are known. */
     const bool has_results = entry->kind == ENTRY_COMMIT && entry->slice_count > 0;
     commit->has_diverged = !has_results || !hash_equal(&message->root, &member->outer.root);
     entry_copy(&commit->entry, entry);

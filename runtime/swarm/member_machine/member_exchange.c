@@ -2,7 +2,7 @@
  * member exchanges according to it. */
 #include "runtime/swarm/member_machine/member_state.h"
 
-enum { DEFERRED_SUMS_MAX = 2 }; /* sums that wait for an optional contribution */
+enum { DEFERRED_SUMS_MAX = 2 }; /* maximum number of sums that wait for an optional contribution */
 
 static bool is_owner(const struct member *member, const struct slice_plan *plan) {
     return member->round.seat != NO_SEAT && (int)plan->owner == member->round.seat;

@@ -15,8 +15,8 @@ static void hold_request(struct held_requests *requests, const struct message *r
     requests->next = (requests->next + 1) % CONTRIBUTION_SLOTS_PER_MEMBER;
 }
 
-/* The receiver checks the contribution against its own table, which may be newer than this
- * member's table. */
+/* Sends a contribution. The receiver checks the contribution against its own table, which may be
+ * newer than this member's table. */
 static void send_contribution(const struct member *member, uint32_t seat, uint32_t slice,
                               uint32_t epoch, struct actions *actions) {
     const struct member_round *round = &member->round;
@@ -27,7 +27,7 @@ static void send_contribution(const struct member *member, uint32_t seat, uint32
     member_send(member, &round->open.seats[seat].id, reply, actions);
 }
 
-/* Any member of the round may request a contribution. */
+/* Answers a request for a contribution, which any member of the round may send. */
 void member_handle_contribution_request(struct member *member, const struct message *request,
                                         struct actions *actions) {
     const struct member_round *round = &member->round;

@@ -14,12 +14,12 @@ struct held_request {
     uint32_t epoch; /* epoch of the slice in which the contribution is requested */
 };
 
-/* The held requests by seat of the requester. Each seat has at most CONTRIBUTION_SLOTS_PER_MEMBER
- * of them; a further request replaces the oldest. */
+/* The held requests, by the seat of the requester. Each seat has at most
+ * CONTRIBUTION_SLOTS_PER_MEMBER of them; a further request replaces the oldest. */
 struct member_held {
     struct held_requests {
         struct held_request rows[CONTRIBUTION_SLOTS_PER_MEMBER];
-        uint32_t next; /* row that the next request gets */
+        uint32_t next; /* row in which the next request is stored */
     } seats[SWARM_MEMBERS_MAX];
 };
 

@@ -58,7 +58,8 @@ bool member_give_lease(struct member *member, const struct hash *vote) {
     return true;
 }
 
-/* After this, the member votes for no commit after the state entry. */
+/* Resigns from the state entry that the GOODBYE names: the member then votes for no commit after
+ * that entry. */
 void member_resign(struct member *member, const struct message *goodbye, struct actions *actions) {
     struct member_lease *lease = &member->lease;
     const struct hash *state = &goodbye->hash;
@@ -66,7 +67,7 @@ void member_resign(struct member *member, const struct message *goodbye, struct 
     if (member->job.kind != JOB_NONE || member->job.is_backing_off ||
         !lease_allows_resignation(&lease->held, state) ||
         (is_held && lease->has_durable_resignation)) {
-        return; /* the tracker repeats the GOODBYE */
+        return; /* not now: the tracker repeats the GOODBYE */
     }
     lease->held = (struct lease){.state = *state, .round = goodbye->round, .is_resignation = true};
     lease->has_durable_resignation = false;

@@ -55,8 +55,8 @@ static uint32_t short_identity(const struct identity *id) {
     return number;
 }
 
-/* The newest row is the first one of its bucket. A contribution that an owner requests again in the
- * same round has a row already. */
+/* Remembers a contribution in the first row of its bucket, and moves the others down. A
+ * contribution that an owner requests again in the same round has a row already. */
 void repetitions_add(struct member_repeats *repeats, uint32_t round, const struct identity *from,
                      const struct hash *hash) {
     const struct hash_words words = read_words(hash);
@@ -106,7 +106,8 @@ static void mark_unused(struct member_repeats *repeats, const struct entry *comm
 }
 
 void repetitions_on_state(struct member_repeats *repeats, const struct entry *entry) {
-    if (entry->kind == ENTRY_ROLLBACK) { /* members train on the same samples again */
+    /* after a rollback, members train on the same samples again */
+    if (entry->kind == ENTRY_ROLLBACK) {
         memset(repeats->rows, 0,
                (size_t)repeats->bucket_count * BUCKET_ROWS * sizeof *repeats->rows);
         memset(repeats->committed, 0, sizeof repeats->committed);

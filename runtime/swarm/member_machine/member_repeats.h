@@ -2,10 +2,10 @@
  * their hashes. It rejects one that repeats a slice of an earlier round. The tracker compares whole
  * contributions only, and one changed bit gives these another hash.
  *
- * The rows are a table of buckets, and a hash selects its bucket. In a full bucket a new row
- * replaces the oldest one. Where few members own slices to which many contribute, a round has more
- * contributions than there are rows for. An owner then remembers only one in `period` of them,
- * which their hashes select: one repeated slice is enough to find a member. */
+ * The rows are a table of buckets, and the hash of a contribution selects its bucket. In a full
+ * bucket a new row replaces the oldest one. Where few members own slices to which many contribute,
+ * a round has more contributions than there are rows for. An owner then remembers only one in
+ * `period` of them, which their hashes select: one repeated slice is enough to find a member. */
 #ifndef SKEP_SWARM_MEMBER_MACHINE_MEMBER_REPEATS_H
 #define SKEP_SWARM_MEMBER_MACHINE_MEMBER_REPEATS_H
 
@@ -20,14 +20,14 @@ struct repeat_row {
 };
 
 struct member_repeats {
-    struct repeat_row *rows;           /* buckets of BUCKET_ROWS rows */
+    struct repeat_row *rows;           /* the table: buckets of BUCKET_ROWS rows */
     uint32_t bucket_count;             /* number of buckets */
     uint32_t period;                   /* one in `period` contributions is remembered */
-    uint32_t committed[REPEAT_ROUNDS]; /* the newest committed rounds; 0: none */
+    uint32_t committed[REPEAT_ROUNDS]; /* numbers of the newest committed rounds; 0: none */
     uint32_t next;                     /* index of the oldest round in `committed` */
 };
 
-/* repetitions_memory_bytes: the size of the rows. repetitions_bind: carve them from *memory. */
+/* repetitions_memory_bytes: the size of the rows. repetitions_bind: carve the rows from *memory. */
 size_t repetitions_memory_bytes(size_t slice_count);
 void repetitions_bind(struct member_repeats *repeats, char **memory, size_t slice_count);
 

@@ -1,5 +1,5 @@
 /* member_report: reports to the tracker. A report has only the parts that the tracker lacks: those
- * that have changed since the newest report that it confirmed. */
+ * that have changed since the newest report that the tracker confirmed. */
 #include "runtime/swarm/member_machine/member_state.h"
 
 void report_confirm(struct member_report *report, uint64_t number) {
@@ -14,8 +14,8 @@ static bool is_same_state(const struct message *a, const struct message *b) {
            memcmp(a->stored, b->stored, sizeof a->stored) == 0;
 }
 
-/* Whether the position part is unchanged and need not be repeated. False also if the member cannot
- * connect to another one, because the tracker may forget that. */
+/* Whether the position part is unchanged and need not be repeated. Returns false also if the member
+ * cannot connect to another member, because the tracker may forget that. */
 static bool is_same_position(const struct message *a, const struct message *b) {
     return a->version == b->version && a->poll.number == b->poll.number &&
            a->links.unreachable == 0 && b->links.unreachable == 0;
@@ -31,9 +31,9 @@ static uint32_t count_sums_left(const struct member *member) {
     return count;
 }
 
-/* Whether to report the times waited for contributions. They grow with every event, so they are
- * reported only when a sum has ended, when nothing is awaited any more, or when the table or the
- * poll has changed. */
+/* Whether to report the times waited for contributions. The times grow with every event, so they
+ * are reported only when a sum has ended, when no contribution is awaited any more, or when the
+ * table or the poll has changed. */
 static bool must_report_awaited_times(const struct member *member, const struct message *message,
                                       uint32_t sums_left) {
     const struct member_report *report = &member->report;

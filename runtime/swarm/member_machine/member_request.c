@@ -3,11 +3,13 @@
 #include "runtime/swarm/member_machine/member_state.h"
 
 enum {
-    TIMEOUT_MIN_TICKS = 8,     /* minimum timeout: about the time until a member is silent */
-    TIMEOUT_MAX_TICKS = 64,    /* The wait between two repetitions doubles up to this maximum. */
+    /* minimum timeout of requests, in heartbeats: about the time until a member is silent */
+    TIMEOUT_MIN_TICKS = 8,
+    /* The wait between two repetitions doubles up to this many heartbeats. */
+    TIMEOUT_MAX_TICKS = 64,
     TIMEOUT_FACTOR = 4,        /* The timeout is the slowest answer times this factor. */
     SKETCH_TIMEOUT_FACTOR = 2, /* timeout of sketches, in units of the slowest answer */
-    RECONNECT_TICKS = 8,       /* Time allowed for a closed connection to reconnect. */
+    RECONNECT_TICKS = 8,       /* Heartbeats allowed for a closed connection to reconnect. */
 };
 
 void member_requests_bind(struct member_requests *requests, char **memory, size_t slice_count) {
@@ -36,7 +38,7 @@ void member_free_slot(struct member_requests *requests, uint32_t seat, uint32_t 
 }
 
 /* An abandoned SUM or RECHECK still reads slots, perhaps of an earlier round. No slot is reused
- * until it ends. */
+ * until that job ends. */
 static bool has_abandoned_sum(const struct member_job *job) {
     ASSERT(!job->is_backing_off || job->kind == JOB_NONE);
     return (job->kind == JOB_SUM || job->kind == JOB_RECHECK) && job->is_abandoned;
@@ -176,8 +178,8 @@ static bool has_open_request(const struct member *member, uint32_t seat) {
     return is_open;
 }
 
-/* Adds the time since the last event to the waits for contributions. It includes pauses of the
- * process and jumps of the clock, because the tracker uses the median over all members. */
+/* Adds the time since the last event to the waits for contributions. This time may include pauses
+ * of the process and jumps of the clock, because the tracker uses the median over all members. */
 void member_requests_add_waited_time(struct member *member, int64_t now_ms) {
     struct member_requests *requests = &member->requests;
     int64_t passed_ms = now_ms - requests->measured_ms;
@@ -335,7 +337,7 @@ static void request_contributions(struct member *member, struct request_pass *pa
         }
         uint32_t slot = allocate_slot(member, seat, slice);
         if (slot == NO_SLOT) {
-            /* all slots are used by lower slices, so later slices get no slot either */
+            /* all slots of the seat are used by lower slices, so later slices get no slot either */
             pass->full |= seat_bit(seat);
             continue;
         }

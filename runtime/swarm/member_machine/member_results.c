@@ -31,7 +31,7 @@ static void reopen_slice(struct member_results *results, uint32_t slice) {
     results->first_open = slice < results->first_open ? slice : results->first_open;
 }
 
-/* Sets a row to zero except for its epoch. */
+/* Sets the row of a slice to zero except for its epoch, which becomes `epoch`. */
 static void clear_row(struct member_results *results, uint32_t slice, uint32_t epoch) {
     const struct slice_report *row = &results->reports[slice];
     const struct slice_report cleared = {.epoch = epoch, .changed = row->changed};
@@ -174,7 +174,7 @@ bool results_begin_report(struct member_results *results, uint32_t slice_count, 
 }
 
 /* Whether the list of a sparse codec has only contributions that their members declared, with the
- * weights and limits of the table: an owner can leave one out, and change none. */
+ * weights and limits of the table: an owner can leave a contribution out, and cannot change one. */
 static bool is_declared_list(const struct member *member, const struct message *message) {
     const struct round_table *table = &member->table;
     const struct listed_contribution *listed = message->values.listed;
@@ -195,7 +195,8 @@ static bool is_declared_list(const struct member *member, const struct message *
 }
 
 /* Whether a mean of the contributions can have the norm of this result, or, with a sparse codec,
- * whether all of it was declared. A result that a quorum has committed is not checked. */
+ * whether all contributions in the list were declared. A result that a quorum has committed is not
+ * checked. */
 bool member_is_possible_result(const struct member *member, const struct message *message) {
     const struct round_table *table = &member->table;
     if (member->commit.is_pending || table->version == 0) {

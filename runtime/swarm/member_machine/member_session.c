@@ -117,8 +117,8 @@ void member_handle_tracker_message(struct member *member, const struct message *
                                    struct actions *actions) {
     struct member_session *session = &member->session;
     if (message->incarnation < session->incarnation || member->job.kind == JOB_APPLY) {
-        /* The message is from an earlier start of the tracker, or the tracker repeats it after
-         * the APPLY. */
+        /* The message is ignored: it is from an earlier start of the tracker, or the tracker
+         * repeats it after the APPLY. */
         return;
     }
     ASSERT(message->incarnation >= session->incarnation);

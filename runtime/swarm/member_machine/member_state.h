@@ -33,7 +33,7 @@ struct member_job {                   /* member_job.c */
     bool is_backing_off;              /* A write failed, so no job starts before the next tick. */
     uint32_t slice;                   /* Slice of a SUM. */
     uint64_t contributors;            /* seats whose contributions a SUM adds */
-    uint8_t slots[SWARM_MEMBERS_MAX]; /* by seat: slot of the contribution */
+    uint8_t slots[SWARM_MEMBERS_MAX]; /* by seat: slot of its contribution that a SUM reads */
 };
 
 struct member_session {                    /* member_session.c */
@@ -42,7 +42,7 @@ struct member_session {                    /* member_session.c */
     uint32_t incarnation;                  /* Highest incarnation of the tracker received so far. */
     uint32_t poll;                         /* Number of the newest poll received. */
     bool is_leaving;                       /* the operator has requested to leave the swarm */
-    struct timing_measured measured;       /* medians for the next report */
+    struct timing_measured measured;       /* medians of measured times, for the next report */
     struct hash stored[STORED_STATES_MAX]; /* roots of the states that this member stores */
     uint32_t unreachable_count;            /* number of unreachable members */
     struct identity unreachable[SWARM_MEMBERS_MAX]; /* members that cannot be connected to */
@@ -53,17 +53,17 @@ struct member_session {                    /* member_session.c */
 struct member_report {         /* member_report.c */
     uint64_t confirmed;        /* number of the newest report that the tracker confirmed; 0: none */
     struct message last;       /* last report that was sent; its number is 0 if there is none */
-    uint64_t position_changed; /* number of the first report with the current position part */
-    uint64_t state_changed;    /* number of the first report with the current state part */
-    uint64_t awaited_changed;  /* number of the first report with the current `awaited_ms` */
-    uint32_t awaited_ms[SWARM_MEMBERS_MAX]; /* by seat: awaited time that was reported last */
+    uint64_t position_changed; /* first report with the current values of REPORT_POSITION */
+    uint64_t state_changed;    /* first report with the current values of REPORT_STATE */
+    uint64_t awaited_changed;  /* first report with the current `awaited_ms` */
+    uint32_t awaited_ms[SWARM_MEMBERS_MAX]; /* by seat: ms of waiting that were reported last */
     uint32_t sums_left; /* own slices without a result when the last report was sent */
 };
 
 /* The newest contribution that the compute thread encoded, and its declaration. */
 struct member_training {
     uint32_t round;                 /* round of the contribution; 0: none */
-    int seat;                       /* seat of this member in that round */
+    int seat;                       /* seat of this member in the round of the contribution */
     struct training_amount trained; /* amount of training that the contribution comes from */
     uint32_t ticks_since_declared;  /* heartbeats since the last declaration */
     uint32_t redeclare_ticks;       /* wait before the declaration is repeated; doubles each time */
@@ -74,7 +74,7 @@ struct member_training {
 struct member_round {  /* member_round.c */
     bool is_open;      /* a round is open */
     struct entry open; /* the newest OPEN entry */
-    int seat;          /* NO_SEAT if no round is open or the member is not in its roster. */
+    int seat;          /* Seat of this member; NO_SEAT: no round is open, or no seat in it. */
     struct member_training training; /* the newest encoded contribution */
 };
 
@@ -100,7 +100,7 @@ struct member_vote { /* member_entry.c */
     bool is_ready;
     struct message_refusal refusal; /* Why the proposal is refused. */
     struct hash root; /* computed root after the proposal; zero: the proposal is refused */
-    struct hash hash; /* hash of the proposed entry with that root */
+    struct hash hash; /* hash of the proposed entry with `root` */
     struct signature signature; /* this member's signature of the hash */
 };
 
@@ -125,7 +125,7 @@ struct member_lease {                      /* member_lease.c */
 /* Members whose sketches did not arrive in time for the newest proposal that needed them. */
 struct member_silence {
     uint32_t count;                         /* number of `ids` in use */
-    struct identity ids[SWARM_MEMBERS_MAX]; /* identities of these members */
+    struct identity ids[SWARM_MEMBERS_MAX]; /* identities of members whose sketches were late */
 };
 
 /* The check of the sums of the current proposal by sketches. */
@@ -137,11 +137,11 @@ struct member_check {       /* member_check.c */
     uint64_t needed_seats;  /* other seats whose sketches are needed */
     uint8_t pages[SWARM_MEMBERS_MAX]; /* by seat: bits of the pages of sketches that arrived */
     uint32_t ticks;                   /* heartbeats since the proposal arrived, without audits */
-    uint32_t waited_ticks;  /* heartbeats of `ticks` with nothing else to do for the vote */
-    uint32_t next_slice;    /* slices below this index have passed the check */
-    uint64_t silent_seats;  /* seats whose sketches did not arrive in time */
+    uint32_t waited_ticks;            /* those of `ticks` in which the vote lacked only sketches */
+    uint32_t next_slice;              /* slices below this index have passed the check */
+    uint64_t silent_seats;            /* seats whose sketches did not arrive in time */
     uint64_t missing_seats; /* seats whose sketches are missing: silent or unreachable seats */
-    uint64_t opposed_seats; /* seats whose contributions oppose the others; set at the end */
+    uint64_t opposed_seats; /* seats whose contributions oppose the others; set when done */
     struct member_silence silence; /* members that were silent in earlier proposals */
 };
 
@@ -157,14 +157,14 @@ struct member_audit {         /* member_audit.c */
     uint64_t compared_seats;  /* seats whose contributions are compared with their sketches */
     uint64_t needed_seats;    /* other seats of compared_seats, whose contributions are fetched */
     uint64_t received_seats;  /* needed seats whose contributions have arrived */
-    uint32_t ticks;           /* heartbeats since the audit was planned, or since it began */
+    uint32_t ticks;           /* heartbeats since the audit was planned or, if active, began */
 };
 
 /* The COMMIT or ROLLBACK whose state the member is to apply or fetch. */
 struct member_commit { /* member_entry.c */
     bool is_pending;   /* The commit has not been applied yet. */
     bool has_diverged; /* Applying results cannot produce the root, so the state must be fetched. */
-    struct entry entry; /* the COMMIT or ROLLBACK to apply or fetch */
+    struct entry entry; /* the COMMIT or ROLLBACK */
 };
 
 /* Requests to the member in one seat. Times are in heartbeats. */
@@ -172,29 +172,29 @@ struct member_peer {
     /* 1 + the slice whose contribution is requested or stored in a slot; 0 if the slot is free. */
     uint32_t slots[CONTRIBUTION_SLOTS_PER_MEMBER];
     uint32_t open_results; /* Number of results requested and not yet received. */
-    /* Time without anything received from the peer, counted while a request to it is open. */
+    /* Time without anything received from the peer, counted while a request to the peer is open. */
     uint32_t quiet_ticks;
     uint32_t retry_ticks;   /* Value of quiet_ticks at which requests to the peer are sent again. */
-    uint32_t slowest_ticks; /* time that the slowest answer of the peer took */
+    uint32_t slowest_ticks; /* longest time that an answer of the peer took */
     uint32_t away_ticks; /* Remaining time without requests after the peer's connection closed. */
 };
 
 /* Requests to all peers. Seats are those of the target entry, or of the open round if there is no
  * target entry. */
 struct member_requests {                         /* member_request.c */
-    struct member_peer peers[SWARM_MEMBERS_MAX]; /* by seat: requests to that member */
+    struct member_peer peers[SWARM_MEMBERS_MAX]; /* by seat: requests to the member in the seat */
     /* Longest answer time of all peers in the last round that had requests. */
     uint32_t slowest_ticks;
-    /* By seat: how long a contribution requested from it was outstanding in this round. */
+    /* By seat: ms for which a contribution requested from the seat was outstanding in this
+     * round. */
     uint32_t awaited_ms[SWARM_MEMBERS_MAX];
     uint64_t slot_seats;    /* seats for which a slot was used since all were freed */
     uint64_t awaited_seats; /* seats with an outstanding contribution after the last event */
     int64_t measured_ms;    /* time up to which awaited_ms is counted */
     uint32_t idle_ticks;    /* heartbeats since any requested data arrived */
-    uint32_t
-        ticks_without_message; /* heartbeats since any message arrived from any member, at most 8 */
-    /* Longest wait that may count as the time of an answer: the time since the newest table
-     * arrived, or since this member's own network was last down if that is shorter. */
+    uint32_t ticks_without_message; /* heartbeats since any member's last message, at most 8 */
+    /* Longest wait, in heartbeats, that may count as the time of an answer: the time since the
+     * newest table arrived, or since this member's own network was last down if that is shorter. */
     uint32_t countable_ticks;
     uint8_t *requested_from; /* [slice_count]: 1 + seat asked for the result; 0: none */
     uint8_t *attempts;       /* [slice_count]: number of failed requests for the result. */
@@ -210,10 +210,11 @@ struct member {
     struct member_report report;   /* reports to the tracker */
     struct member_outer outer;     /* state after the newest commit */
     struct member_round round;
-    struct round_table table;        /* table of the open round; version 0: none */
-    uint64_t optional_seats;         /* seats that no owner of the table waits for */
-    struct member_held held;         /* requests that wait for the table */
-    struct member_repeats repeats;   /* contributions of earlier rounds */
+    struct round_table table; /* table of the open round; version 0: none */
+    uint64_t optional_seats;  /* seats that no owner of the table waits for */
+    struct member_held held;  /* held requests of other members for this member's contribution */
+    /* hashes of contributions that this member received in earlier rounds */
+    struct member_repeats repeats;
     struct member_results results;   /* results and contributions of the round */
     struct member_proposal proposal; /* newest proposal of the tracker */
     struct member_lease lease;       /* leases that the member gave with its votes */
