@@ -25,8 +25,8 @@ static void copy_batch_to_device(struct schedule *schedule, enum segment_kind se
     }
 }
 
-/* Lists an instruction that executes nothing, and marks an extent as in use because the CPU
- * accesses it. */
+/* Appends an instruction that executes nothing and marks an extent as in use, because the CPU
+ * accesses that extent. */
 static void append_cpu_use(struct schedule *schedule, enum segment_kind segment, int extent) {
     struct instruction *work = append_instruction(schedule, OP_HOST, segment, LANE_COMPUTE);
     work->operands[HOST_EXTENT] = extent_table_whole_extent(schedule, extent, ACCESS_UPDATE);

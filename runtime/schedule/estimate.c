@@ -28,8 +28,9 @@ static double memory_speed(const struct schedule *schedule, const struct target 
 /* The rate of the attention kernels on a GPU, as a share of the rate of matrix products. On Hopper
  * (compute capability 9.0) it was measured: rows of 4096 tokens with heads of 64, and 8192 with
  * heads of 128, reach 205 and 247 TFLOP/s forward and 94 and 150 backward, and products 782. There
- * the kernels use mma.sync, which has at most 62 % of the rate, and more instructions between.
- * Elsewhere mma.sync has the full rate, and the shares follow from instruction counts. */
+ * the kernels use mma.sync, which reaches at most 62 % of the peak rate, and execute other
+ * instructions between these. Elsewhere mma.sync has the full rate, and the shares follow from
+ * instruction counts. */
 static double attention_share(const struct target *target, enum op_kind op) {
     bool is_hopper = target->compute_major == 9;
     if (target->kind != TARGET_CUDA || (op != OP_ATTENTION && op != OP_ATTENTION_BACKWARD)) {
@@ -46,8 +47,8 @@ struct execution_cost {
     enum bound_by bound;          /* the resource that determines the duration of the instruction */
 };
 
-/* The time to receive the bytes of the other ranks of the group. On a target without links between
- * ranks, they go through memory. */
+/* Returns the cost of a collective: the time to receive the bytes of the other ranks of the group.
+ * On a target without links between ranks, these bytes go through memory. */
 static struct execution_cost collective_cost(const struct schedule *schedule,
                                              const struct target *target,
                                              const struct collective_args *args) {
@@ -146,7 +147,7 @@ static void simulate_instruction(struct timeline *timeline, const struct instruc
     }
 }
 
-/* The time in seconds during which both lanes are busy. */
+/* Returns the time in seconds during which both lanes are busy. */
 static double overlap_seconds(const struct timeline *timeline, enum lane a, enum lane b) {
     ASSERT(a != b && a < LANE_COUNT && b < LANE_COUNT);
     double sum = 0;

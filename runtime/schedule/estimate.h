@@ -23,16 +23,17 @@ struct segment_estimate {
     double seconds;            /* time to execute the segment once, with overlapping lanes */
     double collective_seconds; /* time during which the collective lane is busy */
     double hidden_seconds;     /* part of collective_seconds when the compute lane is busy */
-    double seconds_bound[BOUND_COUNT]; /* sums over instructions, by limiting resource */
-    double flops;                      /* floating-point operations; a multiply-add counts as 2 */
-    double bytes;                      /* number of bytes read from and written to device memory */
+    /* [resource]: total duration in seconds of the instructions that this resource limits */
+    double seconds_bound[BOUND_COUNT];
+    double flops; /* floating-point operations; a multiply-add counts as 2 */
+    double bytes; /* number of bytes read from and written to device memory */
 };
 
-/* estimate_segment: an instruction begins when its lane is free and everything it waits for is
- * done. It takes the longer of its arithmetic and its memory traffic. A copy or a collective takes
- * as long as its link needs for the received bytes. Speeds and efficiencies are those of the
- * profile. The estimate assumes that all ranks are equally fast and that lanes do not slow each
- * other down.
+/* estimate_segment: returns how long one execution of the segment takes, and what limits it. An
+ * instruction begins when its lane is free and everything it waits for is done. An instruction
+ * takes the longer of its arithmetic and its memory traffic. A copy or a collective takes as long
+ * as its link needs for the received bytes. Speeds and efficiencies are those of the profile. The
+ * estimate assumes that all ranks are equally fast and that lanes do not slow each other down.
  * limits  call before the seal, because scratch memory is allocated and freed */
 struct segment_estimate estimate_segment(const struct schedule *schedule,
                                          const struct target *target, enum segment_kind kind);

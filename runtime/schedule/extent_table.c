@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-/* The old table stays in the region, which is released as a whole. */
+/* Doubles the capacity of the table. The old table stays in the region, which is released as a
+ * whole. */
 static void double_extent_capacity(struct schedule *schedule) {
     ASSERT(schedule->extent_count == schedule->extent_capacity);
     int capacity = schedule->extent_capacity == 0 ? 512 : 2 * schedule->extent_capacity;

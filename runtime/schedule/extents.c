@@ -85,8 +85,8 @@ static void add_training_extents(struct schedule *schedule, int unit, struct uni
     }
 }
 
-/* Adds the staging between an optimizer in host memory and the device: gradients are copied out,
- * params are copied in. */
+/* Adds the staging extents of an offloaded optimizer: through them, gradients are copied to host
+ * memory and params to the device. */
 static void add_offload_staging(struct schedule *schedule, int unit, struct unit_extents *of) {
     bool split = schedule_zero_stage_row(schedule, unit).optimizer;
     ASSERT(of->gradients != EXTENT_NONE && of->params != EXTENT_NONE);
@@ -117,9 +117,10 @@ void extents_add_units(struct schedule *schedule) {
     }
 }
 
-/* Adds the staging for the shards of the other ranks. Sums are computed in parts, and one at a time
- * on their lane, so all sums share one buffer, which has the size that the largest sum needs. On a
- * CPU, the arenas of other ranks are read directly, so no staging is needed. */
+/* Adds the staging buffer that receives the shards of the other ranks. Sums are computed in parts,
+ * and one at a time on their lane, so all sums share one buffer, which has the size that the
+ * largest sum needs. On a CPU, the arenas of other ranks are read directly, so no staging is
+ * needed. */
 void extents_add_sum_staging(struct schedule *schedule) {
     enum dtype wire = schedule->options.sharding.reduce;
     int world = schedule_rank_count(schedule, AXIS_WORLD);

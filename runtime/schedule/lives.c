@@ -44,10 +44,11 @@ static void extend_across_segments(struct schedule *schedule, struct extent *ext
 
 /* ---- uses on other lanes ---- */
 
-/* The newest position of one extent on each lane other than the compute lane, in its last
- * segment. */
+/* For one extent, the position of its newest use on each lane but the compute lane, within the last
+ * segment that uses the extent. */
 struct other_lane_uses {
-    uint32_t newest_position[LANE_COUNT]; /* [lane] position of the newest use */
+    /* [lane]: position of the newest use in its lane; 0: none */
+    uint32_t newest_position[LANE_COUNT];
 };
 
 static void record_other_lane_uses(const struct instruction *instruction, uint32_t position,
@@ -59,9 +60,9 @@ static void record_other_lane_uses(const struct instruction *instruction, uint32
     }
 }
 
-/* Lengthens a life for the uses on other lanes. The extent that gets the bytes next is first used
- * on the compute lane. A life may therefore end at a use on the compute lane if that use waits for
- * all other uses, and else ends with the segment. */
+/* Lengthens the life of an extent for its uses on lanes other than the compute lane. The extent
+ * that gets the bytes next is first used on the compute lane. A life may therefore end at a use on
+ * the compute lane if that use waits for all other uses, and else ends with the segment. */
 static void extend_for_other_lanes(struct schedule *schedule, const struct order_clocks *clocks,
                                    struct extent *extent, const struct other_lane_uses *uses) {
     ASSERT(extent->first < extent->last);

@@ -14,7 +14,8 @@ void build_begin_segment(struct schedule *schedule, const struct device_inputs *
         }
     }
     append_tally_receive(schedule, SEGMENT_BEGIN, TALLY_TOKENS);
-    /* sum the token counts over all ranks, because the CPU counts only the tokens of this rank */
+    /* the CPU reads the sum of the token counts of all ranks, because it counts only those of this
+     * rank */
     if (schedule->tallies != EXTENT_NONE) {
         append_extent_copy(schedule, SEGMENT_BEGIN, inputs->scalars, schedule->host.scalars);
     }
@@ -27,7 +28,8 @@ static bool reduces_at_finish(const struct schedule *schedule, int unit) {
            schedule->options.sharding.reduce_at == REDUCE_AT_STEP;
 }
 
-/* The reduction of one unit overlaps with the cast of the next unit. */
+/* Appends the reductions at the end of a step. The reduction of one unit overlaps with the cast of
+ * the next unit. */
 static void append_late_reductions(struct schedule *schedule) {
     int before = -1;
     for (int unit = 0; unit <= schedule->units->unit_count; unit++) {
@@ -45,7 +47,8 @@ static void append_late_reductions(struct schedule *schedule) {
     }
 }
 
-/* The norm covers this rank's shard, so that the ranks of a replica count every gradient once. */
+/* Appends the norm of this rank's shard of the gradients. It covers only the shard, so that the
+ * ranks of a replica count every gradient once. */
 static void append_gradient_norm(struct schedule *schedule, int unit) {
     ASSERT(schedule_trains_unit(schedule, unit));
     struct instruction *norm =
@@ -86,10 +89,11 @@ static struct adamw_of_rank make_adamw_args(const struct schedule *schedule, int
 
 /* The operands of AdamW other than master and moments. */
 struct adamw_inputs {
-    int scalars, gradients, params; /* params: EXTENT_NONE where kernels read the master */
+    /* extents of the operands; params is EXTENT_NONE where kernels read the master */
+    int scalars, gradients, params;
 };
 
-/* The part of an extent that this rank optimizes: all of it, or its shard. */
+/* Returns the part of an extent that this rank optimizes: all of it, or its shard. */
 static struct operand optimized_part_of_extent(const struct schedule *schedule, int unit,
                                                int extent, enum access access, enum dtype dtype) {
     ASSERT(extent >= 0 && extent < schedule->extent_count);
@@ -127,7 +131,8 @@ static void append_adamw(struct schedule *schedule, int unit, const struct adamw
         make_adamw_args(schedule, unit, schedule_zero_stage_row(schedule, unit).optimizer);
 }
 
-/* Gather params that are whole on every rank, after each rank has updated its shard. */
+/* Append the gather of a unit's params if every rank keeps them whole and each rank has updated
+ * only its shard. */
 static void append_params_gather(struct schedule *schedule, int unit) {
     struct zero_stage_row row = schedule_zero_stage_row(schedule, unit);
     if (row.optimizer && !row.params) {

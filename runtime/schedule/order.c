@@ -40,15 +40,19 @@ static struct order_clocks allocate_clocks(const struct schedule *schedule, stru
 
 /* The newest uses of an extent on each lane: instruction index + 1, or NO_INSTRUCTION. */
 struct newest_uses {
-    uint32_t last_access[LANE_COUNT]; /* [lane] index + 1 of the last access */
-    uint32_t last_write[LANE_COUNT];  /* [lane] index + 1 of the last write */
+    /* [lane]: index + 1 of the newest instruction that accesses the extent */
+    uint32_t last_access[LANE_COUNT];
+    /* [lane]: index + 1 of the newest instruction that writes the extent */
+    uint32_t last_write[LANE_COUNT];
 };
 
 struct wait_builder {
     struct schedule *schedule;
-    struct order_clocks clocks;                 /* clocks of the instructions so far */
-    struct newest_uses *uses;                   /* [extent_count] */
-    struct vector_clock lane_clock[LANE_COUNT]; /* [lane] instructions known to be complete */
+    /* clocks of the instructions whose waits were added */
+    struct order_clocks clocks;
+    struct newest_uses *uses; /* [extent_count] */
+    /* [lane]: number of instructions of each lane that this lane knows to be complete */
+    struct vector_clock lane_clock[LANE_COUNT];
     uint32_t newest_compute; /* index + 1 of the newest instruction on the compute lane */
 };
 
@@ -69,8 +73,8 @@ static void add_wait(struct schedule *schedule, uint32_t before_index, uint32_t 
     ASSERT(false && "an instruction has at most WAITS_MAX waits");
 }
 
-/* For each other lane, find the newest instruction that must complete before this one. The older
- * instructions of that lane then have completed too. */
+/* For each other lane, find the newest instruction that must complete before `instruction`. All
+ * older instructions of that lane have completed too by then. */
 static void find_needed_instructions(const struct wait_builder *waiting,
                                      const struct instruction *instruction,
                                      uint32_t needs[static LANE_COUNT]) {
@@ -151,7 +155,7 @@ static void add_needed_waits(struct wait_builder *waiting, uint32_t index) {
     record_uses(waiting, index);
 }
 
-/* Add all waits, segment by segment. In a segment without other lanes, none is needed. */
+/* Add all waits, segment by segment. A segment that uses only the compute lane needs no waits. */
 void order_add_waits(struct schedule *schedule, struct order_clocks *clocks) {
     size_t extents = (size_t)schedule->extent_count;
     struct wait_builder waiting = {
@@ -176,7 +180,7 @@ void order_add_waits(struct schedule *schedule, struct order_clocks *clocks) {
 
 struct verification {
     const struct schedule *schedule;
-    const uint64_t *offsets; /* [extent_count]: the offsets of the plan */
+    const uint64_t *offsets; /* [extent_count]: offset of each extent in the plan */
     struct order_clocks clocks;
     uint32_t *signalled_by;      /* [event]: index + 1 of the instruction that signals it */
     uint32_t *lanes[LANE_COUNT]; /* indices of the segment's instructions, by lane */
@@ -221,7 +225,8 @@ static enum status find_clocks(struct verification *verification, const struct s
     return OK;
 }
 
-/* One past the last byte that an operand covers on any rank. */
+/* Return the distance from the begin of the operand on the first rank of its axis to the end of the
+ * operand on the last rank. */
 static uint64_t operand_end_on_any_rank(const struct schedule *schedule,
                                         const struct operand *operand) {
     int ranks = schedule_rank_count(schedule, operand->axis);
@@ -277,9 +282,10 @@ static enum status verify_pair(const struct verification *verification, uint32_t
         schedule->extents[a_extent].name);
 }
 
-/* The clock of a lane only grows, so the instructions that may execute concurrently with `index`
- * are one span of the lane: from the first that `index` does not know to be complete to the last
- * that does not know `index` to be complete. */
+/* Verify instruction `index` against the instructions of `lane`. The clock of a lane only grows, so
+ * the instructions that may execute concurrently with `index` are one span of the lane: from the
+ * first that `index` does not know to be complete to the last that does not know `index` to be
+ * complete. */
 static enum status verify_concurrent(const struct verification *verification, uint32_t index,
                                      int lane, struct fault *fault) {
     const struct order_clocks *clocks = &verification->clocks;
@@ -298,7 +304,7 @@ static enum status verify_concurrent(const struct verification *verification, ui
     return OK;
 }
 
-/* Verify all pairs of instructions on different lanes. */
+/* Verify all pairs of instructions of one segment that are on different lanes. */
 static enum status verify_segment(struct verification *verification, const struct segment *segment,
                                   struct fault *fault) {
     TRY(find_clocks(verification, segment, fault));

@@ -5,18 +5,20 @@
 
 #include "runtime/schedule/schedule.h"
 
-/* The number of instructions of each lane in this segment that are known to be complete. */
+/* For one segment, the number of instructions of each lane that are known to be complete. */
 struct vector_clock {
     uint32_t done[LANES_MAX]; /* number of completed instructions of each lane */
 };
 
 /* The vector clock of every instruction, from waits and signals. */
 struct order_clocks {
-    struct vector_clock *after; /* [instruction]: clock when it completes, itself included */
-    uint32_t *position;         /* [instruction]: position in its lane, from 1 per segment */
+    /* [instruction]: clock at the completion of this instruction, which is counted too */
+    struct vector_clock *after;
+    /* [instruction]: its position in its lane; the first one of a segment has 1 */
+    uint32_t *position;
 };
 
-/* order_add_waits: within each segment,
+/* order_add_waits: add the waits that order the instructions within each segment:
  *   - two instructions on different lanes that touch the same extent execute in the listed order if
  *     one of them writes: the later instruction waits for the earlier one;
  *   - an instruction that is not on the compute lane waits for the compute instruction listed

@@ -37,7 +37,7 @@ static void append_cast(struct schedule *schedule, enum segment_kind segment, st
     ASSERT(element_bytes(cast->args.cast.count, to_dtype) == to.bytes);
 }
 
-/* Gather `all_shards`, an operand that covers the shards of the whole group. */
+/* Append the all-gather of `all_shards`, an operand that covers the shards of the whole group. */
 static void append_gather(struct schedule *schedule, enum segment_kind segment, enum rank_axis axis,
                           struct operand all_shards, enum dtype dtype) {
     struct instruction *gather =
@@ -80,8 +80,8 @@ void append_whole_params_gather(struct schedule *schedule, enum segment_kind seg
                   schedule->options.compute);
 }
 
-/* Reduce `sums`, which begins with the shards of the whole group, over `axis` into this rank's
- * shard. */
+/* Append the reduce-scatter of `sums`, which begins with the shards of the whole group, over the
+ * ranks of `axis`, into this rank's shard. */
 static void append_reduce_scatter(struct schedule *schedule, enum segment_kind segment,
                                   enum rank_axis axis, struct operand sums, int wire) {
     enum dtype reduce = schedule->options.sharding.reduce;
@@ -112,8 +112,8 @@ static void append_reduce_scatter(struct schedule *schedule, enum segment_kind s
     }
 }
 
-/* Add the sums of the other shard groups. If the unit's gradients are whole on each rank, then
- * gather the result. */
+/* Append the instructions that add the sums of the other shard groups to this rank's shard of
+ * `sums`, and, if each rank has the unit's gradients whole, gather the total. */
 static void append_sum_across_replicas(struct schedule *schedule, enum segment_kind segment,
                                        int unit, int sums) {
     const struct sharding *sharding = &schedule->options.sharding;
@@ -129,8 +129,9 @@ static void append_sum_across_replicas(struct schedule *schedule, enum segment_k
     }
 }
 
-/* A second cast to the transfer dtype waits for the first sum and blocks the compute lane. It is
- * therefore listed as late as possible. */
+/* Whether the gradients are cast to the transfer dtype a second time, for the sum across replicas.
+ * The second cast waits for the first sum and blocks the compute lane, so it is listed as late as
+ * possible. */
 static bool needs_second_cast(const struct schedule *schedule, int unit) {
     const struct sharding *sharding = &schedule->options.sharding;
     return schedule->unit_extents[unit].transfer_gradients != EXTENT_NONE && sharding->shard > 1 &&

@@ -10,8 +10,8 @@
  * Returns the extent. */
 int append_split_params_gather(struct schedule *schedule, enum segment_kind segment, int unit);
 
-/* append_whole_params_gather: gather params that are whole on every rank, after each rank has
- * updated its own shard. */
+/* append_whole_params_gather: append the all-gather of params that are whole on every rank, after
+ * each rank has updated its own shard. */
 void append_whole_params_gather(struct schedule *schedule, enum segment_kind segment, int unit);
 
 /* append_gradient_reduction: append the instructions that sum a unit's whole f32 gradients in

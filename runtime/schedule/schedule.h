@@ -66,10 +66,11 @@ struct resident_extent {
 };
 
 struct schedule_options {
-    int64_t sequence;            /* tokens per row */
-    int64_t microbatch;          /* rows of one microbatch on one rank */
-    int64_t accumulation;        /* microbatches per step */
-    int64_t context;             /* capacity of the key-value cache; 0: no generation */
+    int64_t sequence;     /* tokens per row */
+    int64_t microbatch;   /* rows of one microbatch on one rank */
+    int64_t accumulation; /* microbatches per step */
+    /* capacity of the key-value cache in tokens; 0: the program does not generate text */
+    int64_t context;
     int64_t prefill;             /* number of prompt tokens that one prefill processes */
     bool train;                  /* false: the program has neither gradients nor optimizer */
     bool evaluate;               /* whether the program has the evaluation segment */
@@ -82,7 +83,7 @@ struct schedule_options {
     uint64_t staging_bytes; /* size of the host buffer through which files are read and written */
     /* sharding over the ranks of a site; all fields are zero for one rank */
     struct sharding sharding;
-    /* units for the world of `sharding`; NULL: one unit per block */
+    /* units, made for the world size of `sharding`; NULL: one unit per block */
     const struct unit_table *units;
     const struct resident_extent *resident; /* [resident_count] */
     int resident_count;
@@ -94,7 +95,8 @@ struct cpu_extents {
     int device_scalars;                  /* extent from which kernels read the scalars */
     int rope_table;                      /* extent of the table of rotary embeddings */
     int raw_tokens;                      /* extent for raw data of a token file */
-    int logits;      /* [rows * sequence, vocab] f32, of an evaluation with options.stores_logits */
+    /* [rows sequence, vocab] f32: logits of an evaluation with options.stores_logits */
+    int logits;
     int next_logits; /* [vocab] f32: logits that follow the last token of a prefill or decode */
     int staging;     /* extent of the host buffer through which files are read and written */
     /* Pinned staging for copies between CPU and a device whose memory the CPU cannot access;
@@ -118,8 +120,8 @@ struct unit_extents {
     /* f32 gradients of one microbatch for the whole unit, before the reduction */
     int microbatch_gradients;
     int transfer_gradients; /* microbatch gradients in the transfer dtype, if that is not f32 */
-    /* Staging for an offloaded optimizer. host_params is equal to params when params are
-     * offloaded. */
+    /* Staging in host memory for the gradients and params of an offloaded optimizer. host_params is
+     * equal to params when params are offloaded. */
     int host_gradients, host_params;
 };
 
@@ -142,10 +144,11 @@ struct schedule {
     const struct blueprint *blueprint;
     const struct unit_table *units;
     const struct target
-        *target; /* the target of compilation: alignment, spaces, threads, kernels */
+        /* target of compilation, which determines alignment, spaces, threads and kernels */
+        *target;
     /* the caller's options; for one rank, shard and replicate are 1 */
     struct schedule_options options;
-    struct region *region; /* memory of the arrays below */
+    struct region *region; /* region that contains the arrays of the schedule */
     struct segment segments[SEGMENT_COUNT];
     struct instruction *instructions;
     int instruction_count, instruction_capacity; /* used and allocated length of `instructions` */
@@ -157,7 +160,7 @@ struct schedule {
     /* Extent that receives the shards of other GPUs, which are summed in rank order; EXTENT_NONE
      * without such a sum. */
     int sum_staging;
-    struct step_volumes volumes; /* computed bytes that a rank receives in a step */
+    struct step_volumes volumes; /* bytes that a rank receives in one step, computed by formula */
     struct cpu_extents host;     /* extents that the CPU accesses */
     /* [options.resident_count]: extents of the resident buffers; EXTENT_NONE if the size is 0 */
     int *resident;

@@ -17,9 +17,9 @@ struct translation {
     const int *caches;   /* extents of the key-value caches, in the order of graph->caches */
     int *tensor_extents; /* [graph->tensor_count]: extents of tensors that own their bytes */
     struct spans spans;  /* ops between which units are gathered and reduced */
-    int *gather_extents; /* [spans.gather_count]: extents of the listed gathers */
-    int *params;         /* [unit_count]: extents of the params at the current op */
-    /* number of gathers, reductions and sums listed so far */
+    int *gather_extents; /* [spans.gather_count]: extent that each gather listed so far fills */
+    int *params;         /* [unit_count]: extent of each unit's params at the current op */
+    /* number of gathers, reductions and gradient sums listed so far */
     int gathers_listed, reduces_listed, sums_listed;
 };
 
@@ -184,7 +184,8 @@ static void append_gathers(struct translation *translation, int index) {
     }
 }
 
-/* For the spans that begin at op `index`, set the extents of params and gradients. */
+/* For the spans that begin at op `index`: use the gathered extents as the units' params, and append
+ * the instructions that zero the microbatch gradients. */
 static void begin_spans(struct translation *translation, int index) {
     struct schedule *schedule = translation->schedule;
     const struct spans *spans = &translation->spans;

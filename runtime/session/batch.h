@@ -6,7 +6,8 @@
 #include "runtime/session/session.h"
 
 /* batch_fill_rope_table: fills the table with the cosines, then the sines, of fp32 angles, each
- * rounded once. Does nothing for a model without rotary positions. The session must be bound.
+ * value rounded once to fp32. Does nothing for a model without rotary positions. The session must
+ * be bound.
  * shapes  [positions, 2, head_dim / 2]
  * memory  allocates frequencies in the session's region; call it before the seal */
 void batch_fill_rope_table(struct session *session);

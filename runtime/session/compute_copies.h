@@ -6,8 +6,9 @@
 #include "runtime/session/session.h"
 
 struct compute_copies {
-    struct program_cast *rows; /* [count]: each converts the master of one parameter */
-    int count;                 /* number of conversions; 0 if kernels read the masters */
+    /* [count]: conversions, each of one parameter's master into its copy */
+    struct program_cast *rows;
+    int count; /* number of conversions; 0 if kernels read the masters */
 };
 
 /* compute_copies_plan: lists the copies of a bound session of one rank. Allocates in the region of

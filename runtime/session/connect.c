@@ -41,7 +41,7 @@ struct checkpoint_ranks session_checkpoint_ranks(struct session *session) {
                                      .context = session};
 }
 
-/* Lists this rank's group along each dimension of the mesh, and the world along both together. */
+/* Lists this rank's group along each dimension of the mesh, and the group of all ranks. */
 static void list_groups(const struct session *session, struct region *region,
                         struct collective_group groups[static AXIS_COUNT]) {
     static const unsigned DIMS[AXIS_COUNT] = {[AXIS_SHARD] = 1U << MESH_SHARD,

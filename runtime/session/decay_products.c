@@ -11,7 +11,7 @@ struct decay_products decay_products_of(struct number_pair rates, int64_t update
 struct decay_products decay_products_add_update(const struct decay_products *products,
                                                 struct number_pair rates) {
     struct decay_products next = *products;
-    /* without updates the rates do not matter, and comparing them would only lose exactness */
+    /* with 0 updates, next.rates has not been used, so other rates need no new product */
     if (next.updates > 0 &&
         (next.rates.first != rates.first || next.rates.second != rates.second)) {
         next.earlier = decay_products_values(products);
@@ -30,8 +30,8 @@ struct number_pair decay_products_values(const struct decay_products *products) 
 
 /* ---- in snapshots ---- */
 
-/* Names of the values in a snapshot. The bits of fp64 numbers are stored, because the values of a
- * snapshot are integers. */
+/* Names of the values in a snapshot that hold the products. An fp64 number is stored as its bits,
+ * because the values of a snapshot are integers. */
 static const char *const NAMES[DECAY_PRODUCT_VALUES] = {
     "beta1_bits", "beta2_bits", "beta1_product_bits", "beta2_product_bits", "equal_updates"};
 

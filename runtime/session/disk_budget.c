@@ -10,12 +10,13 @@
 #include <sys/statvfs.h>
 
 enum {
-    FIXED_BYTES = 1 << 20, /* size of headers, snapshot.json and copies of small files */
+    /* assumed size of headers, snapshot.json and small files in a snapshot or an export */
+    FIXED_BYTES = 1 << 20,
     STAT_BLOCK_BYTES = 512 /* unit of stat's st_blocks */
 };
 
 struct file_system {
-    dev_t device;        /* identifies the file system */
+    dev_t device;        /* device number, which identifies the file system */
     uint64_t free_bytes; /* bytes available to this process */
 };
 
@@ -40,7 +41,8 @@ static struct file_system file_system_at(const char *wanted) {
 
 /* Files selected by the prefixes of their names, and their space on the disk. */
 struct file_group {
-    const char *const *prefixes; /* [prefix_count]; count 0: all names */
+    /* [prefix_count]: prefixes of the selected files; count 0: all files are selected */
+    const char *const *prefixes;
     size_t prefix_count;
     uint64_t bytes; /* space of the files on the disk, to which add_files adds */
 };
@@ -106,7 +108,7 @@ static uint64_t export_bytes_on_disk(const char *folder) {
 
 /* Returns the space that files of this run use already, at most as much as the budget contains for
  * them. The budget has one snapshot more than is kept, because a new one is written before an old
- * one is removed; it is not counted here. */
+ * one is removed; that additional one is not counted here. */
 static uint64_t count_bytes_already_used(const struct session *session,
                                          const struct disk_budget *disk) {
     const struct settings *settings = &session->settings;
@@ -120,8 +122,8 @@ static uint64_t apply_disk_limit(const struct settings *settings, uint64_t avail
     return settings->limit_disk > 0 ? min_u64(settings->limit_disk, available) : available;
 }
 
-/* Sets the capacity from the file systems. For a plan of another machine, assumes that all files
- * are on one disk. */
+/* Sets the capacities in `disk` from the free space of the file systems. For a plan of another
+ * machine, assumes that all files are on one disk. */
 static void find_capacity(const struct session *session, struct disk_budget *disk) {
     const struct settings *settings = &session->settings;
     struct file_system snapshots = file_system_at(settings->snapshot_folder);
@@ -194,7 +196,7 @@ enum status disk_check_fit(const struct session *session, struct fault *fault) {
         {settings->export_folder, "the export needs", "set export to a folder on a larger disk",
          export_bytes, disk.export_capacity_bytes}};
     if (disk.capacity_bytes == limit || disk.export_capacity_bytes == limit) {
-        /* limits.disk is lower than the free space of the disk */
+        /* if limits.disk allows less than the disk has free, the fault must name that setting */
         TRY(check_demand(&setting, fault));
     }
     for (size_t i = 0; i < ARRAY_COUNT(demands) && disk.capacity_known; i++) {

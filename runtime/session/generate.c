@@ -53,7 +53,7 @@ static int32_t most_likely_token(const float *logits, int64_t vocab) {
     return (int32_t)best;
 }
 
-/* Numbers in the order of floats: a greater logit has a greater number. */
+/* Returns an integer that orders logits as floats do: a greater logit has a greater integer. */
 static int64_t order_of(float logit) {
     int32_t bits;
     memcpy(&bits, &logit, sizeof bits);
@@ -65,11 +65,11 @@ struct choice {
     const float *logits; /* [vocab] */
     double *weights;     /* [vocab] */
     int64_t vocab;       /* number of token ids */
-    int64_t lowest;      /* order_of the least likely token that can be chosen */
+    int64_t lowest;      /* order_of the lowest logit with which a token can be chosen */
 };
 
-/* The sum over all tokens whose logit has at least the order `lowest`: of their weights, or of
- * 1. */
+/* Returns the number of tokens whose logit has at least the order `lowest` if `counts` is set, else
+ * the sum of the weights of these tokens. */
 static double sum_from(const struct choice *choice, int64_t lowest, bool counts) {
     double sum = 0;
     for (int64_t i = 0; i < choice->vocab; i++) {
@@ -80,9 +80,10 @@ static double sum_from(const struct choice *choice, int64_t lowest, bool counts)
     return sum;
 }
 
-/* Raises choice->lowest as far as the sum is at least `target`, by bisection over all floats. */
+/* Raises choice->lowest to the highest value with which sum_from returns at least `target`, by
+ * bisection over all floats. */
 static void raise_lowest(struct choice *choice, double target, bool counts) {
-    int64_t low = choice->lowest; /* the sum from here is enough */
+    int64_t low = choice->lowest; /* with this value of `lowest`, sum_from reaches the target */
     int64_t high = (int64_t)INT32_MAX + 1;
     while (high - low > 1) {
         const int64_t middle = low + (high - low) / 2;
@@ -125,7 +126,7 @@ static int32_t sample_token(const struct generation *generation, const float *lo
             return (int32_t)i;
         }
     }
-    return likeliest; /* rounding has left a rest */
+    return likeliest; /* rounding errors have kept `left` from becoming negative */
 }
 
 static int32_t next_token(const struct session *session, const struct generation *generation,

@@ -19,8 +19,8 @@ struct generation {
 /* A generate_sink receives each new token, and returns false to end the generation. */
 typedef bool generate_sink(void *context, int32_t token);
 
-/* generate_check: the check of generate_run that the prompt fits into the context, and that its ids
- * are in the vocabulary.
+/* generate_check: checks, as generate_run does, that the prompt fits into the context, and that its
+ * ids are in the vocabulary.
  * errors  STATUS_INPUT */
 MUST_CHECK enum status generate_check(const struct session *session,
                                       const struct generation *generation, struct fault *fault);

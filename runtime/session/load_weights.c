@@ -23,7 +23,7 @@ static const struct param *find_param(const struct session *session, const char 
     return &blueprint->params[index];
 }
 
-/* The number of pieces at the head of a list that belong to the same parameter. */
+/* Returns the number of pieces at the head of a list that belong to the same parameter. */
 static int pieces_of_param(const struct tensor_piece *pieces, int count) {
     int same = 1;
     while (same < count && pieces[same].name == pieces[0].name) {
@@ -120,7 +120,8 @@ enum status session_load_trained_weights(struct session *session, struct fault *
     bool found = false;
     const struct settings *settings = &session->settings;
     if (settings->run_file[0] == '\0') {
-        return session_init_weights(session, fault); /* a model without a run has no snapshots */
+        /* a model without a run file has no snapshots to load from */
+        return session_init_weights(session, fault);
     }
     TRY(snapshot_find_newest(settings->snapshot_folder, &session->region, &snapshot, &found,
                              fault));

@@ -4,10 +4,11 @@
 #include "base/log.h"
 
 enum {
-    /* Elements that are drawn at a time into host memory, so that progress is reported. */
+    /* elements that are drawn at a time if all pieces are in host memory, so that progress is
+     * reported often */
     HOST_CHUNK_ELEMENTS = 1 << 22,
     CONSTANT_BLOCK_ELEMENTS = 1024,
-    STAGED_ALIGN = 64 /* bytes; the alignment of each piece's values in the staging buffer */
+    STAGED_ALIGN = 64 /* alignment in bytes of each piece's values in the staging buffer */
 };
 
 /* Consecutive elements of a parameter, and the pieces that contain all of them. */
@@ -35,8 +36,8 @@ static struct drawn_range range_from(const struct tensor_piece *pieces, int piec
     return range;
 }
 
-/* The number of elements that are drawn at a time: as many as the staging buffer can hold for the
- * pieces in device memory. */
+/* Returns the number of elements that are drawn at a time: as many as the staging buffer can hold
+ * for the pieces in device memory, or HOST_CHUNK_ELEMENTS if there are none. */
 static int64_t chunk_elements(const struct drawn_range *range, const struct staging *staging) {
     int64_t element_bytes = 0;
     for (int i = 0; i < range->piece_count; i++) {
@@ -55,7 +56,8 @@ static char *piece_address(const struct tensor_piece *piece, int64_t element) {
 
 static void fill_constant(const struct param *param, const struct random_normals_args *args) {
     float values[CONSTANT_BLOCK_ELEMENTS];
-    const uint64_t seed = 0; /* constants do not depend on it */
+    /* any seed, because constant initial values do not depend on the seed */
+    const uint64_t seed = 0;
     for (int64_t done = 0; done < args->count; done += CONSTANT_BLOCK_ELEMENTS) {
         int64_t block = min_i64(args->count - done, CONSTANT_BLOCK_ELEMENTS);
         param_init_fill(param, seed, args->first + done, block, values);

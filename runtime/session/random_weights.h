@@ -9,7 +9,7 @@
 struct random_weights {
     const struct compute *compute; /* kernels and threads that draw the values */
     uint64_t seed;                 /* seed of the run */
-    struct staging staging;        /* values on the way to device memory */
+    struct staging staging;        /* staging buffer for values that are copied to device memory */
 };
 
 /* random_weights_draw: set every piece of `param` to its initial values (param_init_fill). An

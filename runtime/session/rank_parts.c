@@ -92,7 +92,8 @@ struct tensor_set rank_parts_of_view(struct session *session, enum param_view vi
     return set;
 }
 
-/* Without a separate master, the optimizer updates the compute copy itself. */
+/* Whether the parameter has a master apart from its compute copy. If not, the optimizer updates the
+ * compute copy itself. */
 static bool has_separate_master(const struct session *session, int index) {
     return unit_view_of_param(session, index, VIEW_MASTER).extent !=
            unit_view_of_param(session, index, VIEW_PARAMS).extent;

@@ -14,17 +14,17 @@ enum part_kind {
     PART_SAVED   /* the elements that this rank saves; all ranks together save every element once */
 };
 
-/* rank_parts_has_view: whether the program has this view of parameter `index`; a frozen parameter
+/* rank_parts_has_view: whether the program has view `view` of parameter `index`; a frozen parameter
  * has no moments. */
 bool rank_parts_has_view(const struct session *session, int index, enum param_view view);
 
-/* rank_parts_tensor: returns name, shape and dtype of parameter `index` in this view, as a tensor
+/* rank_parts_tensor: returns name, shape and dtype of parameter `index` in view `view`, as a tensor
  * file describes them. */
 struct tensor_spec rank_parts_tensor(const struct session *session, int index,
                                      enum param_view view);
 
 /* rank_parts_find_range: sets the elements [*first, *first + *count) of parameter `index` that rank
- * `shard` of the shard group owns. Returns false, with both unchanged, when there are none. The
+ * `shard` of the shard group holds. Returns false, with both unchanged, when there are none. The
  * ranges of all shards cover every element once. */
 bool rank_parts_find_range(const struct session *session, int index, enum param_view view,
                            int shard, int64_t *first, int64_t *count);
@@ -34,8 +34,9 @@ bool rank_parts_find_range(const struct session *session, int index, enum param_
 bool rank_parts_find_piece(const struct session *session, int index, enum param_view view,
                            enum part_kind kind, struct tensor_piece *piece);
 
-/* rank_parts_of_view: returns the parts of one view of every parameter, as copied to a file.
- * tensors  at most [param_count], pieces at most [param_count]
+/* rank_parts_of_view: returns, for all parameters, the tensors of one view and the pieces of them
+ * that this rank stores or saves.
+ * shapes  at most [param_count] tensors, at most [param_count] pieces
  * memory   arrays in the session's region */
 struct tensor_set rank_parts_of_view(struct session *session, enum param_view view,
                                      enum part_kind kind);

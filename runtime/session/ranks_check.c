@@ -19,7 +19,7 @@ struct rank_report {
 /* The first rank that differs from rank 0, and the item that differs. */
 struct rank_difference {
     int rank;              /* 0: no rank differs */
-    int key;               /* index of the setting that differs, or -1: another item */
+    int key;               /* index of the setting that differs; -1: the item is no setting */
     const char *item_name; /* text that names the item for the fault */
 };
 
@@ -59,7 +59,8 @@ static bool has_same_keys(const struct rank_report *a, const struct rank_report 
     return true;
 }
 
-/* Settings are compared before the plan, because the plan depends on them. */
+/* Returns the first difference between a rank and rank 0. Settings are compared before the plan,
+ * because the plan depends on them. */
 static struct rank_difference find_difference(const struct rank_report *all, int ranks) {
     for (int rank = 1; rank < ranks; rank++) {
         struct rank_difference found = {.rank = rank, .key = -1};

@@ -107,12 +107,12 @@ static bool extend_offload(struct session *session, unsigned kinds, struct remed
     return set_change(change, "strategy.offload", offload_text(settings->offload_kinds));
 }
 
-/* Offload of the optimizer costs copies once per step. */
+/* Offloads the masters and moments. Costs copies once per step. */
 static bool offload_optimizer(struct session *session, struct remedy_change *change) {
     return extend_offload(session, OFFLOAD_OPTIMIZER, change);
 }
 
-/* Offload of params costs copies with every gather. */
+/* Offloads the split params. Costs copies with every gather. */
 static bool offload_params(struct session *session, struct remedy_change *change) {
     return has_shards(&session->settings) && session->settings.zero_stage == ZERO_STAGE_COUNT - 1 &&
            extend_offload(session, OFFLOAD_OPTIMIZER | OFFLOAD_PARAMS, change);
@@ -131,7 +131,8 @@ static bool lower_moments_precision(struct session *session, struct remedy_chang
     return set_change(change, "precision.moments", "bf16");
 }
 
-/* The number of tokens per step is unchanged: with shorter rows, a step has more rows. */
+/* Lowers the length of rows. The number of tokens per step is unchanged, because a step then has
+ * more rows. */
 static bool lower_sequence(struct session *session, struct remedy_change *change) {
     struct settings *settings = &session->settings;
     if (session->shared_settings_fixed || settings->sequence_tokens % 2 != 0 ||
@@ -189,7 +190,7 @@ static enum status try_single_remedy(const struct session *session, enum purpose
 /* A copy of the settings and of the array that they point to, to undo a reduction. */
 struct saved_settings {
     struct settings settings;
-    enum recompute *kinds; /* [layers]: saved layer_recompute */
+    enum recompute *kinds; /* [layers]: saved values of the array settings.layer_recompute */
 };
 
 static void save_settings(struct saved_settings *saved, const struct session *session) {
@@ -359,7 +360,8 @@ static enum status find_single_remedies(const struct session *session, enum purp
     return OK;
 }
 
-/* A shorter sequence is the last resort: all other reductions together are tried before it. */
+/* Finds single reductions, or else one combination of reductions, that make the program fit. A
+ * shorter sequence is the last resort: all other reductions together are tried before it. */
 static enum status find_remedies(const struct session *session, enum purpose purpose,
                                  struct found_remedies *found, struct fault *fault) {
     const size_t last = ARRAY_COUNT(REDUCTIONS) - 1;

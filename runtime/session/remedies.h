@@ -7,8 +7,8 @@
 #include "runtime/session/session.h"
 
 enum {
-    REMEDIES_MAX = 12,       /* remedies for a run that does not fit */
-    REMEDY_CHANGES_MAX = 12, /* settings that one remedy changes */
+    REMEDIES_MAX = 12,       /* maximum number of remedies that are suggested for a run */
+    REMEDY_CHANGES_MAX = 12, /* maximum number of settings that one remedy changes */
 };
 
 /* A key and its new value. */

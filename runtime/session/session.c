@@ -15,12 +15,14 @@
 #include <stdio.h>
 
 enum {
-    STAGING_BYTES = 1 << 20, /* staging between host and device memory */
-    PREFILL_TOKENS = 64,     /* prompt tokens that one segment processes */
-    SHOWN_RUN_FILES = 4,     /* run files that a message lists */
+    STAGING_BYTES = 1 << 20, /* size of the staging buffer between host and device memory */
+    /* maximum number of prompt tokens that one prefill segment processes */
+    PREFILL_TOKENS = 64,
+    SHOWN_RUN_FILES = 4, /* maximum number of run files that a message lists */
 };
 
-/* Binding this much memory takes about a second. */
+/* Binding this many bytes takes about a second, so the bind of a program that needs more is
+ * logged. */
 static const uint64_t SLOW_BIND_BYTES = (uint64_t)1 << 30;
 
 static bool has_suffix(const char *what, const char *suffix) {
@@ -28,7 +30,8 @@ static bool has_suffix(const char *what, const char *suffix) {
     return dot != NULL && strcmp(dot, suffix) == 0;
 }
 
-/* Returns the source of one rank's share of a capacity or speed, from the source of the whole. */
+/* Returns the text that describes where one rank's share of a capacity or speed comes from;
+ * `source` describes the value of the whole machine. */
 static const char *describe_share_source(const char *source, int ranks, struct region *region) {
     return region_format(region, "%.200s, shared by the arenas of %d ranks", source, ranks);
 }
@@ -45,7 +48,8 @@ static void divide_space(struct target_space *space, int ranks, struct region *r
     space->capacity_source = describe_share_source(space->capacity_source, ranks, region);
 }
 
-/* Each rank of a machine gets an equal share of its memory, declared use, threads and speed. */
+/* Returns the part of the target that one rank uses: an equal share of the machine's memory,
+ * declared use, threads and speed. */
 static const struct target *rank_share_of_target(const struct target *machine, int ranks,
                                                  struct region *region) {
     struct target *share = region_alloc(region, 1, sizeof *share);
@@ -178,7 +182,7 @@ enum status session_read(struct session *session, const char *what, const char *
 /* Opens the files if the settings list any. Returns whether they are open. */
 static bool open_data(const struct session *session, const struct path_list *files,
                       struct region *region, struct token_data *data, struct fault *problem) {
-    /* The tokens of text are known after `skep train` has made them. */
+    /* Text is not opened here, because its tokens exist only after `skep train` has made them. */
     return files->count > 0 && !data_is_text(&session->settings, files) &&
            data_open_run(&session->settings, files, session->blueprint.vocab, region, data,
                          problem) == OK;

@@ -33,16 +33,17 @@ enum { MESH_REPLICATE, MESH_SHARD, MESH_DIMS /* number of dimensions */ };
 /* Disk space in bytes that the caller needs in addition to the files of the run. */
 struct planned_disk_use {
     uint64_t snapshot_bytes; /* additional bytes in every snapshot */
-    uint64_t results_bytes;  /* encoded results of the rounds since the newest snapshot */
-    uint64_t ledger_bytes;   /* ledger entries of all rounds of the run */
-    uint64_t states_bytes;   /* states that the swarm can return to */
+    /* size of the encoded results of all rounds since the newest snapshot */
+    uint64_t results_bytes;
+    uint64_t ledger_bytes; /* size of the ledger entries of all rounds of the run */
+    uint64_t states_bytes; /* size of the states to which the swarm can return */
     /* the files of an earlier run remain beside those of this run (train --fresh), so that their
      * space is not available */
     bool keeps_earlier_files;
 };
 
 struct session {
-    struct region region; /* memory of the session before the seal */
+    struct region region; /* memory that the session allocates before the seal */
     struct settings settings;
     struct blueprint blueprint;    /* architecture of the model */
     char model_folder[PATH_BYTES]; /* folder of the model; "" for a bare config.json */

@@ -16,7 +16,8 @@ struct step_schedule step_schedule_at(const struct session *session, int64_t ste
                                   .updates = step};
 }
 
-/* The value is the same on every rank, and is reproduced when a run resumes from a snapshot. */
+/* Returns the seed of the random bits of rounding. It is the same on every rank, and is reproduced
+ * when a run resumes from a snapshot. */
 static uint32_t rounding_seed(const struct settings *settings, int64_t updates) {
     uint32_t words[4];
     random_block(random_key((uint64_t)settings->seed, "stochastic rounding"), (uint64_t)updates,
@@ -139,11 +140,12 @@ static enum status load_rows(struct session *session, struct step_rows *rows, in
     return OK;
 }
 
-enum { ROWS_PER_STOP_TEST = 1 << 16 }; /* number of rows that are counted in a few milliseconds */
+/* rows counted between two tests for a stop request: a few milliseconds of work */
+enum { ROWS_PER_STOP_TEST = 1 << 16 };
 
-/* Counts the valid labels of this rank's rows. The rows are read once more later, because the loss
- * of the first microbatch is already divided by the number of labels. `rows` is passed by value, so
- * the position in the stream does not change. */
+/* Counts the valid labels of this rank's rows. The labels are counted before the first backward
+ * pass, because the loss of the first microbatch is already divided by the number of labels. `rows`
+ * is passed by value, so the position in the stream does not change. */
 static enum status count_valid_labels(struct session *session, struct step_rows rows,
                                       int64_t *valid, struct fault *fault) {
     int64_t sum = 0;
@@ -163,9 +165,10 @@ static enum status count_valid_labels(struct session *session, struct step_rows 
     return OK;
 }
 
-/* For rows of the shuffled stream, counting reads files only if there is a separator token, and
- * tests for a stop request only if there are many rows. In all other cases it cannot fail, so the
- * ranks skip the agreement on its outcome. */
+/* Counts the valid labels and executes the begin segment; *valid is the number of labels of all
+ * ranks. For rows of the shuffled stream, counting reads files only if there is a separator token,
+ * and tests for a stop request only if there are many rows. In all other cases counting cannot
+ * fail, so the ranks skip the agreement on the outcome. */
 static enum status begin_step(struct session *session, const struct step_rows *rows,
                               const struct step_schedule *schedule, int64_t *valid,
                               struct fault *fault) {
@@ -286,7 +289,8 @@ static enum status load_windows_in_order(struct session *session, const struct t
     return OK;
 }
 
-/* Adds the losses and the valid labels of the first `wanted` windows. */
+/* Computes the first `wanted` windows, and adds their losses to *sum and the number of their valid
+ * labels to *valid. */
 static enum status evaluate_windows(struct session *session, const struct step_source *source,
                                     int64_t wanted, double *sum, int64_t *valid,
                                     struct fault *fault) {

@@ -11,11 +11,11 @@ struct step_result {
     double gradient_norm;    /* norm of the gradient before clipping */
     double learning_rate;    /* learning rate of the step */
     int64_t tokens;          /* number of valid tokens of all ranks */
-    uint64_t received_bytes; /* bytes that the transport of this rank received */
+    uint64_t received_bytes; /* bytes that the transport of this rank received in the step */
     bool skipped;            /* a gradient was not finite: no parameter was updated */
 };
 
-/* The position of a step in the run's schedules, and what depends on it. */
+/* The values that the run's schedules prescribe for one step. */
 struct step_schedule {
     double learning_rate;     /* learning rate of the step */
     double weight_decay;      /* weight decay of the step */
@@ -41,15 +41,16 @@ struct step_result step_finish(struct session *session, const struct step_schedu
 
 /* Conditions that end a step or an evaluation early. All zero: only a request to stop. */
 struct step_limits {
-    bool (*should_continue)(void *context); /* an additional test; NULL: none */
+    bool (*should_continue)(void *context); /* an additional condition for continuing; NULL: none */
     void *context;                          /* argument of should_continue */
     int64_t deadline_ns;                    /* deadline on clock_monotonic_ns; 0: none */
     /* After a request to stop, work continues if all remaining work is expected to end within
      * stop_within_s of the request. */
     double stop_within_s;
-    double microbatch_s;       /* expected duration of one microbatch in seconds */
-    double final_s;            /* seconds of the work after the last microbatch */
-    int64_t microbatches_left; /* number of microbatches that remain */
+    double microbatch_s; /* expected duration of one microbatch in seconds */
+    /* expected duration of the work after the last microbatch, in seconds */
+    double final_s;
+    int64_t microbatches_left; /* number of microbatches of the step or evaluation that remain */
 };
 
 /* step_should_continue: whether the limits permit one more microbatch. It then counts that

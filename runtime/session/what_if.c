@@ -18,8 +18,9 @@ void what_if_init(struct what_if *what_if, const struct session *session, enum p
     what_if->session.settings.layer_recompute = kinds;
 }
 
-/* Adds the bytes that a rank receives in a segment. In an all-gather and in a reduce-scatter, it
- * receives slot_bytes from every other rank of its group. */
+/* Adds the bytes that a rank receives in a segment to outcome->received_bytes and, for tallies,
+ * also to outcome->tally_bytes. In an all-gather and in a reduce-scatter, a rank receives
+ * slot_bytes from every other rank of its group. */
 static void add_received_bytes(const struct schedule *schedule, enum segment_kind kind,
                                struct what_if_outcome *outcome) {
     const struct segment *segment = &schedule->segments[kind];

@@ -14,9 +14,9 @@ struct what_if {
 
 struct what_if_outcome {
     bool fits; /* the plan fits in the memory of the target; disk is not checked */
-    uint64_t peak_bytes[SPACE_COUNT]; /* peak of each arena */
+    uint64_t peak_bytes[SPACE_COUNT]; /* peak of each arena in bytes */
     struct segment_estimate step;     /* time estimate of one step of a program that trains */
-    /* bytes that one rank receives in a step of such a program; bytes of tallies among them */
+    /* bytes that one rank receives in one step of training: all, and those of tallies */
     uint64_t received_bytes, tally_bytes;
 };
 
