@@ -36,7 +36,8 @@ OPERATION(rope, .shape_operand = ROPE_X, .args = make_rope_args, .text = append_
 
 /* ---- attention ---- */
 
-/* The kernel needs the strides of three operands. Keys and values have equal strides. */
+/* Returns the arguments of attention. The kernel needs the row strides of q, keys and out; values
+ * have the stride of keys. */
 static union kernel_args make_attention_args_with_strides(const struct op_source *source, int q,
                                                           int keys, int out) {
     const struct graph *graph = source->graph;
@@ -69,7 +70,8 @@ static union kernel_args make_cached_args(const struct op_source *source) {
                                             ATTENTION_CACHED_OUT);
 }
 
-/* The key-value cache has one row for each token of the context. */
+/* Returns the capacity of the key-value cache in tokens. The cache has one row for each token of
+ * the context. */
 static int64_t cache_capacity_tokens(const struct instruction *instruction) {
     const struct attention_args *args = &instruction->args.attention;
     int64_t row = args->kv_stride * dtype_bytes(args->dtype);
@@ -87,8 +89,8 @@ WORKSPACE_FUNCTION(backward_workspace, attention_backward, &instruction->args.at
 WORKSPACE_FUNCTION(cached_workspace, attention_cached, &instruction->args.attention,
                    cache_capacity_tokens(instruction))
 
-/* The number of (query, key) pairs that causal attention computes, over all rows and heads.
- * Packed documents only reduce it. */
+/* Returns the number of (query, key) pairs that causal attention computes, over all rows and heads.
+ * Packed documents only reduce this number. */
 static double query_key_pairs(const struct attention_args *args) {
     double time = (double)args->time;
     double window = args->window > 0 && args->window < args->time ? (double)args->window : time;
@@ -96,13 +98,14 @@ static double query_key_pairs(const struct attention_args *args) {
     return pairs * (double)(args->rows * args->heads);
 }
 
-/* Two matrix products: scores and output. */
+/* Returns the operations of two matrix products: scores and output. */
 static double forward_flops(const struct instruction *instruction) {
     const struct attention_args *args = &instruction->args.attention;
     return 4.0 * query_key_pairs(args) * (double)args->head_dim;
 }
 
-/* Five matrix products, because the probabilities are recomputed from lse. */
+/* Returns the operations of five matrix products, because the probabilities are recomputed from
+ * lse. */
 static double backward_flops(const struct instruction *instruction) {
     const struct attention_args *args = &instruction->args.attention;
     return 10.0 * query_key_pairs(args) * (double)args->head_dim;
@@ -154,7 +157,8 @@ static void enqueue_attention(const struct cuda_compute *compute, const struct o
                            call->addresses[ATTENTION_LSE]);
 }
 
-/* The device kernel reads the current length of the cache from the scalars. */
+/* Enqueues attention to cached keys. The device kernel reads the current length of the cache from
+ * the scalars. */
 static void enqueue_attention_cached(const struct cuda_compute *compute,
                                      const struct op_call *call) {
     cuda_attention_cached(

@@ -14,7 +14,8 @@ static union kernel_args make_embedding_args(const struct op_source *source) {
                                              .dtype = source->shape->dtype}};
 }
 
-/* Only the table rows of the batch's tokens are read and written, not the whole table. */
+/* Returns the memory traffic in bytes. Only the table rows of the batch's tokens are read and
+ * written, not the whole table. */
 static double embedding_traffic_bytes(const struct instruction *instruction, double operand_bytes) {
     const struct embedding_args *args = &instruction->args.embedding;
     (void)operand_bytes;

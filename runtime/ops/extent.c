@@ -31,8 +31,8 @@ static void run_copy(const struct compute *compute, const struct op_call *call) 
 }
 
 #if SKEP_CUDA
-/* Source and destination are device or pinned memory; the driver infers the direction from the
- * addresses. */
+/* Enqueues a copy. Source and destination are device or pinned memory; the driver infers the
+ * direction from the addresses. */
 static void enqueue_copy(const struct cuda_compute *compute, const struct op_call *call) {
     CUdeviceptr to = (CUdeviceptr)(uintptr_t)call->addresses[COPY_TO];
     CUdeviceptr from = (CUdeviceptr)(uintptr_t)call->addresses[COPY_FROM];

@@ -23,15 +23,16 @@ static union kernel_args make_head_args(const struct op_source *source) {
 
 WORKSPACE_FUNCTION(head_workspace, head_loss, &instruction->args.head_loss)
 
-/* One matrix product computes the logits; two more compute the gradients. */
+/* Returns the operations of the matrix products: one computes the logits, and two more the
+ * gradients. */
 static double head_flops(const struct instruction *instruction) {
     const struct head_loss_args *args = &instruction->args.head_loss;
     double products = args->gradient ? 3 : 1;
     return 2.0 * products * (double)args->tokens * (double)args->dim * (double)args->vocab;
 }
 
-/* The logits of a chunk are written by the product, read and written by the softmax, and read by
- * the two products of the gradients. */
+/* Returns the memory traffic in bytes. The logits of a chunk are written by the product, read and
+ * written by the softmax, and read by the two products of the gradients. */
 static double head_traffic_bytes(const struct instruction *instruction, double operand_bytes) {
     const struct head_loss_args *args = &instruction->args.head_loss;
     double passes = args->gradient ? 5 : 2;

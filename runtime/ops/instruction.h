@@ -18,7 +18,7 @@
 enum {
     EXTENT_NONE = -1, /* index of no extent */
     EVENT_NONE = 0,   /* number of no lane event */
-    WAITS_MAX = 2,    /* lane events that an instruction waits for */
+    WAITS_MAX = 2,    /* maximum number of lane events that an instruction waits for */
 };
 
 /* A group of ranks: a rank's index in it determines the position of operands. The values also
@@ -39,7 +39,7 @@ const char *rank_axis_name(enum rank_axis axis);
 struct operand {
     int extent;          /* EXTENT_NONE: absent */
     enum access access;  /* whether the instruction reads, writes or updates the operand */
-    enum rank_axis axis; /* ranks whose index selects the bytes */
+    enum rank_axis axis; /* group of ranks in which this rank's index selects the bytes */
     uint64_t offset, bytes, stride; /* begin = offset + rank index * stride */
 };
 
@@ -84,14 +84,15 @@ union kernel_args {
 };
 
 struct instruction {
-    enum op_kind op;           /* operation to execute */
-    uint8_t lane;              /* enum lane on which the instruction executes */
-    uint8_t segment;           /* kind of the segment that contains it (enum segment_kind) */
+    enum op_kind op; /* operation to execute */
+    uint8_t lane;    /* enum lane on which the instruction executes */
+    /* kind of the segment that contains the instruction (enum segment_kind) */
+    uint8_t segment;
     bool transposed;           /* linear ops: the weight is stored as [in, out] */
     int layer;                 /* layer of the op in the model, for listings */
     uint32_t signal;           /* event to signal on completion, or EVENT_NONE */
-    uint32_t waits[WAITS_MAX]; /* events to wait for before execution */
-    struct operand operands[OPERANDS_MAX]; /* indexed by the op's operand enum */
+    uint32_t waits[WAITS_MAX]; /* events that the instruction waits for; EVENT_NONE: none */
+    struct operand operands[OPERANDS_MAX]; /* operands, indexed by the op's operand enum */
     struct operand workspace;              /* scratch memory of the kernel */
     union kernel_args args;                /* arguments of the op's kernel */
 };

@@ -44,8 +44,8 @@ static union kernel_args make_dx_args(const struct op_source *source) {
                                           .accumulate = source->op->accumulate}};
 }
 
-/* The weight's gradient has the layout of the weight: dout^T x for [out, in], x^T dout for [in,
- * out]. */
+/* Returns the left operand of the product for the weight's gradient, which has the layout of the
+ * weight: dout^T x for [out, in], x^T dout for [in, out]. */
 static int dw_left_operand(bool transposed) {
     return transposed ? LINEAR_DW_X : LINEAR_DW_DOUT;
 }
@@ -88,7 +88,7 @@ static void append_linear_text(const union kernel_args *args, struct text *line)
 /* ---- calls ---- */
 
 struct matmul_operands {
-    const void *a, *b, *bias; /* inputs; bias NULL: none */
+    const void *a, *b, *bias; /* factors of the product, and its bias; bias NULL: none */
     void *c;                  /* result */
 };
 

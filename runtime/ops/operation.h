@@ -37,7 +37,8 @@ struct operation {
     /* changes the arguments to those of one rank; NULL: they are equal on every rank */
     op_args_of_rank_function *args_of_rank;
     op_workspace_function *workspace_bytes; /* size of the workspace; NULL: the op needs none */
-    op_flops_function *flops; /* operations of its matrix products; NULL: it has none */
+    /* floating-point operations of the op's matrix products; NULL: the op has none */
+    op_flops_function *flops;
     /* memory traffic in bytes; NULL: each operand counts once per access */
     op_bytes_function *bytes;
     op_text_function *text; /* appends the arguments to a listing; NULL: only operands are listed */

@@ -75,7 +75,9 @@ enum { OP_WORKSPACE = OPERANDS_MAX }; /* operand index of the workspace */
 struct op_call {
     const struct instruction *instruction;
     const union kernel_args *args; /* result of op_args_of_rank for this rank */
-    void *const *addresses; /* indexed by the op's operand enum and OP_WORKSPACE; NULL: absent */
+    /* addresses of operands and workspace, by the op's operand enum and OP_WORKSPACE; NULL:
+     * absent */
+    void *const *addresses;
 };
 
 /* op_run: execute one instruction on the CPU. Does nothing for OP_WORK_NONE.

@@ -22,8 +22,8 @@ SERIAL_KERNEL_CALLS(clip, clip_run, call->args->clip_norm, call->addresses[CLIP_
 
 OPERATION(clip, .text = append_clip_text);
 
-/* The elements with weight decay come first in a unit, so a shard may contain all, some or none
- * of them. */
+/* Changes the arguments to those of one rank's shard. The elements with weight decay come first in
+ * a unit, so a shard may contain all, some or none of them. */
 static void adamw_args_of_rank(union kernel_args *args, const int index[static AXIS_COUNT]) {
     struct adamw_of_rank *adamw = &args->adamw;
     if (!adamw->split) {

@@ -31,7 +31,8 @@ static void append_all_gather_text(const union kernel_args *args, struct text *l
              (unsigned long long)of->slot_bytes);
 }
 
-/* An exact sum between GPUs is the only sum that has a workspace, its staging buffer. */
+/* Appends the arguments of a reduce-scatter. Only a sum by ring is named: an exact sum between GPUs
+ * is recognised by its workspace, the staging buffer. */
 static void append_reduce_scatter_text(const union kernel_args *args, struct text *line) {
     append_all_gather_text(args, line);
     text_add(line, "%s", args->collective.sum == WIRE_SUM_RING ? " by ring" : "");

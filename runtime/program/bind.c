@@ -97,7 +97,8 @@ static void find_shared_spaces(struct bound_program *bound) {
     }
 }
 
-/* Only rank 0 uses resident extents, so other ranks need no pages for them. */
+/* Marks the ranges of resident extents as unused on all ranks but rank 0, so that these ranks need
+ * no pages for them. */
 static void exclude_resident_extents(struct bound_program *bound, struct region *region) {
     const struct schedule *schedule = &bound->program->schedule;
     const struct plan *plan = &bound->program->plan;
@@ -153,7 +154,8 @@ static enum status start_threads(struct bound_program *bound, struct region *reg
     return status;
 }
 
-/* In a build without CUDA, port_init rejects a GPU target before this is called. */
+/* Binds the program to the GPU, if the target has one. In a build without CUDA, port_init has
+ * rejected a GPU target before. */
 static enum status bind_device(struct bound_program *bound, struct region *region,
                                struct fault *fault) {
 #if SKEP_CUDA
@@ -176,8 +178,8 @@ static struct rank_indices single_rank_indices(void) {
     return ranks;
 }
 
-/* A GPU without separate memory needs arenas that both GPU and CPU can access, and no port reserves
- * such memory. */
+/* Rejects a GPU without separate memory: it needs arenas that both GPU and CPU can access, and no
+ * port reserves such memory. */
 static enum status reject_unified_memory(const struct target *target, struct fault *fault) {
     if (target->kind != TARGET_CUDA || !target->unified) {
         return OK;

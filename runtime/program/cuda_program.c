@@ -27,7 +27,7 @@ static const struct cuda_driver *get_driver(const struct cuda_program *program) 
     return &program->gpu->driver;
 }
 
-/* A thread that executes the program for the first time has no current context yet. */
+/* Makes the GPU's context current: a thread that has not executed the program before has none. */
 static void enter_context(struct cuda_program *program) {
     record_result(program, get_driver(program)->cuCtxSetCurrent(program->gpu->context),
                   "enter the context");
@@ -121,7 +121,7 @@ static bool lane_has_instructions(const struct cuda_program *program, enum segme
     return lane != LANE_COMPUTE && program->bound->lists[kind][lane].count > 0;
 }
 
-/* All other lanes start when the compute lane starts. */
+/* Makes all other lanes start when the compute lane starts. */
 static void fork_lanes(struct cuda_program *program, enum segment_kind kind) {
     const struct cuda_driver *driver = get_driver(program);
     record_result(program,
@@ -151,7 +151,7 @@ static void join_lanes(struct cuda_program *program, enum segment_kind kind) {
     }
 }
 
-/* Enqueues in listed order, in which every signal precedes the waits for it. */
+/* Enqueues a segment in listed order, in which every signal precedes the waits for it. */
 static void enqueue_segment(struct cuda_program *program, enum segment_kind kind) {
     const struct segment *segment = &program->bound->program->schedule.segments[kind];
     fork_lanes(program, kind);
@@ -294,7 +294,7 @@ static bool is_on_device(const struct cuda_program *program, const void *address
     return device_pointer(address) - begin < bytes;
 }
 
-/* The masters of an offloaded optimizer are rounded on the CPU, in host memory. */
+/* Casts params whose masters are in host memory. The CPU rounds them, before the copy. */
 static void cast_from_host(struct cuda_program *program, const struct program_cast *cast) {
     const struct staging_buffer staging = get_staging_buffer(program);
     int64_t width = dtype_bytes(cast->to_dtype);
@@ -330,7 +330,7 @@ static void destroy_event(struct cuda_program *program, CUevent event) {
     }
 }
 
-/* Graphs with captured collectives must be destroyed before NCCL's communicators. */
+/* Destroys all graphs. Those with captured collectives must go before NCCL's communicators. */
 static void destroy_graphs(struct device *device) {
     struct cuda_program *program = get_cuda_program(device);
     enter_context(program);
@@ -342,8 +342,8 @@ static void destroy_graphs(struct device *device) {
     }
 }
 
-/* Releases what exists, because the bind may have failed partway. Errors of a failed device are
- * ignored. */
+/* Releases the objects of the device that exist; some do not if the bind failed partway. Errors of
+ * a failed device are ignored. */
 static void release_device(struct device *device) {
     struct cuda_program *program = get_cuda_program(device);
     const struct cuda_driver *driver = get_driver(program);
@@ -401,9 +401,9 @@ static void zero_arenas(struct cuda_program *program) {
     }
 }
 
-/* Without cuBLASLt, the kernels of this project compute all products. cuBLASLt loads the code of an
- * algorithm at its first execution, which may fail. Each algorithm is therefore executed once
- * before the capture, which loading could invalidate. */
+/* Chooses the algorithm of every matrix product. Without cuBLASLt, the kernels of this project
+ * compute all products. cuBLASLt loads the code of an algorithm when it is first executed, which
+ * may fail or invalidate a capture. So each algorithm is executed once before the capture. */
 static void choose_product_algorithms(struct cuda_program *program, struct region *region) {
     const struct bound_program *bound = program->bound;
     struct fault absent;
@@ -437,7 +437,7 @@ static enum status rehearse_segments(struct device *device, struct fault *fault)
     return report_failure(device, fault);
 }
 
-/* With several ranks, all ranks connect before any rank rehearses. */
+/* Captures all segments. With several ranks, all ranks do so before any rank rehearses. */
 static enum status connect_device(struct device *device, struct fault *fault) {
     struct cuda_program *program = get_cuda_program(device);
     enter_context(program);

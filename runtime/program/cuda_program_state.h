@@ -30,11 +30,13 @@ struct cuda_program {
     /* arguments of kernel launches; `compute.stream` is the stream of the current lane */
     struct cuda_compute compute;
     CUstream streams[LANE_COUNT]; /* [lane] */
-    CUevent *events;              /* [event_count + 1], by the schedule's event numbers */
+    /* [event_count + 1]: CUDA events, by the schedule's event numbers */
+    CUevent *events;
     CUevent fork_event,
         join_events[LANE_COUNT]; /* events at the start of a segment and at the end of each lane */
-    CUgraphExec graphs[SEGMENT_COUNT]; /* NULL for an empty segment */
-    struct cpu_call *cpu_calls;        /* [instruction_count] */
+    /* graph captured from each segment; NULL: the segment is empty */
+    CUgraphExec graphs[SEGMENT_COUNT];
+    struct cpu_call *cpu_calls; /* [instruction_count] */
 };
 
 /* ---- cuda_trial.c: executing instructions on zeroed arenas ---- */

@@ -5,7 +5,8 @@
 #include "runtime/program/execute.h"
 #include "runtime/program/print.h"
 
-/* Ids, labels and positions of 0 are valid. A decode needs at least one token. */
+/* Sets the scalars for an execution on zeroed arenas. Ids, labels and positions of 0 are valid, but
+ * a decode needs at least one token. */
 void warm_up_scalars(const struct cuda_program *program) {
     *program_scalars(program->bound) =
         (struct step_scalars){.bias_correction_1 = 1, .bias_correction_2 = 1, .token_count = 1};

@@ -12,7 +12,7 @@ struct program_cast;
 /* The functions of a device. They are called after bind, from any thread, but only one at a time. A
  * failure is recorded, and all later calls do nothing. */
 struct device_methods {
-    /* executes a segment, and returns when it is done */
+    /* executes a segment, and returns when the execution is complete */
     void (*run_segment)(struct device *device, enum segment_kind kind);
     void (*run_instruction)(struct device *device,
                             uint32_t index); /* executes a single instruction */

@@ -5,14 +5,15 @@
 
 #include <string.h>
 
-/* Polling lasts a few microseconds, the time between two neighbouring instructions. Where ranks
- * share cores, longer polling delays the thread that the poller waits for. */
+/* A waiting thread polls SPINS_BEFORE_SLEEP times and then sleeps. Polling lasts a few
+ * microseconds, the time between two neighbouring instructions. Where ranks share cores, longer
+ * polling delays the thread that the poller waits for. */
 enum { SPINS_BEFORE_SLEEP = 100, LANE_STACK_BYTES = 512 * 1024 };
 
-/* A sleeping thread publishes the word that it sleeps on before it reads the word a last time. A
- * waking thread looks for sleepers after it has changed the word. All accesses are sequentially
- * consistent, so at least one of the two threads sees the write of the other. A change without
- * sleepers costs no system call. */
+/* Waits until *word is `value`. A sleeping thread publishes the word that it sleeps on before it
+ * reads the word a last time. A waking thread looks for sleepers after it has changed the word. All
+ * accesses are sequentially consistent, so at least one of the two threads sees the write of the
+ * other. A change without sleepers costs no system call. */
 static void wait_until_equal(struct lane_thread *lane, _Atomic uint32_t *word, uint32_t value) {
     for (int spin = 0; spin < SPINS_BEFORE_SLEEP; spin++) {
         if (atomic_load_explicit(word, memory_order_acquire) == value) {
@@ -75,7 +76,7 @@ enum status lanes_init(struct lanes *lanes, const struct lanes_args *args, struc
     return OK;
 }
 
-/* Lets the threads of the lanes in `mask` begin the current run. */
+/* Lets the threads of the lanes in `mask` begin the current call of lanes_run. */
 static void post_run(struct lanes *lanes, unsigned mask) {
     for (int i = 0; i < LANE_COUNT; i++) {
         struct lane_thread *lane = &lanes->threads[i];
@@ -87,14 +88,14 @@ static void post_run(struct lanes *lanes, unsigned mask) {
 
 void lanes_run(struct lanes *lanes, unsigned mask) {
     ASSERT((mask & ~lanes->mask) == 0);
-    /* the run number is never 0, the initial value of events */
+    /* run_number is never 0, because events are 0 before they are first signalled */
     lanes->run_number += lanes->run_number == UINT32_MAX ? 2 : 1;
     post_run(lanes, mask);
     lanes->work(lanes->context, LANE_COMPUTE);
     lanes_wait_all(lanes);
 }
 
-/* A lane that is not part of the current run has already finished its last run. */
+/* A lane that is not part of the current call of lanes_run has already finished its last one. */
 void lanes_wait_all(struct lanes *lanes) {
     for (int i = 0; i < LANE_COUNT; i++) {
         struct lane_thread *lane = &lanes->threads[i];

@@ -2,7 +2,7 @@
 
 #include "base/text.h"
 
-enum { LINE_BYTES = 4096 }; /* longest line of a listing */
+enum { LINE_BYTES = 4096 }; /* maximum length of a line of a listing */
 
 static const char *const LANE_NAMES[LANE_COUNT] = {"compute", "collective", "copy"};
 

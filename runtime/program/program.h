@@ -43,7 +43,7 @@ MUST_CHECK enum status program_compile(const struct blueprint *blueprint,
  * errors  STATUS_FIT with target, space, required and available bytes */
 MUST_CHECK enum status program_check_fit(const struct program *program, struct fault *fault);
 
-/* operands of a call: the operands of the op, and the workspace */
+/* number of operands of a kernel call: those of the op, and the workspace */
 enum { CALL_OPERANDS = OPERANDS_MAX + 1 };
 
 /* The position of one rank in its site: its index along each axis, and the size of each axis. */
@@ -63,25 +63,29 @@ typedef void program_hook(void *context, uint32_t index);
 /* A program bound to this machine. Addresses never change after bind. */
 struct bound_program {
     const struct program *program;
-    struct rank_indices ranks;         /* position of this rank in its site */
-    struct communicator *communicator; /* NULL before program_connect */
-    struct port port;                  /* memory port that reserves the arenas */
+    struct rank_indices ranks; /* position of this rank in its site */
+    /* communicator for the collectives; NULL before program_connect */
+    struct communicator *communicator;
+    struct port port;         /* memory port that reserves the arenas */
     char *base[SPACE_COUNT];  /* address of each arena; NULL: the plan uses no bytes of the space */
     bool shared[SPACE_COUNT]; /* collectives access the arena: other ranks map it by fd[] */
     int fd[SPACE_COUNT];      /* file descriptor of a shared arena */
     union kernel_args *args;  /* [instruction]: kernel arguments for this rank */
     /* [instruction]: addresses of the operands, then of the workspace */
     void *(*addresses)[CALL_OPERANDS];
-    struct collective_call *calls; /* [instruction_count]; of collectives only; NULL: none */
+    /* [instruction_count]: calls of the collectives, unused for other ops; NULL: no collectives */
+    struct collective_call *calls;
     uint32_t *order; /* instruction indices, sorted by segment, lane and listed order */
     struct lane_list lists[SEGMENT_COUNT][LANE_COUNT]; /* ranges of `order` */
     struct lanes lanes;                                /* threads and events of the lanes */
     struct device *device;     /* GPU that executes the segments; NULL: the CPU executes them */
     enum segment_kind segment; /* the segment being executed */
-    uint64_t high_water[SPACE_COUNT]; /* [space] highest end of all executed operands */
-    /* highest end of the operands that each lane has executed */
+    /* [space]: highest end of any operand executed so far, as an offset */
+    uint64_t high_water[SPACE_COUNT];
+    /* [lane][space]: highest end of any operand that the lane has executed so far, as an offset */
     uint64_t lane_high_water[LANE_COUNT][SPACE_COUNT];
-    struct trace *trace;         /* NULL: no tracing; changed only between segments */
+    /* records the execution times; NULL: none; changed only between segments */
+    struct trace *trace;
     program_hook *hook;          /* called before each instruction; NULL: none */
     void *hook_context;          /* first argument of `hook` */
     struct kernel_table kernels; /* CPU kernels for this machine's instruction set */
@@ -100,11 +104,11 @@ MUST_CHECK enum status program_bind(const struct program *program, const struct 
                                     struct region *region, struct bound_program *bound,
                                     struct fault *fault);
 
-/* program_connect: set the communicator for the collectives. It has the groups of enum rank_axis,
- * in that order, and has registered every space with shared[space]: plan.peak_bytes from
- * base[space] (fd[space] for other processes). The caller owns the communicator and keeps it open
- * until the last execution. A program without collectives does not need it. On a device,
- * cuda_ranks_open creates it, and program_connect captures the segments.
+/* program_connect: set the communicator for the collectives. The communicator has the groups of
+ * enum rank_axis, in that order, and has registered every space with shared[space]: plan.peak_bytes
+ * from base[space] (fd[space] for other processes). The caller owns the communicator and keeps it
+ * open until the last execution. A program without collectives needs no communicator. On a device,
+ * cuda_ranks_open creates the communicator, and program_connect captures the segments.
  * errors   failures of the device; none if the CPU executes the program */
 MUST_CHECK enum status program_connect(struct bound_program *bound,
                                        struct communicator *communicator, struct fault *fault);
@@ -163,7 +167,7 @@ void *program_extent_address(const struct bound_program *bound, int extent);
 struct param_part {
     int64_t first, count; /* count 0: nothing */
     enum dtype dtype;     /* type of the stored elements */
-    void *address;        /* NULL if count is 0 */
+    void *address;        /* address of the first element; NULL if count is 0 */
     const struct device_memory
         *device_memory; /* access to the memory at `address`; NULL: the CPU can dereference it */
 };

@@ -17,9 +17,10 @@ enum trace_kind {
 
 struct trace_record {
     int64_t begin_ns, end_ns; /* times of clock_monotonic_ns, which all ranks on a machine share */
-    uint32_t instruction;     /* index of the instruction; for a join, the last of the segment */
-    uint32_t event;           /* event of a TRACE_WAIT */
-    enum trace_kind kind;     /* execution, wait or join */
+    /* index of the instruction; of a join: of the last instruction of the segment */
+    uint32_t instruction;
+    uint32_t event;       /* event of a TRACE_WAIT */
+    enum trace_kind kind; /* execution, wait or join */
 };
 
 /* The records of one lane. Each lane appends to its own list. */
@@ -42,12 +43,12 @@ void trace_init(struct trace *trace, const struct schedule *schedule, int64_t st
  * Never allocates. */
 void trace_add_record(struct trace *trace, enum lane lane, const struct trace_record *record);
 
-/* The overlap of communication with compute. */
+/* Total times of a trace, which show how far communication overlaps with compute. */
 struct trace_overlap {
-    int64_t collective_ns; /* time of the collective lane's instructions */
+    int64_t collective_ns; /* total execution time of the collective lane's instructions */
     int64_t hidden_ns;     /* part of collective_ns during which the compute lane was executing */
-    int64_t compute_ns;    /* time of the compute lane's instructions */
-    int64_t waiting_ns;    /* time of the compute lane's waits and joins */
+    int64_t compute_ns;    /* total execution time of the compute lane's instructions */
+    int64_t waiting_ns;    /* total time of the compute lane's waits and joins */
 };
 struct trace_overlap trace_compute_overlap(const struct trace *trace);
 

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 enum {
-    BUFFER_BYTES = 8192,                   /* text that is written at a time */
+    BUFFER_BYTES = 8192,                   /* size of the buffer for text that is not yet written */
     EVENT_BYTES = 1024,                    /* maximum size of one event */
-    UNFINISHED_PATH_BYTES = PATH_BYTES + 8 /* path of the unfinished file */
+    UNFINISHED_PATH_BYTES = PATH_BYTES + 8 /* size of the text of the unfinished file's path */
 };
 
 static const char *const LANE_TITLES[LANE_COUNT] = {"compute", "collective", "copy"};
@@ -18,7 +18,7 @@ struct trace_writer {
     char path[UNFINISHED_PATH_BYTES]; /* path of the unfinished file */
     int fd;                           /* descriptor of the unfinished file */
     int64_t offset;                   /* position in the file of the next write */
-    char buffer[BUFFER_BYTES];        /* text that is to be written */
+    char buffer[BUFFER_BYTES];        /* text that is not yet written to the file */
     struct text text;                 /* writer into `buffer` */
     enum status status;               /* result of the writes so far */
     struct fault *fault;
@@ -86,8 +86,8 @@ static void add_process_and_lane_names(struct trace_writer *trace_writer, int ra
     }
 }
 
-/* Name of the first extent that the instruction writes, or else of the first extent that it
- * reads. */
+/* Returns the name of the first extent that the instruction writes, or else of the first extent
+ * that it reads. */
 static const char *main_extent_name(const struct schedule *schedule,
                                     const struct instruction *instruction) {
     const char *read = NULL;

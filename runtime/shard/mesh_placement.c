@@ -2,7 +2,7 @@
  * from other nodes. */
 #include "runtime/shard/mesh.h"
 
-enum { ORDERS_MAX = 24 /* permutations of four dimensions */ };
+enum { ORDERS_MAX = 24 /* maximum number of orders of the dimensions: the permutations of four */ };
 
 /* An order in which cells are numbered: tile by tile, and cell by cell within a tile. `order`
  * lists the dimensions from slowest to fastest. */
@@ -13,11 +13,13 @@ struct numbering {
 
 struct placement_search {
     const struct mesh_dim *dims;
-    int dim_count, ranks, per_node; /* number of dimensions, of all ranks, and of ranks on a node */
-    const double *traffic_bytes;    /* bytes that a rank receives along each dimension */
-    int stride[MESH_DIMS_MAX];      /* cells from one index of a dimension to the next */
-    int rank_of[RANKS_MAX];         /* rank of each cell in the current numbering */
-    int ranks_on_node[RANKS_MAX];   /* scratch: number of ranks of a group on each node */
+    /* number of dimensions, of all ranks, and of ranks on each node */
+    int dim_count, ranks, per_node;
+    const double *traffic_bytes; /* bytes that a rank receives along each dimension in a step */
+    /* distance, in cells, between neighbouring indices of each dimension */
+    int stride[MESH_DIMS_MAX];
+    int rank_of[RANKS_MAX];       /* rank of each cell in the current numbering */
+    int ranks_on_node[RANKS_MAX]; /* scratch: number of ranks of a group on each node */
 };
 
 static void assign_ranks_to_cells(struct placement_search *search,
@@ -37,14 +39,15 @@ static void assign_ranks_to_cells(struct placement_search *search,
     }
 }
 
-/* The number of ordered pairs of ranks on different nodes, in the group along `dim` whose first
- * member is `cell`. */
+/* Returns the number of ordered pairs of ranks on different nodes, in the group along `dim` that
+ * begins at `cell`. */
 static int count_pairs_on_different_nodes(struct placement_search *search, int cell, int dim) {
     int size = search->dims[dim].size;
     int together = 0;
     for (int i = 0; i < size; i++) {
         int node = search->rank_of[cell + i * search->stride[dim]] / search->per_node;
-        /* n^2 is the sum of the first n odd numbers */
+        /* together becomes the sum of n^2 over nodes with n ranks: n^2 is the sum of the first n
+         * odd numbers */
         together += 2 * search->ranks_on_node[node]++ + 1;
     }
     for (int i = 0; i < size; i++) {
@@ -54,7 +57,7 @@ static int count_pairs_on_different_nodes(struct placement_search *search, int c
     return size * size - together;
 }
 
-/* The bytes that all ranks together receive from other nodes in a step. A rank receives the
+/* Returns the bytes that all ranks together receive from other nodes in a step. A rank receives the
  * traffic of a dimension in equal parts from the other ranks of its group. */
 static double bytes_between_nodes(struct placement_search *search) {
     double sum = 0;
@@ -93,7 +96,7 @@ static int tile_cell_count(const struct placement_search *search, const int tile
     return cells;
 }
 
-/* The `index`-th permutation of the dimensions; 0 is the identity. */
+/* Sets `order` to the `index`-th permutation of the dimensions; 0 is the identity. */
 static void make_permutation(int dim_count, int index, int order[MESH_DIMS_MAX]) {
     bool used[MESH_DIMS_MAX] = {false};
     int orders = 1;

@@ -28,8 +28,9 @@ struct unit_param {
 /* One flat buffer: parameters with weight decay, then those without, each aligned to a granule,
  * then padding. Either all parameters of a unit are frozen or none is. */
 struct unit {
-    const char *name; /* "embed", "layers.3", "final"; ".frozen" is appended if frozen */
-    int layer;        /* layer if all parameters belong to one block; else PARAM_NO_LAYER */
+    /* name of the unit: "embed", "layers.3", "final"; ".frozen" is appended if frozen */
+    const char *name;
+    int layer; /* layer if all parameters belong to one block; else PARAM_NO_LAYER */
     int first_param, param_count; /* the unit's range of unit_table.params */
     /* Elements of the buffer with padding: a multiple of GRANULE_ELEMENTS times the world size. */
     int64_t elements;
@@ -43,7 +44,8 @@ struct unit_table {
     int unit_count;
     const struct unit_param *params; /* parameters, sorted by unit, then offset */
     int param_count;
-    const int *position_of_param; /* [blueprint->param_count] index in `params` */
+    /* [blueprint->param_count]: index of each parameter in `params` */
+    const int *position_of_param;
 };
 
 /* The settings that determine the units and their lengths. */
@@ -136,7 +138,8 @@ struct sharding {
     int shard;                         /* number of ranks that a unit is split over; 1: no split */
     int replicate;                     /* number of shard groups */
     const struct unit_strategy *units; /* [unit_count] */
-    int prefetch;                      /* number of gathers started in advance; 0: none */
+    /* maximum number of gathers that are started in advance; 0: none */
+    int prefetch;
     /* maximum number of units that are gathered at the same time; 0: only the limit of bytes
      * (spans.h) */
     int gathered_units_max;

@@ -88,7 +88,7 @@ static void find_param_uses(struct span_search *search) {
 /* The set of units that are gathered at the current position of the schedule. */
 struct gather_state {
     const struct span_search *search;
-    int *active; /* gather spans that are active at this position, unordered */
+    int *active; /* indices of the gather spans that are active at this position, unordered */
     int active_count;
     int64_t elements;     /* sum of the elements of the active spans */
     int64_t elements_max; /* upper limit of `elements` */

@@ -13,7 +13,7 @@ struct unit_layout {
     int unit_count;
     int *unit_of_param; /* [param_count] */
     struct unit_param *params;
-    int *position_of_param; /* [param_count] index in `params` */
+    int *position_of_param; /* [param_count]: index of each parameter in `params` */
 };
 
 static enum status read_frozen(const struct blueprint *blueprint,
@@ -51,8 +51,8 @@ static enum param_kind first_kind_of_product(enum param_kind kind) {
     }
 }
 
-/* One matrix product may compute q, k and v (graph_param_span_tensor), so they must be in the same
- * unit and frozen together. */
+/* Checks that q, k and v of a layer are in the same unit and frozen together, because one matrix
+ * product may compute all three (graph_param_span_tensor). */
 static enum status check_qkv_together(const struct unit_layout *layout,
                                       const struct unit_options *options, struct fault *fault) {
     const struct blueprint *blueprint = layout->blueprint;

@@ -8,14 +8,16 @@
 #include "runtime/shard/spans.h"
 
 struct step_volumes { /* bytes that a rank receives in one step */
-    uint64_t gather_forward,
-        gather_backward; /* all-gathers of split params, over all microbatches of the step */
-    uint64_t reduce;     /* reduce-scatters of gradients in the shard group */
-    /* the all-gather half of the all-reduces of gradients (ZeRO 0), always f32 */
+    /* all-gathers of split params in forward and backward passes, over all microbatches */
+    uint64_t gather_forward, gather_backward;
+    /* reduce-scatters of gradients in the shard group, over all reductions of the step */
+    uint64_t reduce;
+    /* the all-gather half of the all-reduces of gradients (ZeRO 0), always f32, over the step */
     uint64_t gather_reduced_gradients;
-    /* gradients between shard groups: reduce-scatters in the transfer dtype, all-gathers in f32 */
+    /* gradients between shard groups, over the step: reduce-scatters in the transfer dtype,
+     * all-gathers in f32 */
     uint64_t between_replicas;
-    uint64_t gather_params; /* ZeRO 1, 2: all-gather of params after the optimizer */
+    uint64_t gather_params; /* ZeRO 1, 2: all-gather of params, once per step after the optimizer */
 };
 
 struct volume_args {
