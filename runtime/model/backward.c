@@ -189,7 +189,8 @@ static void layernorm_backward(struct backward_pass *pass, const struct op *op) 
         ->heads = op->heads;
 }
 
-/* One op computes the gradients of q, k and v, even if some of them are not needed later. */
+/* Appends the op that computes the gradients of q, k and v together, even if some of them are not
+ * needed later. */
 static void attention_backward(struct backward_pass *pass, const struct op *op) {
     const int *of = op->operands;
     int dout = get_gradient(pass, of[ATTENTION_OUT]);

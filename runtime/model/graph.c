@@ -245,8 +245,8 @@ int graph_add_attention(struct graph *graph, int layer, const struct qkv *qkv) {
     return out;
 }
 
-/* The scalars are a struct that the kernels define. The graph only needs a tensor id for it;
- * runtime/schedule sets its size. */
+/* Adds the input tensors. The scalars are a struct that the kernels define. The graph only needs a
+ * tensor id for it; runtime/schedule sets its size. */
 static void add_inputs(struct graph *graph) {
     const struct blueprint *blueprint = graph->blueprint;
     int64_t tokens = graph_token_count(graph);

@@ -14,9 +14,9 @@ enum tensor_kind {
     TENSOR_ACTIVATION,          /* an output of an op of the forward pass */
     TENSOR_ACTIVATION_GRADIENT, /* the gradient of a TENSOR_ACTIVATION */
     TENSOR_SAVED,               /* copy of an activation in host memory until the backward pass */
-    TENSOR_INPUT, /* the CPU writes it: ids, positions, labels, rotary table, scalars */
+    TENSOR_INPUT, /* input that the CPU writes: ids, positions, labels, rotary table, scalars */
     TENSOR_CACHE, /* keys or values of earlier tokens in text generation */
-    TENSOR_OUTPUT /* the CPU reads it after execution: logits */
+    TENSOR_OUTPUT /* output that the CPU reads after execution: logits */
 };
 
 enum { TENSOR_NONE = -1 }; /* tensor id of an absent operand */
@@ -98,9 +98,11 @@ enum graph_mode {
 
 struct graph_shape {
     enum graph_mode mode;
-    int64_t rows, time; /* sequences, and tokens per sequence; GRAPH_GENERATE: 1, and new tokens */
-    int64_t context;    /* GRAPH_GENERATE: capacity of the key-value cache in tokens */
-    enum dtype dtype;   /* element type of parameters and activations */
+    /* number of sequences, and of tokens per sequence; GRAPH_GENERATE: 1, and number of new
+     * tokens */
+    int64_t rows, time;
+    int64_t context;  /* GRAPH_GENERATE: capacity of the key-value cache in tokens */
+    enum dtype dtype; /* element type of parameters and activations */
     /* [blueprint->param_count] true for parameters without gradient; NULL if all are trained. The
      * array must outlive the graph. Every mode needs the array, because parameters with different
      * flags are in different units and cannot share one product. */

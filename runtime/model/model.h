@@ -75,7 +75,7 @@ struct rope {
     enum rope_kind kind; /* ROPE_NONE: the other fields are 0 */
     double theta;        /* base of the frequencies */
     double factor;       /* frequency divisor of kinds linear and llama3 */
-    /* llama3: divisors of original_positions that give its wavelength limits */
+    /* llama3: original_positions divided by these are the limits of long and short wavelengths */
     double low_freq_factor, high_freq_factor;
     int64_t original_positions; /* llama3: context length before scaling */
 };
@@ -102,7 +102,8 @@ struct blueprint {
     bool qkv_bias, o_bias, mlp_bias; /* which projections have a bias */
     struct rope rope;
     int64_t *layer_window; /* [layers] attention window in tokens; 0 means full attention */
-    struct param *params;  /* in blueprint order: embedding, blocks, final norm, head */
+    /* [param_count]: parameters in blueprint order: embedding, blocks, final norm, head */
+    struct param *params;
     int param_count;
     struct special_tokens tokens; /* ids of special tokens */
     const char *notice; /* one-line warning about config.json fields without effect, or NULL */
@@ -153,7 +154,7 @@ struct param_counts counts_params(const struct blueprint *blueprint);
  * and an addition count as two. Norms, rotations, activations and softmax are not counted: they are
  * below 1 % of the total for hidden sizes from 1024. */
 struct token_flops {
-    double matrix_products; /* 2 * param_counts.matrix_params */
+    double matrix_products; /* products with the weights: 2 param_counts.matrix_params */
     /* 4 * heads * head_dim * (mean number of visible keys), summed over layers. Position p sees
      * p + 1 keys, at most the layer's window; without a window the mean is (T + 1) / 2. */
     double attention; /* products with the keys and values that a token sees */

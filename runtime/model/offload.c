@@ -12,18 +12,26 @@ struct op_span {
 /* An activation that is copied to host memory and back. Op indexes refer to the graph before the
  * rewrite. */
 struct offloaded_tensor {
-    int tensor, host_copy, restored;    /* tensor ids; the backward pass reads `restored` */
-    int layer;                          /* layer of the last use in the forward pass */
-    int copy_out_after;                 /* index of the op after which it is copied out */
-    int release_before, copy_in_before; /* indexes of the ops before which that happens */
+    /* ids of the activation, of its copy in host memory, and of the device tensor copied back from
+     * there, which the backward pass reads */
+    int tensor, host_copy, restored;
+    int layer; /* layer of the last use in the forward pass */
+    /* index of the op after which the activation is copied out */
+    int copy_out_after;
+    /* indexes of the ops before which its device memory is released, and before which it is copied
+     * in */
+    int release_before, copy_in_before;
 };
 
 struct offload_rewrite {
     struct graph *graph;
     const struct op *old_ops;         /* ops before the rewrite */
     int old_count, old_forward_count; /* numbers of all ops and of forward ops in `old_ops` */
-    struct op_span *forward_spans, *backward_spans; /* [layers] ops of each layer */
-    int *last_forward_use, *first_backward_use; /* [tensors] op index of a base's use, or NO_OP */
+    /* [layers]: span of the forward ops, and of the backward ops, of each layer */
+    struct op_span *forward_spans, *backward_spans;
+    /* [tensors]: op index of the last forward use, and of the first backward use, of a base tensor;
+     * NO_OP: none */
+    int *last_forward_use, *first_backward_use;
     struct offloaded_tensor *offloaded;
     int offloaded_count;
     int *offloaded_index; /* [tensors] index in `offloaded`, or NO_OP */
@@ -182,7 +190,8 @@ static int *alloc_no_op_indexes(struct region *region, size_t count) {
     return positions;
 }
 
-/* Append the ops of the rewritten graph. offloaded_index has no entries for tensors added here. */
+/* Append the ops of the rewritten graph. offloaded_index has no entries for tensors that are added
+ * while the ops are appended. */
 static void emit_rewritten_ops(struct offload_rewrite *rewrite) {
     struct graph *graph = rewrite->graph;
     graph->ops = NULL;

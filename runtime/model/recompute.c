@@ -115,9 +115,9 @@ static void emit_with_clones(struct recompute_rewrite *rewrite, struct op op) {
     emit_unchanged(rewrite->graph, op);
 }
 
-/* Before `op`, emit clones of the ops that compute its operands that are not stored. The backward
- * scan through the block finds the ops whose results these clones need, and the forward scan emits
- * them in order. */
+/* Before `op`, emit clones of the ops that compute those of its operands that are not stored. The
+ * backward scan through the block finds the ops whose results these clones need, and the forward
+ * scan emits them in order. */
 static void recompute_operands(struct recompute_rewrite *rewrite, const struct op *op) {
     if (op->layer == PARAM_NO_LAYER) {
         return;

@@ -15,7 +15,7 @@ static const char *const GPT2_BUFFERS[] = {".attn.bias", ".attn.masked_bias", NU
 static const struct name_spelling DECODER = {"model.", "layers.", ROPE_BUFFERS};
 static const struct name_spelling GPT2 = {"transformer.", "h.", GPT2_BUFFERS};
 
-enum { LAYER_DIGITS_MAX = 4 }; /* digits of a layer index */
+enum { LAYER_DIGITS_MAX = 4 }; /* maximum number of digits of a layer index */
 
 static bool ends_with(const char *text, const char *ending) {
     size_t length = strlen(text);

@@ -6,7 +6,8 @@
 #include <glob.h>
 #include <string.h>
 
-/* The length of the first folders of a path that exist, and so are no patterns. */
+/* Returns the length of the longest path of existing folders with which `path` begins. That part of
+ * the path is no pattern. */
 static size_t literal_length(const char *path) {
     char part[PATH_BYTES];
     size_t length = 0;

@@ -31,9 +31,10 @@ struct setting_key {
     enum setting_class class; /* Shared by all members of a swarm, or local. */
     enum setting_type type;   /* how the text is read, and the type of the field */
     size_t offset;            /* Offset of the field in struct settings. */
-    const char *default_text; /* NULL: no default. Only texts and paths can be unset. */
-    const char *unit;         /* Unit of the value; "" for none. */
-    double minimum, maximum;  /* Permitted range of numbers, both ends included. */
+    /* Text of the default value; NULL: none, which only texts and paths may have. */
+    const char *default_text;
+    const char *unit;        /* Unit of the value; "" for none. */
+    double minimum, maximum; /* Permitted range of numbers, both ends included. */
     const char *choices; /* Permitted values, for example "constant|cosine|wsd"; NULL: any value. */
     const char *help;    /* Description for the list of keys. */
 };

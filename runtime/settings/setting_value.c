@@ -13,10 +13,11 @@
 
 enum {
     NUMBER_BYTES = 64,     /* size of the longest text of a number, with its NUL */
-    JSON_ESCAPE_BYTES = 6, /* longest escape of a byte in JSON */
+    JSON_ESCAPE_BYTES = 6, /* size of the longest escape of a byte in JSON */
 };
 
-/* Above this value, several integers round to the same double. */
+/* Largest magnitude of a number that is accepted as an integer. Above it, several integers round to
+ * the same double. */
 static const double WHOLE_MAX = 0x1p53;
 
 static enum status type_fault(const struct setting_value *setting, const char *expected,
@@ -35,7 +36,7 @@ static bool is_in_range(const struct setting_key *key, double value) {
     return value >= key->minimum && value <= key->maximum;
 }
 
-/* Accepts decimal numbers only; text_parse_f64 accepts "0x10" too. */
+/* Parses a decimal number. Rejects "0x10", which text_parse_f64 would accept. */
 static bool parse_real(const char *text, double *value) {
     return strpbrk(text, "xX") == NULL && text_parse_f64(text, value);
 }
@@ -383,7 +384,7 @@ void setting_write(const struct settings *settings, const struct setting_key *ke
     }
 }
 
-/* JSON may need "\u00XX" for every byte of a text. */
+/* Returns the maximum size of a text in JSON, which may need "\u00XX" for every byte. */
 static size_t text_bytes_max(const char *value) {
     return value == NULL ? NUMBER_BYTES : NUMBER_BYTES + JSON_ESCAPE_BYTES * strlen(value);
 }

@@ -13,7 +13,8 @@ struct settings;
 /* The text of a setting's value, and the data needed to convert it. */
 struct setting_value {
     const struct setting_key *key; /* row of the key */
-    const char *text;         /* NULL: use the default. The items of a list are joined by commas. */
+    /* Text of the value; NULL: the default applies. The items of a list are joined by commas. */
+    const char *text;
     const char *const *items; /* Items of a SETTING_PATHS value, which does not use `text`. */
     int item_count;           /* number of items given; 0: not set, so the default applies */
     const char *location;     /* Source of the value: "run.yaml:3:7" or "command line". */

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PRECISION_KEYS_MAX = 2 }; /* most keys that one name sets: "precision" sets both types */
+enum { PRECISION_KEYS_MAX = 2 }; /* most keys that one name can set: "precision" sets both types */
 
 static const char COMMAND_LINE[] = "command line", BOTH_TYPES_NAME[] = "precision";
 
@@ -198,7 +198,7 @@ static enum status read_node(struct settings *settings, const struct yaml_docume
     const int count = find_keys(node->path, keys);
     const bool is_group = node->kind == YAML_MAP && node->child_count > 0;
     if (count == 0 || is_group) {
-        return OK; /* A map that contains keys, or an item of a list. */
+        return OK; /* the node has no value: it is a map with keys, or an item of a list */
     }
     char location[sizeof fault->subject];
     snprintf(location, sizeof location, "%.280s:%d:%d", document->source_name, node->line,

@@ -27,7 +27,7 @@ enum member_setting {
 
 /* The value of a key with two numbers, such as optimizer.betas. */
 struct number_pair {
-    double first, second; /* such as the two betas */
+    double first, second; /* the two numbers, such as the two betas */
 };
 
 /* Values of settings->document_end_token that are not ids of tokens. */
@@ -62,16 +62,20 @@ struct settings {
     /* Whether the tokens of the model are not the bytes of a text, so that text must be tokenised
      * first; set by settings_check_model. */
     bool text_needs_tokenizer;
-    int64_t document_end_token;            /* token that ends a document, or enum document_end */
-    int64_t sequence_tokens, batch_tokens; /* 0: settings_check_model derives the value. */
-    int64_t microbatch;                    /* Rows of one forward and backward pass. */
-    double learning_rate, epsilon, weight_decay, clip_norm; /* of AdamW and gradient clipping */
+    int64_t document_end_token; /* token that ends a document, or enum document_end */
+    /* Tokens of one row, and tokens of one optimizer step; 0: settings_check_model derives the
+     * value. */
+    int64_t sequence_tokens, batch_tokens;
+    /* Rows that one forward and backward pass processes on one rank. */
+    int64_t microbatch;
+    /* Peak learning rate, epsilon and weight decay of AdamW; limit of the gradient's norm. */
+    double learning_rate, epsilon, weight_decay, clip_norm;
     struct number_pair betas;   /* AdamW decay rates of the two moments. */
     int64_t learning_rate_kind; /* schedule of the learning rate: enum learning_rate_kind */
     int64_t warmup_steps;       /* steps over which the learning rate rises */
     int64_t params_dtype, compute_dtype, master_dtype, moments_dtype, reduce_dtype; /* enum dtype */
-    int64_t export_dtype;         /* enum dtype, of the exported weights */
-    int64_t rounding;             /* of bf16 moments; enum rounding */
+    int64_t export_dtype;         /* type of the exported weights: enum dtype */
+    int64_t rounding;             /* rounding of bf16 moments: enum rounding */
     int64_t wire_sum;             /* Order of sums over ranks: exact or ring. */
     int64_t zero_stage, replicas; /* ZeRO stage 0 to 3; replicas inside a site */
     int64_t prefetch_units;       /* Number of units gathered in advance. */
@@ -82,25 +86,29 @@ struct settings {
     unsigned offload_kinds;                             /* bits of enum offload */
     /* One kind of recomputation, or a comma-separated list with one kind for each layer. */
     const char *recompute;
-    int64_t context_tokens; /* Capacity of the key-value cache; 0: sequence_tokens. */
+    int64_t context_tokens; /* Capacity of the key-value cache in tokens; 0: sequence_tokens. */
     /* Steps between evaluations; maximum tokens of an evaluation. */
     int64_t eval_every, eval_tokens;
     int64_t snapshot_every, snapshot_keep; /* Steps between snapshots; snapshots to keep. */
     const char *snapshot_folder, *export_folder, *metrics_path;
-    const char *trace_path, *trace_steps;  /* trace_path NULL: no trace */
-    uint64_t limit_device, limit_disk;     /* bytes; 0: no limit */
-    uint64_t limit_up, limit_down;         /* bytes per second to and from the swarm; 0: no limit */
-    double stop_within_s;                  /* Time limit to save and exit after a signal to stop. */
-    const char *swarm_name, *swarm_record; /* swarm_record: folder for the files of every round */
-    int64_t swarm_inner_steps;             /* Inner steps of a round. */
-    int64_t swarm_members_max, swarm_members_min; /* most members; fewest that open a round */
-    int64_t swarm_codec;                          /* Encoding of contributions. */
+    /* Path of the trace, NULL: no trace; range of steps that are traced. */
+    const char *trace_path, *trace_steps;
+    uint64_t limit_device, limit_disk; /* bytes; 0: no limit */
+    uint64_t limit_up, limit_down;     /* bytes per second to and from the swarm; 0: no limit */
+    double stop_within_s;              /* Time limit to save and exit after a signal to stop. */
+    /* Name of the swarm; folder for the files of every round, NULL: none. */
+    const char *swarm_name, *swarm_record;
+    int64_t swarm_inner_steps; /* Inner steps of a round. */
+    /* maximum number of members; minimum number with which a round opens */
+    int64_t swarm_members_max, swarm_members_min;
+    int64_t swarm_codec; /* Encoding of contributions. */
     /* With the sparse codec: indices of the choices of how many values are sent of each 4,096, and
      * of the bits of a value. */
     int64_t swarm_sparse_values, swarm_sparse_bits;
     int64_t swarm_forks; /* copies of the tracker's store: 0: accepted; 1: refused */
     double swarm_outer_lr, swarm_outer_momentum; /* Rates of the outer optimizer. */
-    double swarm_outer_gain; /* Gain from which the momentum follows; 0: swarm_outer_momentum. */
+    /* Outer gain, from which the outer momentum follows; 0: swarm_outer_momentum applies. */
+    double swarm_outer_gain;
     /* Whether betas, weight decay and divisor follow from the number of members: enum
      * member_setting. */
     int64_t swarm_member_betas, swarm_member_decay, swarm_member_variance;

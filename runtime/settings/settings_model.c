@@ -104,10 +104,11 @@ static enum status derive_layer_recompute(struct settings *settings,
     return OK;
 }
 
-/* Sets the types and rates that were not given. 2e-5 is at most a tenth of the rates at which
- * models of this kind are pre-trained, so that the weights stay close to the pre-trained ones. The
- * second moments average over 1 / (1 - 0.95) = 20 steps: until then each update has the full size
- * of the learning rate, however small the gradient, which damages trained weights. */
+/* Sets the types, learning rate and warm-up that were not given. 2e-5 is at most a tenth of the
+ * rates at which models of this kind are pre-trained, so that the weights stay close to the
+ * pre-trained ones. The second moments average over 1 / (1 - 0.95) = 20 steps: until then each
+ * update has the full size of the learning rate, however small the gradient, which damages trained
+ * weights. */
 static void derive_defaults(struct settings *settings, const struct blueprint *blueprint) {
     const bool tunes = settings->run_file[0] != '\0' && settings->init_kind == INIT_FROM_WEIGHTS;
     const bool is_bf16 = tunes && blueprint->checkpoint_dtype == DTYPE_BF16;

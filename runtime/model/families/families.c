@@ -70,7 +70,7 @@ enum status blueprint_read(const char *json, size_t length, const char *subject,
     return status;
 }
 
-/* The full name on the Hub of models that are known by a short name. */
+/* Returns the full Hub name of a model that is known by a short name, or NULL. */
 static const char *find_hub_name(const char *name) {
     static const char *const ROWS[][2] = {{"gpt2", "openai-community/gpt2"},
                                           {"gpt2-medium", "openai-community/gpt2-medium"},
@@ -95,7 +95,7 @@ static enum status no_model_fault(const char *path, struct fault *fault) {
     return fault_set(fault, STATUS_INPUT, path, remedy, "no such file or folder");
 }
 
-/* A folder without config.json, which may be the output folder of a run. */
+/* Sets the fault for a folder without config.json, which may be the output folder of a run. */
 static enum status no_config_fault(const char *folder, struct fault *fault) {
     char path[PATH_BYTES + NAME_BYTES];
     char remedy[sizeof fault->remedy] = "give a run file or the folder of a model";

@@ -11,8 +11,8 @@ static const struct hf_field FIELDS[] = {
     HF_NULLABLE_FIELD("sliding_window", sliding_window, 4096, POSITIONS_MAX),
 };
 
-/* transformers uses the window in every layer and ignores layer_types. A file with
- * alternating layer types describes a different model. */
+/* Rejects layer types that differ between layers, because such a file describes a different model:
+ * transformers uses the window in every layer and ignores layer_types. */
 static enum status check_layer_types(const struct hf_config *config,
                                      const struct blueprint *blueprint, struct fault *fault) {
     for (int64_t i = 0; i < blueprint->layers; i++) {

@@ -104,7 +104,8 @@ static enum status read_token_id(const struct json_node *root, const char *name,
     return json_as_i64(&first, token, fault);
 }
 
-/* Some files on the Hub have ids outside the vocabulary. They are treated as absent. */
+/* Returns the token id, or -1 for an id outside the vocabulary, which some files on the Hub
+ * have. */
 static int32_t token_or_none(int64_t token, int64_t vocab) {
     return token >= 0 && token < vocab ? (int32_t)token : -1;
 }

@@ -37,7 +37,7 @@ struct hf_config {
     struct special_tokens tokens; /* ids of special tokens */
 };
 
-/* maximum of max_window_layers, which may exceed num_hidden_layers */
+/* largest accepted value of max_window_layers, which may exceed num_hidden_layers */
 enum { WINDOW_LAYERS_MAX = 1 << 20 };
 
 /* Rows of a family's field table. The defaults are those of the family's class in transformers, and

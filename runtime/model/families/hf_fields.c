@@ -2,7 +2,8 @@
 
 #include "base/text.h"
 
-enum { NOTICE_BYTES = 256, FIELDS_MAX = 64 }; /* text of a notice; fields of a family */
+/* size of the text of a notice; maximum number of fields in a family's table */
+enum { NOTICE_BYTES = 256, FIELDS_MAX = 64 };
 
 /* config.json fields that have no effect on training or on logits. */
 static const char *const HARMLESS[] = {

@@ -5,7 +5,8 @@
 
 #include <math.h>
 
-static const double THETA_DEFAULT = 10000.0; /* default of every class in transformers */
+/* default of rope_theta in every class of transformers */
+static const double THETA_DEFAULT = 10000.0;
 static const double THETA_MAX = 1e18;
 static const double FACTOR_MAX = 1e6;
 

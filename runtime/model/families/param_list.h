@@ -11,7 +11,8 @@ struct param_list {
     int count;            /* number of parameters in `params` */
     int capacity;         /* number of parameters that fit in `params` */
     int layer; /* layer of the parameters appended next; PARAM_NO_LAYER outside the blocks */
-    const char *prefix; /* first part of their names, for example "model.layers."; may be NULL */
+    /* first part of the names of these parameters, for example "model.layers."; may be NULL */
+    const char *prefix;
 };
 
 /* param_list_create: create an empty list with capacity for every parameter of a model of `layers`
