@@ -35,8 +35,8 @@ static void record_step_time(struct member_run *member, double seconds) {
     mailbox_set_measured_times(member_loop_mailbox(member->loop), &measured);
 }
 
-/* Returns whether the remaining time is enough for one more step and the encoding, as long as the
- * tracker waits for it. The first step is always tried, because its duration is not known. */
+/* Returns whether the time for which the tracker waits for this member is enough for one more step
+ * and the encoding. The first step is always tried, because its duration is not known. */
 static bool has_time_left(const struct training_period *period) {
     const struct inner_state *inner = &period->member->inner;
     if (mailbox_is_training_ended(member_loop_mailbox(period->member->loop), period->job->round)) {
@@ -48,9 +48,9 @@ static bool has_time_left(const struct training_period *period) {
 
 /* ---- steps ---- */
 
-/* The schedule's step and the number of members come from the ledger, but the number of updates
- * counts only this member's steps. After an aborted round a member may execute more than
- * inner_steps steps. */
+/* Returns the schedule of the next step. Its step number and the number of members come from the
+ * ledger, but the number of updates counts only this member's steps. After an aborted round a
+ * member may execute more than inner_steps steps. */
 static struct step_schedule step_schedule_of_job(const struct member_run *member,
                                                  const struct member_job *job) {
     const struct settings *settings = &member->trainer.session.settings;
@@ -144,7 +144,7 @@ static enum status discard_weights(struct member_run *member, uint32_t round, st
 }
 
 /* Encodes the contribution and sets its root, its norm and the number of tokens that it was trained
- * on; the last two are 0 for weights that are not finite. */
+ * on; the norm and the number of tokens are 0 if the weights are not finite. */
 static enum status encode_contribution(struct member_run *member, struct event *event,
                                        struct fault *fault) {
     struct inner_state *inner = &member->inner;

@@ -31,9 +31,11 @@ struct member_run_args {
     const char *identity; /* path of the identity file */
     /* only a report is written, and no file; a tracker that does not answer is not retried */
     bool reports_only;
-    const char *listen; /* address; NULL: any free port; "none": other members cannot connect */
-    const char *public_address, *name; /* advertised address; member name; NULL: the default */
-    const char *const *overrides;      /* [override_count]: texts of the form "key=value" */
+    /* address to listen on; NULL: any free port; "none": other members cannot connect */
+    const char *listen;
+    /* advertised address, and name of the member; NULL: the default */
+    const char *public_address, *name;
+    const char *const *overrides; /* [override_count]: texts of the form "key=value" */
     int override_count;
 };
 
@@ -54,9 +56,9 @@ struct member_swarm {
  * has executed since then. */
 struct training_position {
     uint32_t round;   /* last round whose results were applied; 0: the genesis */
-    uint32_t commits; /* number of commits of the run up to that round */
-    int64_t updates;  /* number of updates of the inner moments */
-    /* products of the decay rates of all `updates` */
+    uint32_t commits; /* number of commits of the run up to `round` */
+    int64_t updates;  /* number of updates of this member's inner moments */
+    /* products of the decay rates of all these updates */
     struct decay_products products;
     uint32_t saved_round;   /* round of the newest snapshot; 0: none */
     uint32_t saved_commits; /* number of commits up to `saved_round` */
@@ -68,16 +70,17 @@ struct training_position {
 
 /* The outer state, in memory and on disk. Used on rank 0 only. */
 struct outer_state {
-    struct replica replica;       /* outer weights, momentum and error feedback */
-    struct member_store store;    /* results on disk */
-    bool store_is_open;           /* `store` has been opened */
-    struct state_store states;    /* states on disk that the swarm can return to */
-    bool state_is_due;            /* this member was drawn to store the current state */
-    struct ledger_copy ledger;    /* ledger of the swarm on disk */
-    struct round_record record;   /* writer of the files of recorded rounds */
-    struct entry *entry;          /* scratch entry with space for its slices */
-    struct slice_report *reports; /* [slices]: reports of results that an earlier start stored */
-    uint32_t stored_round;        /* round of `reports`; 0: none */
+    struct replica replica;     /* outer weights, momentum and error feedback */
+    struct member_store store;  /* results on disk */
+    bool store_is_open;         /* `store` has been opened */
+    struct state_store states;  /* states on disk that the swarm can return to */
+    bool state_is_due;          /* this member was drawn to store the current state */
+    struct ledger_copy ledger;  /* ledger of the swarm on disk */
+    struct round_record record; /* writer of the files of recorded rounds */
+    struct entry *entry;        /* scratch entry with space for its slices */
+    /* [slices]: reports of the stored results of an earlier start, one per slice */
+    struct slice_report *reports;
+    uint32_t stored_round; /* round of `reports`; 0: none */
     /* the newest lease that an earlier start of this process signed */
     struct lease lease;
     struct hash stored_results_hash; /* hash that identifies the results stored last */
@@ -111,7 +114,8 @@ struct lockstep {
 
 /* The state that was logged last, so that only changes are logged. */
 struct last_logged {
-    uint64_t sent_bytes, received_bytes; /* totals of all rounds up to the last logged line */
+    /* total bytes sent and received up to the last logged line about a round */
+    uint64_t sent_bytes, received_bytes;
     bool tracker_was_connected, tracker_absence_logged, was_admitted,
         disk_was_full;          /* when last logged */
     bool unreachability_logged; /* it is logged that other members cannot connect to this one */
@@ -124,7 +128,8 @@ struct last_logged {
     char rejection_reason[WIRE_REJECT_REASON_BYTES];
     int64_t reason_logged_ns;  /* time at which rejection_reason was logged */
     uint32_t unrecorded_round; /* last round without swarm.record files; 0: the newest has them */
-    int64_t missed_logged_ns;  /* last log line about a contribution that did not count; 0: none */
+    /* time of the last log line about a contribution that did not count; 0: none */
+    int64_t missed_logged_ns;
     /* number of rounds since missed_logged_ns whose commits lack this member's contribution */
     uint32_t missed_rounds;
     /* hash of the text that describes what the member waits for; zeros: it does not wait */
@@ -135,11 +140,11 @@ struct last_logged {
 
 /* What this member contributed to the swarm since its process started. */
 struct contribution_totals {
-    uint64_t tokens;      /* tokens of its contributions to committed rounds */
-    uint32_t rounds;      /* rounds that it contributed to */
-    uint32_t measured;    /* rounds whose duration was measured */
+    uint64_t tokens;      /* number of tokens of this member's contributions to committed rounds */
+    uint32_t rounds;      /* number of rounds to which this member contributed */
+    uint32_t measured;    /* number of rounds whose duration was measured */
     double measured_s;    /* total duration of the measured rounds in seconds */
-    int64_t round_end_ns; /* end of the last round that it trained in; 0: it missed that round */
+    int64_t round_end_ns; /* end of the last round if this member trained in it; else 0 */
 };
 
 struct member_run {
@@ -148,12 +153,14 @@ struct member_run {
     struct outer_state outer; /* of rank 0 */
     struct inner_state inner;
     struct lockstep lockstep;
-    struct training_position position;      /* how far the member has come in the run */
-    struct last_logged logged;              /* what the log has reported */
-    struct contribution_totals contributed; /* since this process started */
-    struct member_loop *loop;               /* NULL: not started */
-    bool is_leaving, has_left; /* a request to leave the swarm was sent; the member has left */
-    int64_t job_ended_ns;      /* end of the last job of the compute thread; 0: none has ended */
+    struct training_position position; /* how far the member has come in the run */
+    struct last_logged logged;         /* what the log has reported */
+    /* what this member contributed since its process started */
+    struct contribution_totals contributed;
+    struct member_loop *loop; /* NULL: not started */
+    /* whether a request to leave the swarm was sent; whether the member has left */
+    bool is_leaving, has_left;
+    int64_t job_ended_ns; /* end of the last job of the compute thread; 0: none has ended */
 };
 
 /* member_run_read: reads identity, manifest and settings. If the tracker does not answer, it is

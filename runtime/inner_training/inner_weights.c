@@ -5,7 +5,7 @@
 
 /* ---- plan ---- */
 
-/* Finds the elements of parameter `index` that shard `owner` owns. The parameter starts at element
+/* Finds the elements of parameter `index` that shard `owner` holds. The parameter starts at element
  * `begin` of the flat space. */
 static bool find_owned_span(const struct session *session, int index, int owner, int64_t begin,
                             struct inner_span *span) {
@@ -122,8 +122,8 @@ struct span_position {
 /* what copy_owner_elements does with each element */
 enum copy_direction { SKIP_ELEMENTS, INTO_STAGING, INTO_FLAT };
 
-/* Copies or skips the next elements of one owner from *position, up to the capacity of the staging,
- * and advances *position. Returns the number of elements. */
+/* Copies or skips the next elements that one shard holds from *position, up to the capacity of the
+ * staging, and advances *position. Returns the number of elements. */
 static int64_t copy_owner_elements(const struct inner_weights *weights,
                                    const struct staging_transfer *transfer,
                                    enum copy_direction direction, struct span_position *position) {

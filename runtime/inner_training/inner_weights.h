@@ -13,11 +13,11 @@
 
 #include "runtime/session/session.h"
 
-/* A range of the flat space that one shard of the first replica owns. */
+/* A range of the flat space that one shard of the first replica holds. */
 struct inner_span {
-    int owner;            /* index of the shard that owns the elements */
+    int owner;            /* index of the shard that holds the elements */
     int64_t begin, count; /* elements [begin, begin + count) of the flat space */
-    const float *values;  /* address of the elements; NULL except on the rank of that shard */
+    const float *values;  /* address of the elements; NULL on ranks that do not hold them */
 };
 
 /* A tensor piece on this rank. Its first element is element `begin` of the flat space. */
@@ -29,7 +29,8 @@ struct inner_piece {
 struct inner_weights {
     /* [count]: flat copy of the weights on rank 0, owned by the caller; NULL on other ranks */
     float *flat_copy;
-    struct inner_span *spans; /* sorted by owner, then by `begin`; the same list on all ranks */
+    /* spans of the flat space, sorted by owner, then by `begin`; the same list on all ranks */
+    struct inner_span *spans;
     int span_count;
     struct inner_piece *pieces; /* [piece_count]: tensor pieces that this rank stores */
     int piece_count;

@@ -28,7 +28,8 @@ struct ledger_copy {
     /* existing->entry is the first entry, which ledger_copy_read has not returned yet */
     bool first_is_unread;
     const struct ledger_chain *checkpoint; /* state that the file begins with; NULL: the genesis */
-    uint8_t *state_bytes;                  /* [LEDGER_CHAIN_BYTES_MAX]: buffer of a state */
+    /* [LEDGER_CHAIN_BYTES_MAX]: buffer for the bytes of a chain state */
+    uint8_t *state_bytes;
     char *line;        /* [line_bytes]: text of the entry that is being written */
     size_t line_bytes; /* capacity of `line` */
 };
@@ -51,9 +52,10 @@ const struct hash *ledger_copy_swarm(const struct ledger_copy *ledger);
 /* ledger_copy_read: returns the entries that earlier starts wrote, one per call. It is a callback
  * of member_loop_options; `context` is the ledger_copy. An invalid line is an error, because a
  * modified copy proves nothing.
- * ledger_copy_add: writes a new entry, after the checkpoint that an empty copy begins with, if that
- * is not NULL. It is a callback of member_loop_options. If the disk is full, it logs this once,
- * retries every second, and accepts no further entry until the write succeeds.
+ * ledger_copy_add: writes a new entry; in an empty copy, it writes the checkpoint first, unless
+ * that is NULL. ledger_copy_add is a callback of member_loop_options. On a full disk, the function
+ * logs the failure once, retries every second, and accepts no further entry until the write
+ * succeeds.
  * ledger_copy_sync: makes every added entry durable; may be called on any thread.
  * errors  STATUS_FAILED while the disk rejects a line */
 MUST_CHECK enum status ledger_copy_read(void *context, const struct entry **entry,

@@ -194,7 +194,8 @@ static enum status follow_rank0(struct member_run *member, struct fault *fault) 
     const struct lockstep_command *received = member->lockstep.data_of_ranks;
     struct lockstep_command command = {.kind = COMMAND_IDLE};
     struct fault local; /* rank 0 gets the same fault and decides how to handle it */
-    struct step_limits until_stop = {0}; /* limits a step or an evaluation, which may take long */
+    /* ends a step or an evaluation, which may take long, when the process is asked to stop */
+    struct step_limits until_stop = {0};
     enum status status = OK;
     member->lockstep.limits = &until_stop;
     while (status == OK && command.kind != COMMAND_QUIT) {

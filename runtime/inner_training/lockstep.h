@@ -32,9 +32,10 @@ enum lockstep_command_kind {
 
 struct lockstep_command {
     enum lockstep_command_kind kind;
-    bool stop_requested;   /* the sending rank was asked to stop */
-    uint64_t bytes;        /* COMMAND_MANIFEST: length of the manifest text */
-    int64_t step, windows; /* step to execute or load; number of windows of the step */
+    bool stop_requested; /* the sending rank was asked to stop */
+    uint64_t bytes;      /* COMMAND_MANIFEST: length of the manifest text */
+    /* number of the step to execute or of the snapshot to load; number of windows of the step */
+    int64_t step, windows;
     struct step_schedule schedule;
     struct training_position position;
 };

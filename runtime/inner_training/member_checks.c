@@ -19,7 +19,8 @@ static size_t sketch_offset(uint32_t slice) {
     return (size_t)slice * SKETCH_BYTES;
 }
 
-/* Slices to which this member did not contribute have sketches of zeros. */
+/* Computes the sketches of one slice. Slices to which this member did not contribute have sketches
+ * of zeros. */
 static void sketch_slice(void *context, int64_t item, int thread) {
     (void)thread;
     const struct check_work *work = context;
@@ -65,8 +66,8 @@ static void check_slice(void *context, int64_t item, int thread) {
     }
 }
 
-/* Compares the contributions of the job with their sketches, if this member checked the sketches of
- * their members. */
+/* Returns a refusal if a contribution of the job differs from the sketch that its member sent;
+ * REFUSAL_NONE if all are equal. Members whose sketches are missing are left out. */
 static struct message_refusal compare_sketches(const struct replica *replica,
                                                const struct member_job *job) {
     struct message_refusal refusal = {.reason = REFUSAL_NONE};
@@ -90,8 +91,8 @@ static struct message_refusal compare_sketches(const struct replica *replica,
 }
 
 /* Audits a slice: compares contributions with their sketches, and recomputes the result if all are
- * present. If that differs, the refusal is REFUSAL_SUM, even if a sketch differs too: an owner of a
- * false result may send a false sketch to hide it. */
+ * present. If the recomputed result differs from the owner's, the refusal is REFUSAL_SUM, even if a
+ * sketch differs too: an owner of a false result may send a false sketch to hide it. */
 static struct message_refusal recheck_slice(const struct replica *replica,
                                             const struct member_job *job) {
     const struct entry_slice *slice = &job->entry->slices[job->slice];

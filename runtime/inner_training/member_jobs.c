@@ -34,7 +34,8 @@ static enum status store_results(struct outer_state *outer, const struct entry *
     return OK;
 }
 
-/* Reports to the network thread that the job failed. It will assign the job again later. */
+/* Reports to the network thread that the job failed. The network thread will assign the job again
+ * later. */
 static void report_failed_job(struct member_run *member, const struct member_job *job,
                               enum event_kind kind, const struct fault *rejected) {
     struct event event = {.kind = kind,
@@ -175,14 +176,14 @@ static enum status save_adopted_state(struct member_run *member, struct fault *f
     return outer_state_save(member, fault);
 }
 
-/* The moments come from rounds that the rollback discards, and may contain values that are not
- * finite. */
+/* Resets the moments after a rollback, because they come from rounds that the rollback discards,
+ * and may contain values that are not finite. */
 static enum status reset_moments_after_rollback(struct member_run *member, struct fault *fault) {
     return inner_reset_moments(member, fault);
 }
 
-/* A state received from other members is saved immediately, because it cannot be reproduced from
- * stored results. */
+/* Executes an ADOPT job. A state received from other members is saved immediately, because it
+ * cannot be reproduced from stored results. */
 static enum status execute_adopt_job(struct member_run *member, const struct member_job *job,
                                      struct fault *fault) {
     struct replica *replica = &member->outer.replica;
@@ -232,8 +233,8 @@ static void execute_sum_job(struct member_run *member, const struct member_job *
     mailbox_post_answer(member_loop_mailbox(member->loop), &event);
 }
 
-/* A commit usually has the same results as its proposal, whose root is already known. A root that a
- * failed device has computed is not sent. */
+/* Executes a ROOT job. A commit usually has the same results as its proposal, whose root is already
+ * known. A root that a failed device has computed is not sent. */
 static enum status execute_root_job(struct member_run *member, const struct member_job *job,
                                     struct fault *fault) {
     struct replica *replica = &member->outer.replica;

@@ -11,10 +11,12 @@
 enum { LINE_BYTES = 512 }; /* longest line of the log */
 
 static const int64_t ABSENT_NS = 5000000000;
-static const int64_t REASON_NS = 60 * NS_PER_SECOND; /* time between two logs of one reason */
-static const int64_t WAIT_NS = 10 * NS_PER_SECOND;   /* shorter waits are part of every round */
-/* Shorter waits for missing members are not logged. The tracker counts the members each second, so
- * that just after a round its last count may be outdated. */
+/* time after which the same idle reason is logged again */
+static const int64_t REASON_NS = 60 * NS_PER_SECOND;
+/* a wait shorter than this is not logged, because every round has such waits */
+static const int64_t WAIT_NS = 10 * NS_PER_SECOND;
+/* A wait for missing members is not logged if it is shorter than this. The tracker counts the
+ * members each second, so that just after a round its last count may be outdated. */
 static const int64_t MISSING_WAIT_NS = 2 * NS_PER_SECOND;
 
 /* ---- rounds ---- */
@@ -23,8 +25,8 @@ static int64_t total_inner_steps(const struct member_run *member) {
     return (int64_t)member->position.commits * member->trainer.session.settings.swarm_inner_steps;
 }
 
-/* Expected seconds until the run's last commit, from the rounds that this start has trained in one
- * after the other; 0 until two of them were measured. */
+/* Returns the expected seconds until the run's last commit, from the rounds that this start has
+ * trained in one after the other; 0 until two of them were measured. */
 static double seconds_left(const struct member_run *member) {
     const struct contribution_totals *contributed = &member->contributed;
     const uint32_t commits_max = member->swarm.terms.commits_max;
@@ -420,8 +422,9 @@ void member_log_swarm_changes(struct member_run *member, bool is_idle) {
 
 /* ---- evaluation ---- */
 
-/* The other members wait for this member's contribution to the next round. Therefore an evaluation
- * between rounds may take at most half of the training time of a round. */
+/* Returns the limits of an evaluation. The other members wait for this member's contribution to the
+ * next round. Therefore an evaluation between rounds may take at most half of the training time of
+ * a round. */
 static struct step_limits evaluation_limits(struct member_run *member, bool is_last) {
     struct member_loop_view view;
     if (is_last) {

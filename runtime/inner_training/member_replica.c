@@ -11,7 +11,8 @@ void *swarm_extent_address(const struct session *session, enum swarm_extent exte
     return index == EXTENT_NONE ? NULL : program_extent_address(&session->bound, index);
 }
 
-/* With several ranks the masters are shards: they are gathered in a flat copy on rank 0. */
+/* With several ranks, whose masters are shards, makes the replica use a flat copy on rank 0, in
+ * which the masters are gathered. */
 static void use_flat_copy(struct session *session, float *copy, struct replica *replica) {
     struct flat_span *part = region_alloc(&session->region, 1, sizeof *part);
     *part = (struct flat_span){0, replica->shape.slices.parameter_count, copy, NULL};
@@ -19,7 +20,7 @@ static void use_flat_copy(struct session *session, float *copy, struct replica *
     replica->part_count = 1;
 }
 
-/* Uses the masters in blueprint order as the flat space. */
+/* Makes the replica use the masters, in blueprint order, as its flat space. */
 static void use_masters_as_flat(struct session *session, struct replica *replica) {
     int count = session->blueprint.param_count;
     struct flat_span *parts = region_alloc(&session->region, (size_t)count, sizeof *parts);
@@ -35,7 +36,8 @@ static void use_masters_as_flat(struct session *session, struct replica *replica
     replica->part_count = count;
 }
 
-/* A build without CUDA has already rejected a GPU target when the program was bound. */
+/* Binds the replica to the GPU, if the target has one. A build without CUDA has already rejected a
+ * GPU target when the program was bound. */
 static enum status bind_device(struct session *session, struct replica *replica,
                                struct fault *fault) {
 #if SKEP_CUDA

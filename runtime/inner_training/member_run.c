@@ -20,8 +20,8 @@ static bool is_rank0(const struct member_run *member) {
 
 /* ---- prepare ---- */
 
-/* Only rank 0 compares the data with the manifest. The ranks then compare the hash of the manifest
- * instead of a hash of the data. */
+/* Checks that the data are those of the manifest. Only rank 0 compares the data with the manifest.
+ * The ranks then compare the hash of the manifest instead of a hash of the data. */
 static enum status check_data(struct member_run *member, struct fault *fault) {
     return is_rank0(member)
                ? data_match_check(&member->trainer.session.settings, &member->swarm.manifest, fault)
@@ -229,9 +229,9 @@ static enum status execute_jobs(struct member_run *member, struct fault *fault) 
     return OK;
 }
 
-/* The network thread ends first; otherwise it could write leaves of a newer state into the state
- * that is being saved, evaluated and exported. An incomplete state is not saved, and the earlier
- * snapshot is kept. */
+/* Ends the network thread, then saves a snapshot. Otherwise the network thread could write leaves
+ * of a newer state into the state that is being saved, evaluated and exported. An incomplete state
+ * is not saved, and the earlier snapshot is kept. */
 static enum status save_state(void *owner, struct fault *fault) {
     struct member_run *member = owner;
     struct member_loop_view last;
@@ -284,8 +284,9 @@ static enum status run_jobs_to_end(struct member_run *member, struct fault *faul
     return finished ? OK : fault_set(fault, STATUS_STOPPED, "join", NULL, "asked to stop");
 }
 
-/* Returns STATUS_FAILED instead of STATUS_INPUT for data that became unreadable after this start
- * began, because after invalid input nothing may have changed. */
+/* Executes the jobs until the member stops. Returns STATUS_FAILED instead of STATUS_INPUT for data
+ * that became unreadable after this start began, because after invalid input nothing may have
+ * changed. */
 static enum status run_member_jobs(struct member_run *member, struct fault *fault) {
     enum status status = run_jobs_to_end(member, fault);
     if (status == STATUS_INPUT) {

@@ -57,7 +57,7 @@ void member_check_execute(struct member_run *member, const struct member_job *jo
 
 /* The values that are logged for an applied round. */
 struct applied_round {
-    uint32_t round, members, contributors; /* round; number of members and of contributors */
+    uint32_t round, members, contributors; /* number of the round, of members and of contributors */
     struct hash root;                      /* root of the outer state after the round */
     double loss;                           /* mean loss of this member's steps; NaN without steps */
 };
@@ -78,7 +78,7 @@ void member_log_recording_state(struct member_run *member, uint32_t round,
                                 const struct fault *fault);
 
 /* member_log_missed_round: logs that the commit of a round in which this member had a seat does not
- * contain its contribution, at most once in 10 s. `row` is its row of the commit. */
+ * contain its contribution, at most once in 10 s. `row` is the member's row of the commit. */
 void member_log_missed_round(struct member_run *member, uint32_t round,
                              const struct entry_member *row);
 

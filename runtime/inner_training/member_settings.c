@@ -11,7 +11,8 @@
 enum { STOP_POLL_MS = 100 }; /* time between two tests for a request to stop */
 
 static const int FIRST_TIMEOUT_MS = 5000;
-static const int LONGEST_TIMEOUT_MS = 60000; /* longest time between two retries */
+/* longest timeout of a query, and so the longest time between two retries */
+static const int LONGEST_TIMEOUT_MS = 60000;
 
 static enum status read_identity(struct member_run *member, struct fault *fault) {
     char path[PATH_BYTES];
@@ -54,8 +55,8 @@ static enum status contact_tracker(struct member_run *member, const struct join_
                             : tracker_query_once(identity, tracker, &args, region, manifest, fault);
 }
 
-/* Waits until a failed query has taken its whole timeout. A name that cannot be resolved fails at
- * once. */
+/* After a failed query, waits until `wait_ms` have passed, unless the process is asked to stop. A
+ * query fails at once if a name cannot be resolved. */
 static enum status wait_for_retry(struct member_run *member, int64_t wait_ms, struct fault *fault) {
     const int64_t until_ms = clock_monotonic_ms() + wait_ms;
     while (clock_monotonic_ms() < until_ms) {
@@ -77,7 +78,7 @@ static void log_next_attempt(const char *address, int64_t began_ms, int64_t wait
     log_line(LOG_INFO, "%s: still no answer for %s", address, buffer);
 }
 
-/* Retries until the tracker answers, because it may start much later. */
+/* Repeats the query until the tracker answers, because it may start much later. */
 static enum status await_tracker(struct member_run *member, const struct join_string *join,
                                  struct tracker_answer *manifest, struct fault *fault) {
     int timeout_ms = FIRST_TIMEOUT_MS;
@@ -105,7 +106,7 @@ static enum status await_tracker(struct member_run *member, const struct join_st
     return status;
 }
 
-/* With the manifest in a file, only the tracker's keys are missing. */
+/* Finds the tracker's keys for a manifest in a file, which contains all else. */
 static enum status find_tracker_of_manifest_file(struct member_run *member, struct fault *fault) {
     struct region scratch = {0};
     struct join_string join;
@@ -114,7 +115,8 @@ static enum status find_tracker_of_manifest_file(struct member_run *member, stru
     return status == OK ? await_tracker(member, &join, NULL, fault) : status;
 }
 
-/* Every rank reads a file by itself, but only rank 0 requests the manifest from the tracker. */
+/* Fetches what is missing from the tracker. Every rank reads a manifest file by itself, but only
+ * rank 0 requests the manifest from the tracker. */
 static enum status get_manifest(struct member_run *member, struct fault *fault) {
     struct member_swarm *swarm = &member->swarm;
     struct lockstep_command command = {.kind = COMMAND_MANIFEST};
@@ -131,7 +133,8 @@ static enum status get_manifest(struct member_run *member, struct fault *fault) 
     return lockstep_execute(member, &command, fault);
 }
 
-/* A join string is checked before an identity is created. */
+/* Reads what rank 0 alone reads: the identity and the tracker's answer. A join string is checked
+ * before an identity is created. */
 static enum status read_as_rank0(struct member_run *member, struct fault *fault) {
     const char *swarm = member->swarm.args.swarm;
     struct join_string tracker;
@@ -143,8 +146,8 @@ static enum status read_as_rank0(struct member_run *member, struct fault *fault)
     return get_manifest(member, fault);
 }
 
-/* Reads the manifest from its file, or from the text that the tracker sent. The address in the join
- * string then replaces that in the manifest, because the tracker has answered at it. */
+/* Reads the manifest from its file, or from the text that the tracker sent. If there is a join
+ * string, its address replaces that in the manifest, because the tracker has answered there. */
 static enum status read_manifest(struct member_swarm *swarm, struct region *region,
                                  struct fault *fault) {
     struct join_string join;

@@ -13,7 +13,7 @@
 #include "runtime/inner_training/member_replica.h"
 
 struct round_record {
-    const char *folder; /* NULL: rounds are not recorded */
+    const char *folder; /* folder of the recorded rounds; NULL: rounds are not recorded */
     const struct replica *replica;
     float *decoded; /* [parameters]: resident buffer for the decoded contribution */
     struct tensor_file contribution, outer_state; /* layouts of the two files of a round */
@@ -28,7 +28,7 @@ void round_record_plan(struct session *session, const struct replica *replica,
                        struct round_record *record);
 
 /* round_record_write_contribution: writes the contribution, encoded and then decoded.
- * round_record_write_commit: writes a commit that has its rows.
+ * round_record_write_commit: writes a commit with its slices.
  * round_record_write_outer_state: writes the outer state. All do nothing unless rounds are
  * recorded, and allocate nothing.
  * errors  STATUS_FIT, STATUS_FAILED for disk errors */

@@ -65,9 +65,9 @@ static enum status set_resume_remedy(const struct training *training, enum statu
     return status;
 }
 
-/* Handles data that became unreadable. After the first step of this start, this is STATUS_FAILED
- * and not STATUS_INPUT, because after invalid input nothing may have changed. The last completed
- * step is saved. */
+/* Saves the last completed step after data became unreadable, and returns the status of the
+ * failure: after the first step of this start STATUS_FAILED and not STATUS_INPUT, because after
+ * invalid input nothing may have changed. */
 static enum status handle_data_failure(struct training *training, enum status status,
                                        struct fault *fault) {
     struct session *session = &training->trainer.session;
@@ -100,13 +100,14 @@ static enum status count_skipped_step(struct training *training, bool skipped,
     return status == OK ? OK : session_agree(&training->trainer.session, status, fault);
 }
 
-/* Returns how many steps after `step` and up to `last` are multiples of `period`; 0 if it is 0. */
+/* Returns how many steps after `step` and up to `last` are multiples of `period`; 0 if `period` is
+ * 0. */
 static int64_t count_multiples(int64_t period, int64_t step, int64_t last) {
     return period > 0 ? last / period - step / period : 0;
 }
 
-/* Expected seconds of an evaluation: those of the last one; before the first one, a third of the
- * time of steps over as many rows, because there is no backward pass. */
+/* Returns the expected seconds of an evaluation: the duration of the last one; before the first
+ * one, a third of the time of steps over as many rows, because there is no backward pass. */
 static double evaluation_seconds(const struct training *training) {
     const struct trainer *trainer = &training->trainer;
     const struct session *session = &trainer->session;
@@ -118,7 +119,7 @@ static double evaluation_seconds(const struct training *training) {
                                               (3 * (double)step_rows_at_once(session));
 }
 
-/* The expected seconds of evaluations, saves and the export until this start ends. */
+/* Returns the expected seconds of evaluations, saves and the export until this start ends. */
 static double expected_seconds_between_steps(const struct training *training) {
     const struct trainer *trainer = &training->trainer;
     const struct settings *settings = &trainer->session.settings;

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 enum {
-    LINE_BYTES = 2048,    /* space for a line, without the memory use of the ranks */
-    RANK_BYTES = 256,     /* space for the memory use of one rank in a line */
+    LINE_BYTES = 2048,    /* size of the text of a line, without the memory use of the ranks */
+    RANK_BYTES = 256,     /* size of the text of the memory use of one rank in a line */
     TAIL_BYTES = 64 << 10 /* bytes at the end of an earlier file that are read */
 };
 
@@ -70,7 +70,7 @@ static bool has_prefix(const char *line, const char *end, const char *prefix) {
     return (size_t)(end - line) >= length && memcmp(line, prefix, length) == 0;
 }
 
-/* The step in the line [line, end); 0 if there is none. */
+/* Returns the step in the line [line, end); 0 if there is none. */
 static int64_t step_of_line(const char *line, const char *end) {
     static const char NAME[] = ", \"step\": ";
     char digits[24] = "";
@@ -184,7 +184,7 @@ static struct text begin_line(const struct metrics *metrics, const char *kind) {
     return begin_line_in_buffer(metrics->line, metrics->line_bytes, kind);
 }
 
-/* Writes the whole line or nothing. */
+/* Writes the whole line or nothing, and returns whether the line was written. */
 static bool write_line(int fd, const struct text *line) {
     struct stat info;
     ssize_t written;

@@ -39,12 +39,13 @@ struct rank_memory metrics_own_memory(const struct session *session);
 
 /* The metrics of a committed round, measured by one member of the swarm. */
 struct metrics_round {
-    uint32_t round, members, contributors; /* round; number of members and of contributors */
+    uint32_t round, members, contributors; /* number of the round, of members and of contributors */
     int64_t step;                          /* number of inner steps of the run up to this round */
-    uint64_t sent_bytes, received_bytes;   /* bytes since the last line about a round */
-    uint32_t exchange_ms;                  /* duration of the exchange of the round */
-    struct hash root;                      /* root of the outer state after the round */
-    double loss; /* mean loss of this member's steps; written as null if not finite */
+    /* bytes that this member sent and received since the last line about a round */
+    uint64_t sent_bytes, received_bytes;
+    uint32_t exchange_ms; /* duration of the exchange of the round */
+    struct hash root;     /* root of the outer state after the round */
+    double loss;          /* mean loss of this member's steps; written as null if not finite */
 };
 
 /* metrics_write_*: each writes one line of metrics, completely or not at all. Failed writes never

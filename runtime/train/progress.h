@@ -5,9 +5,10 @@
 #include "runtime/session/step.h"
 
 struct progress {
-    bool colour, quiet;  /* the terminal shows colours; -q was given, or another rank reports */
+    /* whether the terminal shows colours; whether -q was given or another rank reports */
+    bool colour, quiet;
     double smooth_s;     /* smoothed duration of a step in seconds */
-    double flops;        /* floating-point operations of one step */
+    double flops;        /* number of floating-point operations of one step */
     double peak_flops;   /* peak floating-point operations per second of the target */
     uint64_t plan_bytes; /* total size of the arenas */
 };
@@ -16,8 +17,10 @@ void progress_init(struct progress *progress, const struct session *session);
 
 /* How far a run has come. */
 struct progress_position {
-    int64_t step, until, steps; /* completed steps; last step of this process; steps of the run */
-    double other_s; /* expected seconds of evaluations, snapshots and the export until the end */
+    /* number of completed steps; last step of this process; number of steps of the run */
+    int64_t step, until, steps;
+    /* expected seconds of evaluations, snapshots and the export until this process ends */
+    double other_s;
 };
 
 /* progress_show_step: shows the result of a step that took `seconds`, and the estimated time until

@@ -125,10 +125,12 @@ enum status resume_check_settings(const struct settings *settings, const struct 
             continue;
         }
         if (strcmp(key->name, "eval.every") == 0) {
-            /* the key is shared only so that the members of a swarm evaluate the same rounds */
+            /* this key may differ: it is shared only so that all members of a swarm evaluate the
+             * same rounds */
             continue;
         }
-        if (strcmp(key->name, "steps") == 0) { /* a finished run can be extended */
+        /* `steps` may differ, so that a finished run can be extended */
+        if (strcmp(key->name, "steps") == 0) {
             TRY(check_new_run_length(settings, snapshot, old_value, fault));
             continue;
         }

@@ -70,7 +70,7 @@ void step_trace_begin_step(struct session *session, struct step_trace *trace, in
     trace->has_begun = trace->has_begun || wanted;
 }
 
-/* All ranks append to one file, in the order of their rank numbers. */
+/* Writes the trace. All ranks append to one file, in the order of their rank numbers. */
 static enum status write_in_turn(struct session *session, const struct step_trace *trace,
                                  struct fault *fault) {
     const char *path = session->settings.trace_path;

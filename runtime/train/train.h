@@ -19,14 +19,15 @@ struct training {
     bool fresh;         /* whether to rename the files of an earlier run before this run starts */
     int lock_fd;        /* descriptor of the run's lock file; 0: not locked */
     bool made_folder;   /* whether this start made the folder of the run */
-    bool has_started;   /* whether the preparations succeeded */
+    bool has_started;   /* whether training_prepare has succeeded */
     int64_t step;       /* number of completed steps of the run */
     int64_t first_step; /* number of steps completed before this start of the process */
     int64_t until;      /* step after which this start ends: settings.steps or settings.pause_at */
     int64_t saved_step; /* step of the newest snapshot; -1: none */
-    int64_t evaluated_step;    /* last evaluated step; -1: none */
-    int64_t cursor;            /* position of the next sample in the shuffled stream */
-    double save_seconds;       /* duration of the last save; before the first save, an estimate */
+    int64_t evaluated_step; /* last evaluated step; -1: none */
+    int64_t cursor;         /* position of the next sample in the shuffled stream */
+    /* duration of the last save of a snapshot; before the first save, an estimate */
+    double save_seconds;
     double evaluate_seconds;   /* duration of the last evaluation */
     double microbatch_seconds; /* duration of one microbatch in the last step */
 };

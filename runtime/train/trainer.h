@@ -11,8 +11,8 @@
 #include "runtime/train/progress.h"
 
 enum {
-    /* most tensor groups of a snapshot: weights and two moments; for a member also momentum and
-     * error feedback */
+    /* maximum number of tensor groups of a snapshot: weights and two moments; for a member also
+     * momentum and error feedback */
     SNAPSHOT_GROUPS_MAX = 5,
     SKIPPED_IN_ROW_MAX = 20 /* number of consecutive skipped steps after which a run fails */
 };
@@ -30,18 +30,19 @@ struct outputs {
 struct trainer {
     struct session session;
     const char *stop_subject; /* subject of the fault when the process was asked to stop */
-    struct token_data train, validation; /* validation.file_count is 0 without validation data */
+    /* training data and validation data; validation.file_count is 0 without validation data */
+    struct token_data train, validation;
     struct outputs outputs;
     struct metrics metrics;
     struct progress progress;
     struct rank_memory *memories; /* [ranks]: last reported memory use of each rank */
-    /* the part of each group that this rank saves */
+    /* the part of each tensor group of the snapshots that this rank saves */
     struct snapshot_group groups_to_save[SNAPSHOT_GROUPS_MAX];
-    /* the part of each group that this rank loads */
+    /* the part of each tensor group of the snapshots that this rank loads */
     struct snapshot_group groups_to_load[SNAPSHOT_GROUPS_MAX];
-    int group_count;        /* groups in each of the two arrays */
+    int group_count;        /* number of elements in groups_to_save and in groups_to_load */
     int64_t skipped;        /* number of skipped steps in this start */
-    int64_t skipped_in_row; /* number of steps skipped in a row */
+    int64_t skipped_in_row; /* number of consecutive skipped steps, up to the last step */
 };
 
 /* ---- functions to call before the seal ---- */
@@ -54,7 +55,8 @@ struct trainer {
 MUST_CHECK enum status trainer_agree_on_stage(const struct trainer *trainer, enum status mine,
                                               struct fault *fault);
 
-/* trainer_tokenise_text: data_tokenise_text, by rank 0; the other ranks then find the tokens.
+/* trainer_tokenise_text: executes data_tokenise_text on rank 0; the other ranks then find the
+ * tokens.
  * errors  those of data_tokenise_text, on all ranks */
 MUST_CHECK enum status trainer_tokenise_text(struct trainer *trainer, struct fault *fault);
 
@@ -132,7 +134,7 @@ MUST_CHECK enum status trainer_export(struct trainer *trainer, struct fault *fau
  * every rank. */
 MUST_CHECK enum status trainer_collect_memory_use(struct trainer *trainer, struct fault *fault);
 
-/* Callbacks of the owner of a trainer, for trainer_conclude. All ranks call each of them
+/* Callbacks of the code that uses a trainer, for trainer_conclude. All ranks call each of them
  * together. */
 struct trainer_callbacks {
     enum status (*save)(void *owner, struct fault *fault);
@@ -153,7 +155,7 @@ MUST_CHECK enum status trainer_conclude(struct trainer *trainer,
  * trainer->memories, and whether the run has finished. */
 void trainer_end_metrics(struct trainer *trainer, bool finished);
 
-/* trainer_close_files: closes the metrics and the token files. The owner finishes the session. */
+/* trainer_close_files: closes the metrics and the token files. The caller finishes the session. */
 void trainer_close_files(struct trainer *trainer);
 
 #endif
