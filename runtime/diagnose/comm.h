@@ -38,13 +38,14 @@ MUST_CHECK enum status comm_open(struct site *site, struct region *region, uint6
 void comm_close(struct comm *comm);
 
 enum {
-    COMM_CHECK_COUNT = 9,     /* collectives that are tested */
-    COMM_FAILURE_BYTES = 160, /* text of an error */
+    COMM_CHECK_COUNT = 9,     /* number of collectives that are tested */
+    COMM_FAILURE_BYTES = 160, /* size of the text of an error */
 };
 
 /* The test result of one collective in one group, over all sizes and ranks. */
 struct comm_verdict {
-    int64_t calls, elements, wrong; /* Calls, checked elements, and wrong elements. */
+    /* Number of calls, of checked elements, and of wrong elements. */
+    int64_t calls, elements, wrong;
     char first[COMM_FAILURE_BYTES]; /* Text of the first error; "" when there is none. */
 };
 
@@ -66,17 +67,18 @@ MUST_CHECK enum status comm_test(struct comm *comm,
 uint64_t comm_test_arena_bytes(int world);
 
 enum {
-    COMM_RATE_COUNT = 7, /* collectives that are measured */
-    COMM_SIZES_MAX = 16, /* buffer sizes that are measured */
+    COMM_RATE_COUNT = 7, /* number of collectives that are measured */
+    COMM_SIZES_MAX = 16, /* maximum number of buffer sizes that are measured */
 };
 
 /* The measured time of one collective at one size, on rank 0. */
 struct comm_rate {
     const struct comm_check *row; /* the collective */
     uint64_t bytes;               /* Size of the whole buffer; 0 for a barrier. */
-    double median_s, best_s;      /* Duration of one call in the median and the best batch. */
-    double algorithm_rate;        /* Buffer bytes per second in the best batch. */
-    double bus_rate;              /* Bytes that each rank receives per second. */
+    /* Duration in seconds of one call: in the median batch, and in the best one. */
+    double median_s, best_s;
+    double algorithm_rate; /* Buffer bytes per second in the best batch. */
+    double bus_rate;       /* Bytes that each rank receives per second. */
 };
 
 /* comm_measure_bandwidth: time every collective between all ranks at every size. Every rank calls

@@ -8,8 +8,9 @@
 #include "base/statistics.h"
 
 enum {
-    BATCH_COUNT = 7,     /* number of timed batches */
-    FIRST_CALL_COUNT = 4 /* number of calls by whose time the size of a batch is chosen */
+    BATCH_COUNT = 7, /* number of timed batches */
+    /* number of first calls, from whose time the number of calls in a batch follows */
+    FIRST_CALL_COUNT = 4
 };
 
 static const int64_t BATCH_NS = 10 * NS_PER_MS;
@@ -24,7 +25,8 @@ static const struct comm_check ROWS[COMM_RATE_COUNT] = {
     {"barrier", COLLECTIVE_BARRIER, DTYPE_F32},
 };
 
-/* Every rank has a slot of the same size, a multiple of the cache line. */
+/* Returns the size of a buffer in which every rank has a slot of the same size, a multiple of the
+ * cache line. */
 static uint64_t round_up_to_slots(uint64_t bytes, int world) {
     return (uint64_t)round_up((int64_t)bytes, 64 * (int64_t)world);
 }
@@ -47,7 +49,8 @@ static double run_batch(struct comm *comm, const struct collective_call *call, i
     return (double)(clock_monotonic_ns() - begin) / (double)calls * 1e-9;
 }
 
-/* All ranks make the same number of calls. Rank 0 derives it from the time of its first calls. */
+/* Sets *calls to the number of calls in a batch, which is equal on all ranks. Rank 0 derives the
+ * number from the time of its first calls. */
 static enum status agree_on_call_count(struct comm *comm, double first_s, int64_t *calls,
                                        struct fault *fault) {
     int64_t all[RANKS_MAX];
@@ -96,8 +99,8 @@ enum status comm_measure_bandwidth(struct comm *comm, const uint64_t *sizes, int
     return OK;
 }
 
-/* Room for the transferred values, and for their sums: the f32 sums of bf16 values are twice as
- * large. */
+/* Returns the size of an arena with space for the transferred valuesand for their sums: the f32
+ * sums of bf16 values are twice as large. */
 uint64_t comm_bandwidth_arena_bytes(uint64_t largest, int world) {
     return 3 * round_up_to_slots(largest, world);
 }

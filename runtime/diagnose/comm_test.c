@@ -15,7 +15,8 @@ enum {
     GUARD_BYTES = 4096, /* Number of bytes before and after each buffer that no call may change. */
     GUARD_VALUE = 0xa5, /* Value of each guard byte. */
     ELEMENTS_MAX =
-        1 << 18 /* Maximum number of elements in a buffer. It keeps a test of many ranks short. */
+        /* Maximum number of elements in a buffer, which keeps a test of many ranks short. */
+    1 << 18
 };
 
 static const int64_t SLOT_ELEMENTS[] = {1, 63, 4097, 65536};
@@ -58,7 +59,8 @@ static bool is_out_of_place(const struct comm_check *check) {
            (is_sum(check->kind) && check->wire == DTYPE_BF16);
 }
 
-/* The memory is [guard][from][guard][to][guard], or [guard][buffer][guard] for a call in place. */
+/* Assigns the memory of a call: [guard][from][guard][to][guard], or [guard][buffer][guard] for a
+ * call in place. */
 static struct trial make_trial(struct comm *comm, const struct comm_check *check, int group,
                                int64_t elements) {
     struct trial trial = {.comm = comm,

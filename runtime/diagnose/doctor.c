@@ -10,14 +10,18 @@
 
 static const uint64_t MIB = 1ull << 20;
 static const uint64_t GIB = 1ull << 30;
-static const double RELEASE_UNIX_S = 1767225600; /* the start of 2026, before the first release */
+/* Unix time of the start of 2026, before the first release: an earlier clock is incorrect */
+static const double RELEASE_UNIX_S = 1767225600;
 
 enum {
-    DRIVER_MAJOR_MIN = 580,      /* the first driver with CUDA 13 */
-    OPEN_FILES_MIN = 4096,       /* a tracker with 1000 members, or a data set of 3000 files */
-    MEMLOCK_MIN_MIB = 64,        /* NCCL locks buffers for network adapters */
-    SHARED_MEMORY_MIN_MIB = 256, /* NCCL uses up to 10 MiB for each pair of GPUs */
-    FOLDER_FREE_MIN_GIB = 1,     /* less free space is a warning */
+    DRIVER_MAJOR_MIN = 580, /* major version of the oldest NVIDIA driver with CUDA 13 */
+    /* open files that a tracker with 1000 members needs, or a data set of 3000 files */
+    OPEN_FILES_MIN = 4096,
+    /* locked memory in MiB that NCCL needs for buffers of network adapters */
+    MEMLOCK_MIN_MIB = 64,
+    /* shared memory in MiB that NCCL needs: up to 10 MiB for each pair of GPUs */
+    SHARED_MEMORY_MIN_MIB = 256,
+    FOLDER_FREE_MIN_GIB = 1, /* free space in GiB below which a folder gets a warning */
 };
 
 static struct doctor_check *add_check(struct doctor_report *report, const char *name,
@@ -37,7 +41,7 @@ PRINTF_LIKE(2, 3) static void set_found(struct doctor_check *check, const char *
     va_end(arguments);
 }
 
-/* A check without a defect has no remedy. */
+/* Sets the remedy of a check, unless the check found no defect. */
 static void set_remedy(struct doctor_check *check, const char *remedy) {
     if (check->verdict != DOCTOR_OK) {
         snprintf(check->remedy, sizeof check->remedy, "%s", remedy);

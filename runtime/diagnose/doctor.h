@@ -9,44 +9,48 @@
 enum {
     DOCTOR_TEXT_BYTES = 256,   /* text of a result */
     DOCTOR_CHECKS_MAX = 16,    /* checks of a report */
-    DOCTOR_FOLDERS = 3,        /* folders of state, configuration and cache */
+    DOCTOR_FOLDERS = 3,        /* number of default folders: state, configuration and cache */
     DOCTOR_PORT_NUMBER = 7700, /* the default port number of `skep track` */
 };
 
 /* A folder in which skep stores files by default. */
 struct doctor_folder {
     const char *use;              /* "state of members" */
-    char path[DOCTOR_TEXT_BYTES]; /* "" if no variable gives it */
+    char path[DOCTOR_TEXT_BYTES]; /* path of the folder; "" if no variable gives it */
     bool is_writable;             /* the folder, or its nearest existing parent, is writable */
-    uint64_t free_bytes;          /* free bytes of its file system */
+    uint64_t free_bytes;          /* free bytes of the file system of the folder */
 };
 
 /* What the tracker of a swarm answers, for the operator of that swarm. */
 struct doctor_swarm {
-    bool is_checked;                 /* false: the user specified no swarm */
-    bool never_expires, is_expiring; /* the operator's delegation never expires; expires soon */
-    char left[24];                   /* time until the delegation expires: "3 days" */
-    /* why no valid delegation was found, and the remedy; "": a valid one was found */
+    bool is_checked; /* false: the user specified no swarm */
+    /* whether the operator's delegation never expires; whether it expires soon */
+    bool never_expires, is_expiring;
+    char left[24]; /* time until the delegation expires: "3 days" */
+    /* why no valid delegation was found, "" if one was found; remedy for this problem */
     char problem[DOCTOR_TEXT_BYTES], remedy[DOCTOR_TEXT_BYTES];
 };
 
-/* The facts. A limit without a bound is UINT64_MAX. */
+/* The facts about a machine. UINT64_MAX is a limit without a bound. */
 struct doctor_facts {
-    bool has_cuda;                            /* this build has CUDA */
-    bool has_gpu;                             /* an NVIDIA GPU is in this machine */
-    int gpu_count;                            /* GPUs that this process can use */
-    char driver[32];                          /* "580.65.06"; "" unknown */
-    char cpu[DOCTOR_TEXT_BYTES];              /* name, number of CPUs, instruction set */
-    uint64_t memory_bytes, memory_free_bytes; /* host memory; free part of it */
+    bool has_cuda;   /* this build has CUDA */
+    bool has_gpu;    /* an NVIDIA GPU is in this machine */
+    int gpu_count;   /* number of GPUs that this process can use */
+    char driver[32]; /* "580.65.06"; "" unknown */
+    /* the processor: name, number of CPUs, instruction set */
+    char cpu[DOCTOR_TEXT_BYTES];
+    uint64_t memory_bytes, memory_free_bytes; /* size of host memory; free part of it */
     uint64_t shared_memory_bytes;             /* free bytes of /dev/shm */
     uint64_t memlock_bytes;                   /* soft limit on locked memory */
-    uint64_t open_files_max;                  /* hard limit; skep raises the soft limit itself */
-    bool is_overcommit_strict;                /* vm.overcommit_memory is 2 */
+    /* hard limit on open files; skep raises the soft limit itself */
+    uint64_t open_files_max;
+    bool is_overcommit_strict; /* vm.overcommit_memory is 2 */
     struct doctor_folder folders[DOCTOR_FOLDERS];
-    int port_error; /* errno of listening on DOCTOR_PORT_NUMBER; 0: free */
+    int port_error; /* errno of an attempt to listen on DOCTOR_PORT_NUMBER; 0: it is free */
     bool is_clock_synchronized;
-    double unix_s;             /* the time now */
-    struct doctor_swarm swarm; /* set by the caller of doctor_read */
+    double unix_s; /* the time now */
+    /* what the swarm's tracker answers; set by the caller of doctor_read */
+    struct doctor_swarm swarm;
 };
 
 enum doctor_verdict { DOCTOR_OK, DOCTOR_WARNING, DOCTOR_FAILED };
@@ -55,7 +59,7 @@ struct doctor_check {
     const char *name; /* name of what is checked, such as "device" */
     enum doctor_verdict verdict;
     char found[DOCTOR_TEXT_BYTES];  /* what was found, for the report */
-    char remedy[DOCTOR_TEXT_BYTES]; /* "" if the verdict is DOCTOR_OK */
+    char remedy[DOCTOR_TEXT_BYTES]; /* remedy of the defect; "" if the verdict is DOCTOR_OK */
 };
 
 struct doctor_report {

@@ -36,7 +36,8 @@ static uint64_t free_bytes_of(const char *path) {
                : 0;
 }
 
-/* The default folder: $variable/skep, or ~/below_home/skep. STATE_DIRECTORY has no skep/. */
+/* Finds a default folder: $variable/skep, or ~/below_home/skep; $STATE_DIRECTORY is the folder
+ * itself. */
 static void find_folder(const char *variable, const char *below_home,
                         struct doctor_folder *folder) {
     const char *value = getenv(variable);

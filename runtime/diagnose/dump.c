@@ -28,8 +28,8 @@ struct dump {
     int tensor_count, piece_count;
 };
 
-/* Rows are assigned in the order of the ranks, as in a training step. The last ranks may have no
- * rows. */
+/* Fills this rank's rows of the batch. Rows are assigned in the order of the ranks, as in a
+ * training step. The last ranks may have no rows. */
 static void fill_batch(struct dump *dump) {
     const struct session *session = dump->session;
     int64_t rows_max = session->settings.microbatch;
@@ -103,7 +103,8 @@ static void add_logits(struct dump *dump) {
     }
 }
 
-/* The piece points to the losses, because they are written to the file after the last step. */
+/* Adds the piece of the losses, which points to them and copies nothing, because they are written
+ * to the file after the last step. */
 static void add_losses(struct dump *dump) {
     const struct tensor_spec tensor = {
         .name = "losses", .rank = 1, .shape = {dump->request->steps + 1}};
@@ -182,7 +183,7 @@ static enum status write_file(struct dump *dump) {
     return status;
 }
 
-/* Hash of the batch and the request, which must be equal on all ranks. */
+/* Returns the hash of the batch and the request, which must be equal on all ranks. */
 static struct hash batch_hash(const struct dump *dump) {
     const int64_t numbers[] = {dump->batch->rows, dump->batch->time, dump->request->steps,
                                dump->request->gradients};
@@ -196,7 +197,8 @@ static struct hash batch_hash(const struct dump *dump) {
     return hash_end(&state);
 }
 
-/* The ranks agree after each stage, so that a failure on one rank ends all ranks. */
+/* Executes the stages before the computation. The ranks agree after each stage, so that a failure
+ * on one rank ends all ranks. */
 static enum status prepare_dump(struct dump *dump) {
     struct session *session = dump->session;
     struct fault *fault = dump->fault;

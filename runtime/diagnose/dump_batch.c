@@ -20,7 +20,8 @@ static enum status read_i32(const struct safetensors *file, const char *name, in
     return safetensors_read(file, entry, 0, out, (size_t)count * sizeof(int32_t), fault);
 }
 
-/* Document d consists of the tokens [ends[d], ends[d + 1]) of the single row. */
+/* Reads the ends of the documents. Document d consists of the tokens [ends[d], ends[d + 1]) of the
+ * single row. */
 static enum status read_document_ends(const struct safetensors *file, struct region *region,
                                       int64_t *count, int32_t **ends, struct fault *fault) {
     const struct safetensors_entry *entry = safetensors_find(file, "cu_seqlens");
@@ -32,8 +33,8 @@ static enum status read_document_ends(const struct safetensors *file, struct reg
     return read_i32(file, "cu_seqlens", *count, *ends, fault);
 }
 
-/* Positions restart in every document, so the longest document, not the row, must fit the model's
- * positions. */
+/* Finds the length of the longest document. Positions restart in every document, so the longest
+ * document, not the row, must fit the model's positions. */
 static enum status find_longest_document(struct dump_batch *batch, const struct safetensors *file,
                                          struct region *region, struct fault *fault) {
     int64_t count;
@@ -103,8 +104,8 @@ static enum status check_ids_and_labels(const struct dump_batch *batch, int64_t 
     return OK;
 }
 
-/* In the file, label t belongs to token t. The kernels need label t + 1 at token t, which predicts
- * it. */
+/* Shifts the labels by one token. In the file, label t belongs to token t. The kernels need label t
+ * + 1 at token t, which predicts it. */
 static void shift_labels(struct dump_batch *batch) {
     for (int64_t row = 0; row < batch->rows; row++) {
         int32_t *labels = batch->labels + row * batch->time;

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 struct ledger_export {
-    const char *path; /* NULL: the ledger is not exported. */
+    const char *path; /* path of the exported file; NULL: the ledger is not exported */
     char temporary_path[PATH_BYTES];
     int fd;
     int64_t bytes;        /* Number of bytes written. */

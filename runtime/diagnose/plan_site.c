@@ -35,8 +35,10 @@ static enum status plan_other_stages(const struct session *session, struct site_
     what_if_init(&trial, session, PURPOSE_TRAIN);
     for (int zero = 0; zero <= highest && status == OK; zero++) {
         struct what_if_outcome outcome = report->own;
-        if (zero != (int)session->settings
-                        .zero_stage) { /* report->own has the outcome of the run's stage. */
+        if (zero != (int)session
+                        ->settings
+                        /* the run's own stage needs no new plan: its outcome is report->own */
+                        .zero_stage) {
             trial.session.settings.zero_stage = zero;
             status = what_if_plan(&trial, &outcome, fault);
         }

@@ -12,9 +12,9 @@ struct stage_row {
 };
 
 enum {
-    SITE_NOTES_MAX = 4,
-    SITE_NOTE_BYTES = 320
-}; /* number of warnings; size of the text of one */
+    SITE_NOTES_MAX = 4,   /* maximum number of warnings */
+    SITE_NOTE_BYTES = 320 /* size of the text of a warning, with its NUL */
+};
 
 struct site_report {
     const struct session *session;

@@ -12,8 +12,8 @@
 
 enum {
     GROUP_COUNT = 2,            /* Number of groups; each contains all ranks. */
-    ARENA_BYTES_MAX = 64 << 20, /* largest arena of a rank */
-    ARENA_BYTES_MIN = 1 << 20,  /* smallest arena of a rank */
+    ARENA_BYTES_MAX = 64 << 20, /* maximum size of the arena of a rank */
+    ARENA_BYTES_MIN = 1 << 20,  /* minimum size of the arena of a rank */
     FREE_MEMORY_DIVISOR = 16,   /* The arena uses at most 1/16 of free memory. */
     SMALL_SLOT_BYTES = 1 << 10, /* Slot size of the small collectives. */
     SLOT_ALIGN_BYTES = 256,
@@ -70,7 +70,7 @@ static enum status exchange_devices(struct nccl_bench *bench, struct probe_nccl_
     return status;
 }
 
-/* NCCL rejects two ranks that share a device unless their host ids differ. */
+/* Gives this rank a host id of its own if ranks share its device: NCCL rejects them otherwise. */
 static void set_host_id(const struct nccl_bench *bench) {
     char name[32];
     if (bench->sharing > 1) {
@@ -79,8 +79,8 @@ static void set_host_id(const struct nccl_bench *bench) {
     }
 }
 
-/* "NCCL 2.28.9 between 2 ranks on 1 GPU, NCCL_MAX_CTAS=8": settings of NCCL in the environment are
- * appended. */
+/* Describes NCCL, for example as "NCCL 2.28.9 between 2 ranks on 1 GPU, NCCL_MAX_CTAS=8": NCCL's
+ * settings in the environment are appended. */
 static void describe_library(const struct nccl_bench *bench, struct probe_nccl_result *result) {
     struct nccl_library library;
     struct fault fault;
@@ -161,8 +161,8 @@ static CUresult capture_graph(struct nccl_bench *bench, int index) {
     return result;
 }
 
-/* A failure is returned on this rank only. The other ranks wait in the graph until they are
- * aborted. */
+/* Executes every collective in one group. A failure is returned on this rank only. The other ranks
+ * wait in the graph until they are aborted. */
 static enum status run_group_collectives(struct nccl_bench *bench, int index, struct fault *fault) {
     struct communicator *group = &bench->groups[index];
     TRY(nccl_register(group, SPACE_DEVICE, bench->arena, bench->bytes, fault));
@@ -189,7 +189,7 @@ static void destroy_graphs(void *context) {
     }
 }
 
-/* Returns the same status on all ranks. */
+/* Creates the communicator of one group. Returns the same status on all ranks. */
 static enum status join_group(struct nccl_bench *bench, int index, struct fault *fault) {
     const struct launch_info *where = site_launch_info(bench->site);
     int *ranks = region_alloc(bench->region, (size_t)bench->world, sizeof *ranks);
@@ -227,8 +227,8 @@ static enum status measure_group(struct nccl_bench *bench, int index, uint64_t *
 
 /* ---- all of it ---- */
 
-/* Graphs are destroyed before the communicators whose calls they captured. After a failure, other
- * ranks may have exited, so the communicators are aborted. */
+/* Releases all objects. Graphs are destroyed before the communicators whose calls they captured.
+ * After a failure, other ranks may have exited, so the communicators are aborted. */
 static void close_bench(struct nccl_bench *bench, enum status status) {
     destroy_graphs(bench);
     for (int i = 0; i < GROUP_COUNT; i++) {

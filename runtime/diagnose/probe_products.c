@@ -14,19 +14,18 @@
 #include <string.h>
 
 enum {
-    MATRIX_COUNT = 3,         /* Matrices of a product: two factors and the result. */
-    SIDE_MIN = 32,            /* Rows of the smallest square matrix. */
-    SIDE_MAX = 8192,          /* Rows of the largest square matrix. */
+    MATRIX_COUNT = 3,         /* number of matrices of a product: two factors and the result */
+    SIDE_MIN = 32,            /* number of rows of the smallest square matrix */
+    SIDE_MAX = 8192,          /* number of rows of the largest square matrix */
     TRIAL_COUNT = 6,          /* Number of timings of each product. */
     FREE_MEMORY_DIVISOR = 16, /* The matrices use at most 1/16 of free memory. */
     PATTERN_BYTES =
         1 << 20, /* Size of a block of random numbers, whose copies fill the matrices. */
 };
 
-/* Sizes increase until a product takes LONG_MS. A product that takes LONGEST_MS is timed only
-
- * once. */
+/* time of a product in milliseconds from which larger products are not timed */
 static const float LONG_MS = 20;
+/* time of a product in milliseconds from which the product is timed only once */
 static const float LONGEST_MS = 200;
 
 struct product_bench {
@@ -34,9 +33,9 @@ struct product_bench {
     struct cuda_failure failure;
     struct target target; /* Device properties that determine workspace sizes. */
     struct port port;
-    CUevent begin, end; /* Recorded before and after the timed products. */
+    CUevent begin, end; /* events that are recorded before and after the timed products */
     char *matrices, *workspace, *pattern;
-    int64_t side_max; /* Rows of the largest matrix that fits in memory. */
+    int64_t side_max; /* number of rows of the largest matrix that fits in memory */
 };
 
 /* ---- one product ---- */
@@ -110,8 +109,8 @@ static double measure_rate(const struct product_bench *bench, enum dtype dtype) 
 
 /* ---- matrices ---- */
 
-/* Uses random values between -1 and 1, because products of zeros use less power and are unusually
- * fast. */
+/* Fills the matrices with random values between -1 and 1, because products of zeros use less power
+ * and are unusually fast. */
 static void fill_matrices(const struct product_bench *bench, enum dtype dtype) {
     const struct cuda_compute *compute = &bench->compute;
     const struct cuda_driver *driver = compute->driver;

@@ -12,9 +12,9 @@
 
 /* How a library reports its version. */
 enum version_call {
-    CALL_TEXT,           /* const char *name(void) */
-    CALL_THREE_INTEGERS, /* void name(int *major, int *minor, int *patch) */
-    CALL_CONFIG          /* int name(uint32_t what, void *text), as in PCRE2 */
+    CALL_TEXT,           /* by the result of a function const char *name(void) */
+    CALL_THREE_INTEGERS, /* by a function void name(int *major, int *minor, int *patch) */
+    CALL_CONFIG          /* by a function int name(uint32_t what, void *text), as in PCRE2 */
 };
 
 static const struct {
@@ -33,7 +33,8 @@ static const struct {
 };
 _Static_assert(ARRAY_COUNT(LIBRARIES) == VERSION_LIBRARIES, "one row for each library");
 
-/* The symbol is looked up at run time, because a library that is linked statically exports none. */
+/* Reads the version of the library in use. The symbol is looked up at run time, because a library
+ * that is linked statically exports none. */
 static void read_used_version(const char *symbol, enum version_call call,
                               char used[static VERSION_BYTES]) {
     void *found = dlsym(RTLD_DEFAULT, symbol);

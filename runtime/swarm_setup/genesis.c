@@ -12,9 +12,10 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "floats are hashed as they are in memory, which must be little-endian");
 
 enum {
-    LEAVES_PER_RANDOM_PART = 1, /* leaves per part if the parameters are random */
-    /* Leaves per part if the parameters are loaded: more, because each part reads the file headers
-     * again. */
+    /* number of leaves that are computed at a time if the parameters are random */
+    LEAVES_PER_RANDOM_PART = 1,
+    /* Number of leaves that are computed at a time if the parameters are loaded: more, because each
+     * part reads the file headers again. */
     LEAVES_PER_LOADED_PART = 64
 };
 
@@ -25,12 +26,12 @@ struct genesis {
     const struct blueprint *blueprint;
     const char *model_folder;    /* folder of the safetensors files; "" for none */
     struct fault *fault;         /* receives the fault of a failed step */
-    struct staging staging;      /* reads the tensors of a model's files */
+    struct staging staging;      /* buffer through which the tensors of a model's files are read */
     struct tensor_piece *pieces; /* [param_count]: ranges of parameters in the current part */
     float *values;               /* buffer for the parameters of the current part */
     int64_t first_element, element_count; /* position and size of the current part */
     struct merkle_stream stream;          /* hash tree of the state so far */
-    struct kernel_table kernels;          /* draw random parameters on this machine */
+    struct kernel_table kernels;          /* kernels that draw random parameters on this machine */
     struct pool pool;                     /* a pool of one thread, which also hashes */
     struct compute compute;               /* kernels that run on `pool` */
 };
@@ -103,8 +104,8 @@ static enum status load_part_values(struct genesis *genesis) {
     return weights_load(&args, genesis->fault);
 }
 
-/* A leaf consists of up to LEAF_ELEMENTS parameters, followed by the momentum of the same
- * elements; with a sparse codec, of parameters only. */
+/* Hashes the leaves of the current part. A leaf consists of up to LEAF_ELEMENTS parameters,
+ * followed by the momentum of the same elements; with a sparse codec, of parameters only. */
 static void hash_part(struct genesis *genesis) {
     /* Not const: 512 KiB of constant zeros would be part of the program's file. */
     static float zeros[LEAF_ELEMENTS];

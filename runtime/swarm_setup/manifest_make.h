@@ -8,7 +8,7 @@
 struct manifest_draft {
     struct settings settings;      /* settings of the run file */
     struct blueprint blueprint;    /* structure of the model */
-    char model_folder[PATH_BYTES]; /* "" if only a config.json was given */
+    char model_folder[PATH_BYTES]; /* folder of the model; "" if only a config.json was given */
     const char *config_text;       /* text of the model's config.json */
     const char *run_text;          /* the shared settings, as swarm_keys_write writes them */
     struct swarm_terms terms;      /* sizes and limits that follow from the settings */

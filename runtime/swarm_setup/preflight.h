@@ -30,7 +30,7 @@ struct fit_space {
  * down  as many bytes as up */
 struct fit_exchange {
     int members;                   /* number of members in the exchange, all of which are voters */
-    uint64_t up_bytes, down_bytes; /* bytes that a member sends and receives */
+    uint64_t up_bytes, down_bytes; /* bytes that a member sends and receives in a round */
     /* Probability that audits find an owner that signs false sums, in one round and in ten. */
     double found_in_round, found_in_10_rounds;
 };
@@ -45,11 +45,13 @@ struct fit_report { /* whether and how fast this machine can be a member */
     struct fit_exchange exchange;         /* traffic of one exchange */
     double step_s;                        /* duration of an inner step, estimated from the target */
     double train_s;                       /* duration of the inner steps of a round */
-    double exchange_s;                 /* duration of the exchange of a round; 0: unknown rates */
-    double round_s;                    /* duration of a round: train_s + exchange_s */
-    uint64_t join_bytes;               /* size of the outer state, which a joiner receives */
-    double tenth_of_round_bytes_per_s; /* rate at which the exchange takes 1/10 of a round */
-    double up_bytes_per_day, down_bytes_per_day; /* bytes transferred in a day of rounds */
+    double exchange_s;   /* duration of the exchange of a round; 0: unknown rates */
+    double round_s;      /* duration of a round: train_s + exchange_s */
+    uint64_t join_bytes; /* size of the outer state, which a joiner receives */
+    /* upload and download rate with which the exchange takes 1/10 of a round */
+    double tenth_of_round_bytes_per_s;
+    /* bytes that a member sends and receives in a day of rounds */
+    double up_bytes_per_day, down_bytes_per_day;
     struct fault misfit;                  /* why the member does not fit; status OK: it fits */
     struct remedy remedies[REMEDIES_MAX]; /* changes that would make memory suffice */
     int remedy_count;                     /* number of remedies */

@@ -9,7 +9,7 @@
 
 /* Limits of a member's connections, which determine the memory of ZeroMQ. */
 enum {
-    SWARM_BULK_CONNECTIONS = 2, /* bulk connections to each peer */
+    SWARM_BULK_CONNECTIONS = 2, /* number of bulk connections to each peer */
     SWARM_QUEUED_FRAMES = 4,    /* maximum number of frames queued per connection */
 };
 
@@ -44,8 +44,8 @@ struct swarm_member_kind {
 
 /* swarm_memory_list_extents: fills in the extents that replica_memory_of lists, each in a space of
  * this target. An extent that is not needed has 0 bytes. The extents are in host memory. If the
- * device has separate memory, the extents it copies are in pinned memory, and its working buffers
- * are in device memory. */
+ * device has separate memory, the extents that the device copies are in pinned memory, and its
+ * working buffers are in device memory. */
 void swarm_memory_list_extents(const struct swarm_terms *terms, const struct target *target,
                                struct swarm_member_kind kind,
                                struct resident_extent extents[static SWARM_EXTENT_COUNT]);

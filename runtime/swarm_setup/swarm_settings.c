@@ -25,9 +25,9 @@ static bool is_name_listed(const struct setting_key *key, const char *const *nam
     return found;
 }
 
-/* Keys that programs of the same protocol version do not all know. A manifest without them has the
- * same bytes as one of an older program; with one of them, an older program rejects the key. Their
- * defaults must not change within a protocol version. */
+/* Whether some programs of the same protocol version do not know this key. A manifest without such
+ * a key has the same bytes as one of an older program; an older program rejects a manifest with the
+ * key. The default of such a key must not change within a protocol version. */
 static bool is_key_of_newer_programs(const struct setting_key *key) {
     static const char *const NAMES[] = {"swarm.outer_gain", "swarm.member_betas",
                                         "swarm.member_decay", "swarm.member_variance"};
@@ -166,7 +166,8 @@ static enum status check_batch_sizes(const struct settings *settings, struct fau
 enum status swarm_state_folder(const char *name, char folder[static PATH_BYTES],
                                struct fault *fault) {
     char made[PATH_BYTES];
-    /* systemd sets STATE_DIRECTORY to one or more paths, separated by colons. */
+    /* systemd sets STATE_DIRECTORY to one or more paths, separated by colons; the first one is
+     * used */
     const char *systemd_folders = getenv("STATE_DIRECTORY");
     const char *state = getenv("XDG_STATE_HOME");
     const char *home = getenv("HOME");

@@ -54,9 +54,10 @@ MUST_CHECK enum status swarm_settings_read(const struct swarm_member_source *sou
 struct swarm_terms {
     const struct manifest *manifest; /* NULL: no swarm */
     struct replica_shape shape;      /* sizes of the replica, and rates of the outer step */
-    uint64_t seat_samples;           /* samples that each member gets per round */
+    uint64_t seat_samples;           /* number of samples that each member gets per round */
     uint64_t sample_tokens;          /* tokens per sample: batch.sequence */
-    uint32_t commits_max;            /* rounds of the run: steps / inner_steps, rounded up */
+    /* number of rounds of the run: steps / inner_steps, rounded up */
+    uint32_t commits_max;
 };
 
 /* swarm_codec_is_sparse: whether swarm.codec is sparse, which is the choice after those of enum

@@ -19,8 +19,8 @@ static const char SCHEME[] = "tcp://";
 static const char DEFAULT_LISTEN[] = "tcp://*:7700";
 
 enum {
-    QUEUED_FRAMES = 16,          /* frames that each queue of a connection can hold */
-    ASSUMED_STEP_MS = 2000,      /* duration of an inner step until members measure it */
+    QUEUED_FRAMES = 16,          /* maximum number of frames in each queue of a connection */
+    ASSUMED_STEP_MS = 2000,      /* assumed duration of an inner step until members measure it */
     ASSUMED_TRANSFER_MS = 60000, /* assumed transfer time of an exchange until it is measured */
     ASSUMED_ROUND_TRIP_MS = 100, /* assumed round-trip time until it is measured */
     /* wait for a member with the newest state before a rollback: enough to restart a machine */
@@ -240,7 +240,7 @@ static enum status read_or_create_operator_key(const struct tracker_setup *setup
                            "swarm");
 }
 
-/* The manifest is written last, because a swarm exists once it has one. */
+/* Signs all documents. The manifest is written last, because a swarm exists once it has one. */
 static enum status sign_swarm_documents(struct tracker_setup *setup,
                                         const struct key_pairs *operator_keys,
                                         struct region *region, struct fault *fault) {
