@@ -154,7 +154,7 @@ struct param_counts counts_params(const struct blueprint *blueprint);
  * and an addition count as two. Norms, rotations, activations and softmax are not counted: they are
  * below 1 % of the total for hidden sizes from 1024. */
 struct token_flops {
-    double matrix_products; /* products with the weights: 2 param_counts.matrix_params */
+    double matrix_products; /* products with the weights: 2 * param_counts.matrix_params */
     /* 4 * heads * head_dim * (mean number of visible keys), summed over layers. Position p sees
      * p + 1 keys, at most the layer's window; without a window the mean is (T + 1) / 2. */
     double attention; /* products with the keys and values that a token sees */

@@ -95,7 +95,7 @@ struct cpu_extents {
     int device_scalars;                  /* extent from which kernels read the scalars */
     int rope_table;                      /* extent of the table of rotary embeddings */
     int raw_tokens;                      /* extent for raw data of a token file */
-    /* [rows sequence, vocab] f32: logits of an evaluation with options.stores_logits */
+    /* [rows * sequence, vocab] f32: logits of an evaluation with options.stores_logits */
     int logits;
     int next_logits; /* [vocab] f32: logits that follow the last token of a prefill or decode */
     int staging;     /* extent of the host buffer through which files are read and written */

@@ -89,7 +89,8 @@ void admission_on_rejected(struct admission *admission, const uint8_t *text, siz
         printable[length++] = text[i] >= ' ' && text[i] <= '~' ? (char)text[i] : ' ';
     }
     admission->is_admitted = false;
-    (void)idle_reason_set(admission->reason, printable); /* the compute thread logs it */
+    /* the compute thread logs the reason, so nothing is done here if it changed */
+    (void)idle_reason_set(admission->reason, printable);
 }
 
 void admission_on_replaced(struct admission *admission) {

@@ -28,14 +28,14 @@ struct admission {                             /* this member's admission by the
     const struct public_keys *tracker;
     struct idle_reason *reason;   /* why the member is idle, for logs and metrics */
     uint64_t start_id;            /* random number, new at each start of the process */
-    int64_t introduction_sent_ns; /* when the introduction was sent; 0: not sent yet */
+    int64_t introduction_sent_ns; /* when the newest introduction was sent; 0: not sent yet */
     bool is_connected;            /* the connection to the tracker is open */
     bool is_admitted;             /* the tracker has accepted this member */
     bool is_reachable;            /* the tracker found that other members can connect */
     /* since when other members cannot connect; 0: they can, or this member is not admitted */
     int64_t unreachable_ns;
     bool is_replaced;           /* another process has joined with this identity */
-    uint32_t member_count;      /* members in the address book, including this one */
+    uint32_t member_count;      /* number of members in the address book, including this one */
     struct swarm_timing timing; /* deadlines from the address book; defaults until it has arrived */
     /* attendance that the tracker sent on this connection; zeros: none */
     struct attendance attendance;

@@ -49,8 +49,8 @@ static void reject_checkpoint(struct ledger_follower *follower, const char *subj
     follower->needs_entries = true;
 }
 
-/* The tracker's ledger ends before this member's copy, or differs from it. Following it would undo
- * rounds that a quorum has signed. */
+/* Rejects the tracker's ledger, which ends before this member's copy or differs from it. Following
+ * that ledger would undo rounds that a quorum has signed. */
 static void reject_ledger(struct ledger_follower *follower) {
     char reason[WIRE_REJECT_REASON_BYTES];
     struct text text = text_over(reason, sizeof reason);
@@ -210,9 +210,9 @@ static bool append_entry(struct ledger_follower *follower, const struct entry *e
     return true;
 }
 
-/* The tracker repeats a message only after some time, and may have a newer one by then. So a
- * message whose entry does not follow the chain yet is stored until the entries before it have
- * been appended. */
+/* Stores a message whose entry does not follow the chain yet, until the entries before it have been
+ * appended. Otherwise the message would be lost: the tracker repeats it only after some time, and
+ * may have a newer one by then. */
 static void defer_message(struct ledger_follower *follower, const struct message *message) {
     follower->has_deferred = true;
     follower->is_deferred_in_chain = false;
@@ -267,8 +267,8 @@ static bool check_entry_is_head(struct ledger_follower *follower, const struct e
     return is_head;
 }
 
-/* Index of the first entry to request: the one after the head, or the head itself until the tracker
- * has sent it. */
+/* Returns the index of the first entry to request: the one after the head, or the head itself until
+ * the tracker has sent it. */
 static uint64_t next_requested_index(const struct ledger_follower *follower) {
     ASSERT(follower->tracker_has_head || follower->chain.entry_count > 0);
     return follower->chain.entry_count - (follower->tracker_has_head ? 0U : 1U);

@@ -15,7 +15,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { MAILBOX_ENTRIES = 2 }; /* one entry for the running job, one for the posted job */
+/* number of entries: one for the running job, one for the posted job */
+enum { MAILBOX_ENTRIES = 2 };
 
 struct mailbox {                    /* exchange of jobs and answers between the two threads */
     pthread_mutex_t lock;           /* protects the fields that both threads use */
@@ -57,8 +58,8 @@ void mailbox_close(struct mailbox *mailbox);
 
 /* ---- for the network thread ---- */
 
-/* mailbox_post_job: copy the job and its entry. This makes running training stale and discards
- * posted training that has not started.
+/* mailbox_post_job: copy the job and its entry. Makes running training stale, and discards posted
+ * training that has not started.
  * limits  there is no current job, except an ADOPT that the new job supersedes, or a cancelled
  *         job */
 void mailbox_post_job(struct mailbox *mailbox, const struct member_job *job);
@@ -80,8 +81,9 @@ const struct member_job *mailbox_current_job(const struct mailbox *mailbox);
 
 /* What the compute thread has posted since the last call of mailbox_collect_updates. */
 struct mailbox_updates {
-    bool has_event;                        /* `event` is set */
-    struct event event;                    /* valid until mailbox_release_answer */
+    bool has_event; /* `event` is set */
+    /* event that answers a job or training; valid until mailbox_release_answer */
+    struct event event;
     const struct member_job *answered_job; /* the job that `event` answers, or NULL */
     bool wants_to_leave;                   /* the operator has requested to leave the swarm */
     struct timing_measured measured;       /* times measured by the compute thread */

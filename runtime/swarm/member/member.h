@@ -39,12 +39,14 @@ struct member_loop_options {
     const char *public_address; /* advertised address; NULL: the IP that the tracker sees */
     const char *name;           /* name of this member; NULL: none */
     struct hash manifest;       /* hash of the swarm's manifest */
-    uint32_t members_max, bulk_connections, queued_frames; /* limits of the messenger's options */
-    uint64_t limit_up, limit_down;                         /* bytes a second; 0: unlimited */
-    struct replica *replica;                               /* has the state after state_round */
+    /* maximum number of members, bulk connections to each peer, and frames queued per connection */
+    uint32_t members_max, bulk_connections, queued_frames;
+    uint64_t limit_up, limit_down; /* bytes a second; 0: unlimited */
+    /* replica that has the state after state_round */
+    struct replica *replica;
     struct member_initial_state
-        /* the caller sets only sample_tokens, root, stored_round and stored; member_loop_start
-         * sets the rest */
+        /* start of the state machine: the caller sets only sample_tokens, root, stored_round and
+         * stored; member_loop_start sets the rest */
         start;
     void *stored_result_context; /* first argument of read_stored_result */
     /* read_stored_result: read the result with this hash from disk and return whether it was found.
@@ -140,7 +142,8 @@ struct member_loop_view {
     bool is_tracker_connected; /* the connection to the tracker is open */
     bool is_replaced; /* another process has joined with this identity, so this process must end */
     char reason[WIRE_REJECT_REASON_BYTES]; /* why the member is idle; "" if it is not */
-    uint32_t round, members;               /* newest round, and number of members in the swarm */
+    /* number of the newest round, and of the members in the swarm */
+    uint32_t round, members;
     struct attendance attendance; /* newest attendance that the tracker sent; zeros: none */
     int64_t attendance_ns;        /* when the attendance arrived */
     /* advertised address of this member, if the tracker found that it is not reachable; else "" */

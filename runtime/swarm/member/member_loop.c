@@ -8,7 +8,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { THREAD_STACK_BYTES = 512 << 10 /* the stack contains ledger entries and address books */ };
+/* size of the thread's stack, which contains ledger entries and address books */
+enum { THREAD_STACK_BYTES = 512 << 10 };
 
 static struct wire_shape make_wire_shape(const struct member_loop_options *options) {
     return (struct wire_shape){.slice_count = options->replica->shape.slices.count,
@@ -17,7 +18,7 @@ static struct wire_shape make_wire_shape(const struct member_loop_options *optio
                                .swarm = options->manifest};
 }
 
-/* Adds up the sizes of the parts of `tables`, in their order. */
+/* Returns the sum of the sizes of the parts of `tables`, in their order. */
 uint64_t member_loop_memory_bytes(const struct member_loop_options *options) {
     const struct wire_shape shape = make_wire_shape(options);
     return carve_padded_bytes(sizeof(struct member_loop)) +

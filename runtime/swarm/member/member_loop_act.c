@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-/* If the queue is full, the item is dropped, and the peer requests it again. */
+/* Queues the message of an action. If the queue is full, the message is dropped, and the member
+ * that needs the bytes requests them again. */
 static void queue_message(struct member_loop *loop, const struct action *action) {
     const struct message *message = &action->message;
     uint32_t peer = peers_find_by_id(&loop->peers, &action->to);
@@ -62,7 +63,8 @@ static void send_message(struct member_loop *loop, const struct action *action) 
     switch (action->message.kind) {
     case MESSAGE_CONTRIBUTION:
     case MESSAGE_RESULT:
-    case MESSAGE_FETCH_CONTRIBUTION: /* too many for a control queue, so the outbox queues them */
+    /* these requests are too many for a control queue, so the outbox queues them */
+    case MESSAGE_FETCH_CONTRIBUTION:
     case MESSAGE_FETCH_RESULT:
     case MESSAGE_SKETCHES:
     case MESSAGE_FETCH_SKETCHES:

@@ -25,7 +25,7 @@ static bool may_result_buffer_be_in_use(const struct member_loop *loop,
 }
 
 /* Stores a result that the state fetcher needs to bring fetched leaves to a newer root. Returns
- * true if it did; the state machine then does not get the result. */
+ * whether the result was stored; if so, the state machine does not get it. */
 static bool store_result_for_fetcher(struct member_loop *loop, const struct message *result) {
     bool is_needed = state_fetcher_accept_result(&loop->fetcher, result);
     if (is_needed) {
@@ -105,8 +105,9 @@ struct received_frame {
     size_t bulk_bytes;         /* size of `bulk` */
 };
 
-/* Whether an entry has the signature of the tracker that this one replaced. A tracker with new keys
- * resumes the round that the tracker with the old keys opened, and repeats the old entries. */
+/* Whether the entry of a message is signed by the tracker that the current tracker has replaced. A
+ * tracker with new keys resumes the round that the tracker with the old keys opened, and repeats
+ * the old entries. */
 static bool is_signed_by_replaced_tracker(const struct member_loop *loop, struct message *message) {
     return message->kind == MESSAGE_ENTRY &&
            wire_verify_message(&loop->shape, loop->ledger.chain.tracker_key, NULL, message, NULL,
@@ -142,7 +143,7 @@ static void receive_message(struct member_loop *loop, struct received_frame rece
                                           received_frame.bulk_bytes)) {
         return;
     }
-    if (has_slice) { /* from here on, the slice is complete */
+    if (has_slice) { /* the last bytes of the slice have arrived */
         received_frame.bulk = loop->slices.incoming;
         received_frame.bulk_bytes = loop->slices.incoming_bytes;
     }

@@ -12,7 +12,8 @@ enum {
                                     of heartbeats and answers; hashing a received slice takes 1
                                     ms */
     PAUSE_EVENTS_MAX = 65536, /* maximum number of events received in one iteration after a pause */
-    /* an iteration of more heartbeats than this means that the process was paused */
+    /* an iteration longer than this number of heartbeat intervals means that the process was
+     * paused */
     PAUSE_HEARTBEATS = 3,
     FETCH_POLL_MS = 50,           /* time until a state fetch is checked for timeouts again */
     KIB = 1024,                   /* bytes in a KiB */

@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 static const char RESULTS_PREFIX[] = "results-";
-enum { RESULTS_PREFIX_LENGTH = sizeof RESULTS_PREFIX - 1 }; /* characters before the round */
+/* number of characters of a results file's name before the round */
+enum { RESULTS_PREFIX_LENGTH = sizeof RESULTS_PREFIX - 1 };
 
 /* ---- the lock ---- */
 
@@ -90,7 +91,7 @@ static void set_temporary_path(const struct member_store *store) {
     path_join(store->folder, "results.new", store->temporary, PATH_BYTES);
 }
 
-/* Extends the range of rounds that may have stored results. */
+/* Extends the range of rounds that may have stored results, so that it includes `round`. */
 static void record_stored_round(struct member_store *store, uint32_t round) {
     if (store->newest == 0 || round < store->oldest) {
         store->oldest = round;

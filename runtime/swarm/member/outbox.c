@@ -65,7 +65,8 @@ void outbox_add_credit(struct outbox *outbox, int64_t now_ns) {
     passed_ns = min_i64(passed_ns, NS_PER_SECOND);
     int64_t earned = (int64_t)((double)outbox->rate * (double)passed_ns / (double)NS_PER_SECOND);
     if (earned == 0) {
-        /* at a low rate, the credit since the last call may be less than a byte: add it later */
+        /* at a low rate, the credit since the last call may be less than a byte: the credit is
+         * added later */
         return;
     }
     outbox->credit_added_ns = now_ns;

@@ -7,15 +7,18 @@
 #include <string.h>
 
 enum {
-    /* timeout of a peer, in units of the tracker's, so that the tracker detects losses first */
+    /* timeout of a peer, in units of the tracker's timeout, so that the tracker detects losses
+     * first */
     PEER_TIMEOUT_FACTOR = 2,
     /* number of pings in a timeout; with fewer, one lost packet would seem a dead connection */
     PINGS_PER_TIMEOUT = 4,
     /* received bytes are recent up to this age; the messenger counts them every 100 ms */
     RECENT_ARRIVAL_MS = 200,
-    FIRST_CONNECTION_MAX_MS = 10000, /* longest time from being listed to the first connection */
-    FIRST_DIALLER_WAIT_MS = 50,      /* wait until the peer has received the address book too */
-    SECOND_DIALLER_WAIT_MS = 3000,   /* wait for the peer to dial first */
+    /* time that a newly listed peer has to connect, before its timeout begins */
+    FIRST_CONNECTION_MAX_MS = 10000,
+    /* wait of the member that dials first, until the peer has received the address book too */
+    FIRST_DIALLER_WAIT_MS = 50,
+    SECOND_DIALLER_WAIT_MS = 3000, /* wait of the other member, for the peer to dial first */
 };
 
 void peers_init(struct peers *peers, const struct admission *admission, struct member *member,

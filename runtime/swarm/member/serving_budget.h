@@ -1,7 +1,7 @@
-/* serving_budget: how many bytes this member sends to each peer on request, within
- * serving_limits.h. A peer that has used up its budget gets nothing until the next round, or,
- * for leaves, until enough time has passed. A budget belongs to an identity, so reconnecting
- * does not renew it. */
+/* serving_budget: how many bytes this member sends to each peer on request, within the limits in
+ * serving_limits.h. A peer that has used up its budget gets nothing until the next round, or, for
+ * leaves, until enough time has passed. A budget belongs to an identity, so reconnecting does not
+ * renew it. */
 #ifndef SKEP_SWARM_MEMBER_SERVING_BUDGET_H
 #define SKEP_SWARM_MEMBER_SERVING_BUDGET_H
 
@@ -24,16 +24,18 @@ struct serving_sizes {
 /* What this member has sent to one peer. */
 struct peer_usage {
     struct identity id;                  /* the peer's identity */
-    uint32_t round;                      /* round of the last update */
-    uint64_t charged_contribution_bytes; /* contributions sent to the peer in this round */
-    uint64_t charged_result_bytes;       /* results sent, minus what later rounds allowed */
-    struct token_bucket leaves;          /* bytes of leaves that the peer may still get */
+    uint32_t round;                      /* round in which this row was last updated */
+    uint64_t charged_contribution_bytes; /* bytes of contributions sent to the peer in that round */
+    /* bytes of results sent to the peer, minus what later rounds allowed */
+    uint64_t charged_result_bytes;
+    struct token_bucket leaves; /* bytes of leaves that the peer may still get */
 };
 
 struct serving_budget {
-    struct serving_sizes sizes;                  /* sizes from which the budgets are computed */
-    uint32_t round;                              /* round of the newest OPEN */
-    struct peer_usage usages[SWARM_MEMBERS_MAX]; /* by row of struct peers */
+    struct serving_sizes sizes; /* sizes from which the budgets are computed */
+    uint32_t round;             /* round of the newest OPEN */
+    /* what was sent to each peer, by row of struct peers */
+    struct peer_usage usages[SWARM_MEMBERS_MAX];
 };
 
 /* A peer that requests bytes: its row in struct peers, and the identity that the row has now. */

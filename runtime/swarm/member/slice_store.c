@@ -74,8 +74,8 @@ static uint32_t count_seats(uint64_t seats) {
     return (uint32_t)__builtin_popcountll(seats);
 }
 
-/* Returns the list of a sparse codec with a gap where the encoding of this seat, a mask, is left
- * out. */
+/* Returns the list of a sparse codec, with a gap in place of the encoding of the seat in the mask
+ * `left_out`. */
 static struct slice_data list_with_gap(const struct slices *slices, uint32_t slice,
                                        const uint8_t *list, uint64_t left_out) {
     const uint64_t seats = sparse_result_seats(list);
@@ -228,7 +228,8 @@ void slice_store_record_own_contribution(struct slice_store *store, uint32_t rou
 
 /* ---- send ---- */
 
-/* The network thread either sends or receives, so `incoming` is not in use while it sends. */
+/* Reads a result from disk into `incoming`. The network thread either sends or receives, so
+ * `incoming` is not in use while it sends. */
 static const uint8_t *read_from_disk(struct slice_store *store, const struct outbox_item *item) {
     const struct member_loop_options *options = store->options;
     bool is_found = item->kind == MESSAGE_RESULT && options->read_stored_result != NULL &&

@@ -22,11 +22,12 @@ struct sketch_page {
 };
 
 struct sketch_store {
-    const struct member_loop_options *options; /* keys, replica and number of members */
-    const struct wire_shape *shape;            /* numbers of slices and members */
+    /* settings of the member loop: keys, replica and number of members */
+    const struct member_loop_options *options;
+    const struct wire_shape *shape; /* numbers of slices and members */
     /* seed of this member's own sketches; zero: they are missing or being computed */
     struct hash own_seed;
-    struct sketch_page own_pages[SKETCH_PAGES_MAX]; /* statements on the pages of `own` */
+    struct sketch_page own_pages[SKETCH_PAGES_MAX]; /* signed statements about the pages of `own` */
     /* by seat: signatures of received pages */
     struct sketch_page pages[SWARM_MEMBERS_MAX][SKETCH_PAGES_MAX];
     uint8_t *own;      /* [slice_count * SKETCH_BYTES]: sketches of this member's contribution */
@@ -34,17 +35,19 @@ struct sketch_store {
 };
 
 struct slice_store { /* encoded slices that this member stores and sends */
-    const struct member_loop_options *options; /* keys, replica and stored results */
-    const struct wire_shape *shape;            /* numbers of slices and members */
-    struct identity id;                        /* public key of this member */
-    struct result_index index;                 /* finds the stored results */
-    uint8_t *incoming;                  /* [slices_result_bytes_max]: the slice received last */
-    size_t incoming_bytes;              /* size of the slice in `incoming` */
-    struct slice_proof proof;           /* proof of the contribution that was sent last */
-    struct listed_contribution *listed; /* [members_max]: in the sparse result received last */
-    uint32_t contribution_round;        /* round of the contribution in the replica; 0: none */
-    int contribution_seat;              /* this member's seat in that round; -1: none */
-    struct sketch_store sketches;       /* sketches of the current proposal */
+    /* settings of the member loop: keys, replica and stored results */
+    const struct member_loop_options *options;
+    const struct wire_shape *shape; /* numbers of slices and members */
+    struct identity id;             /* public key of this member */
+    struct result_index index;      /* index of the stored results, by round and slice */
+    uint8_t *incoming;              /* [slices_result_bytes_max]: the slice received last */
+    size_t incoming_bytes;          /* size of the slice in `incoming` */
+    struct slice_proof proof;       /* proof of the contribution that was sent last */
+    /* [members_max]: contributions that the sparse result received last lists */
+    struct listed_contribution *listed;
+    uint32_t contribution_round;  /* round of the contribution in the replica; 0: none */
+    int contribution_seat;        /* this member's seat in that round; -1: none */
+    struct sketch_store sketches; /* sketches of the current proposal */
 };
 
 /* slice_store_init: initialize with the results that an earlier start left on disk. Results of

@@ -12,8 +12,8 @@
 
 static const char PREFIX[] = "state-", TEMPORARY[] = "state.new";
 enum {
-    PREFIX_LENGTH = sizeof PREFIX - 1, /* characters of a file name before the digits */
-    NAME_DIGITS = 16,                  /* hexadecimal digits of the root in a file name */
+    PREFIX_LENGTH = sizeof PREFIX - 1, /* number of characters of a file name before the digits */
+    NAME_DIGITS = 16,                  /* number of hexadecimal digits of the root in a file name */
 };
 
 static void build_path(const struct state_store *store, const struct hash *root, char *path) {

@@ -31,8 +31,8 @@ void tracker_link_init(struct tracker_link *link, const struct member_loop_optio
 MUST_CHECK enum status tracker_link_open(struct tracker_link *link, struct messenger *messenger,
                                          struct fault *fault);
 
-/* tracker_link_step: fetch the delegation if a fetch is due, and use a newer one. If that names
- * other keys, or if the delegation has expired, close the connection to the tracker. */
+/* tracker_link_step: fetch the delegation if a fetch is due, and use a newer one. If the newer one
+ * names other keys, or if the delegation has expired, close the connection to the tracker. */
 void tracker_link_step(struct tracker_link *link, int64_t now_ms);
 
 /* tracker_link_on_connect: to be called when the tracker with the current keys has connected. */

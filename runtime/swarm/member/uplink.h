@@ -22,13 +22,14 @@
  *                the first item of each queue in rotation ──► send, until all queues are blocked */
 
 enum {
-    OUTBOX_QUEUE_ITEMS = 64,  /* capacity of a queue: twice the unanswered requests of a peer */
-    OUTBOX_BATCH_FRAMES = 64, /* frames sent by one flush, to limit the delay of heartbeats */
+    OUTBOX_QUEUE_ITEMS = 64, /* capacity of a queue: twice the unanswered requests of a peer */
+    /* maximum number of frames that one flush sends, which limits the delay of heartbeats */
+    OUTBOX_BATCH_FRAMES = 64,
 };
 
 /* Two items with equal fields are the same item. */
 struct outbox_item {         /* one frame to send, described without its bytes */
-    uint32_t kind;           /* enum message_kind or wire_kind */
+    uint32_t kind;           /* kind of the frame: enum message_kind or wire_kind */
     uint32_t member_session; /* session of this member at the tracker */
     uint32_t round;          /* round of the contribution, result or sketches */
     uint32_t slice;          /* index of the slice, or of the first one of a page */
@@ -90,15 +91,15 @@ struct outbox_callbacks {
 enum outbox_state {
     OUTBOX_DONE,         /* all queues are empty */
     OUTBOX_BLOCKED,      /* the messenger's queues are full */
-    OUTBOX_RATE_LIMITED, /* the limit is used up until outbox_ready_ns */
-    OUTBOX_MORE,         /* the batch is full and items remain; flush again soon */
+    OUTBOX_RATE_LIMITED, /* the rate limit is used up until outbox_ready_ns */
+    OUTBOX_MORE,         /* OUTBOX_BATCH_FRAMES were sent, and items remain; flush again soon */
 };
 
 /* outbox_flush: send what can be sent now, one frame for each peer in rotation. */
 enum outbox_state outbox_flush(struct outbox *outbox, int64_t now_ns,
                                struct outbox_callbacks callbacks);
 
-/* outbox_ready_ns: when the limit permits the next frame. */
+/* outbox_ready_ns: the time at which the rate limit permits the next frame. */
 int64_t outbox_ready_ns(const struct outbox *outbox);
 
 /* uplink_share: how much of the uplink each peer's connections may use, so that all peers have
@@ -179,7 +180,7 @@ struct uplink_measurements {
     struct rate_window second_window, short_window; /* windows of 1 s and of SHORT_WINDOW_MS */
     uint32_t best_kib_s;        /* highest rate in KiB/s of any second of this exchange */
     uint64_t short_window_rate; /* bytes/s, most recent short window; INT64_MAX: unknown */
-    uint32_t exchange_ms;       /* duration of the last exchange */
+    uint32_t exchange_ms;       /* duration of the last exchange in milliseconds */
 };
 
 /* uplink_measurements_send_ping: send a ping to the tracker, unless one is unanswered.
@@ -214,7 +215,7 @@ struct uplink_rate {
 };
 struct uplink_rate uplink_measurements_rate(const struct uplink_measurements *measures);
 
-/* The medians that are reported to the tracker; 0: not measured. */
+/* Return the medians that are reported to the tracker; 0: not measured. */
 uint32_t uplink_measurements_round_trip_ms(const struct uplink_measurements *measures);
 uint32_t uplink_measurements_transfer_ms(const struct uplink_measurements *measures);
 uint32_t uplink_measurements_best_kib_s(const struct uplink_measurements *measures);
@@ -247,8 +248,9 @@ void uplink_pacing_update(struct uplink_pacing *pacing, const struct uplink_traf
                           const struct uplink_measurements *measures, int64_t now_ns);
 
 struct uplink_args {
-    const struct member_loop_options *options; /* rate limits, replica and start state */
-    const struct wire_shape *shape;            /* numbers of slices and members */
+    /* settings of the member loop: rate limits, replica and start state */
+    const struct member_loop_options *options;
+    const struct wire_shape *shape; /* numbers of slices and members */
     struct messenger *messenger;
     const struct peers *peers;
     struct slice_store *slices;            /* encoded slices and sketches to send */
@@ -270,9 +272,10 @@ struct uplink {
     struct outbox leaves;   /* leaf hashes and leaves, which are sent when no slice is queued */
     struct serving_budget budget; /* bytes that peers may still request */
     bool are_results_deferred;    /* results wait until contributions are nearly sent */
-    uint64_t queued_result_bytes[SWARM_MEMBERS_MAX]; /* result bytes queued in the messenger */
-    int64_t leaves_sent_ns;                          /* when leaves were last sent */
-    struct uplink_pacing pacing;                     /* rate limits of the current exchange */
+    /* [peer]: bytes of results queued in the messenger */
+    uint64_t queued_result_bytes[SWARM_MEMBERS_MAX];
+    int64_t leaves_sent_ns;      /* when leaves were last sent */
+    struct uplink_pacing pacing; /* rate limits of the current exchange */
 };
 
 /* uplink_payload_bytes: size of the longest payload. uplink_memory_bytes: size of the payload
@@ -292,8 +295,8 @@ enum send_result uplink_send_message(struct uplink *uplink, const uint8_t curve[
 bool uplink_push_item(struct uplink *uplink, uint32_t peer, const struct outbox_item *item);
 
 /* uplink_push_slow_member_result: as uplink_push_item, for a result that is sent when no other
- * slice waits. It waits a limited time, because a round has a limited number of slices, and budgets
- * limit repeated requests. */
+ * slice waits. The result waits a limited time, because a round has a limited number of slices, and
+ * budgets limit repeated requests. */
 bool uplink_push_slow_member_result(struct uplink *uplink, uint32_t peer,
                                     const struct outbox_item *item);
 

@@ -129,9 +129,9 @@ static double end_window(struct rate_window *window, const struct messenger_coun
     return is_begun ? bytes * (double)NS_PER_SECOND / (double)passed_ns : -1;
 }
 
-/* Ignores seconds with less than half of the best rate: the uplink was not full then, because
- * there was little to send (for example while members wait for a slow one or hash for the vote)
- * or because the only receiver was slow. */
+/* Adds the rate of one second of an exchange. Ignores seconds with less than half of the best rate:
+ * the uplink was not full then, because there was little to send (for example while members wait
+ * for a slow one or hash for the vote) or because the only receiver was slow. */
 static void add_second_rate(struct uplink_measurements *measures, double kib_s) {
     if (kib_s > 2.0 * measures->best_kib_s) {
         measures->busy_second_rates.count = 0;

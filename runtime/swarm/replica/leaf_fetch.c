@@ -12,12 +12,15 @@ enum {
     FIRST_LEAF_TIMEOUT_FACTOR = 8, /* timeout of a source's first leaf, in units of timeout_ns */
     LEAF_TIMEOUT_MIN_FACTOR = 2,   /* shortest timeout of a leaf, in units of timeout_ns */
     LEAF_TIMEOUT_FACTOR = 6,       /* timeout of a leaf, in units of the latest leaf's duration */
-    SLOW_BACKOFF_MS = 2000,    /* backoff after a timeout, times the source's consecutive faults */
-    MISSING_BACKOFF_MS = 50,   /* the same backoff after a source that does not have the root */
+    /* backoff after a timeout, for each consecutive fault of the source */
+    SLOW_BACKOFF_MS = 2000,
+    /* backoff after the answer that a source does not have the root, for each consecutive fault */
+    MISSING_BACKOFF_MS = 50,
     FAULTS_MAX = 8,            /* consecutive faults after which a backoff grows no longer */
     BAN_DURATION_MS = 3600000, /* ban after data that does not match its hash */
-    OWN_LEAVES_MAX = 8,        /* leaves read from a file by one call */
-    REPLAYED_LEAVES_MAX = 8,   /* leaves replayed by one call, which takes about 10 ms */
+    OWN_LEAVES_MAX = 8,        /* maximum number of leaves read from a file by one call */
+    /* maximum number of leaves replayed by one call, which takes about 10 ms */
+    REPLAYED_LEAVES_MAX = 8,
 };
 
 static size_t versions_bytes(const struct replica_shape *shape) {

@@ -25,9 +25,12 @@
  * Each leaf has a version of its own. Version 0 means that the leaf is missing. */
 
 enum {
-    REPLAY_STEPS_MAX = RESULT_ROUNDS,          /* each step needs a row of results in the replica */
-    REPLAY_REQUESTS_MAX = RESULT_REQUESTS_MAX, /* unanswered result requests of one source */
-    REPLAY_SOURCES_MAX = SWARM_MEMBERS_MAX,    /* members that results can come from */
+    /* maximum number of replay steps: each needs a row of results in the replica */
+    REPLAY_STEPS_MAX = RESULT_ROUNDS,
+    /* maximum number of unanswered result requests to one source */
+    REPLAY_REQUESTS_MAX = RESULT_REQUESTS_MAX,
+    /* maximum number of members that results can come from */
+    REPLAY_SOURCES_MAX = SWARM_MEMBERS_MAX,
 };
 
 /* A request for the result of a slice. */
@@ -39,7 +42,7 @@ struct replay_request {
 /* request_result: sends a request for a result to a source. Returns false if that is not
  * possible now; the caller repeats it later. */
 struct replay_callbacks {
-    void *context; /* passed to request_result */
+    void *context; /* first argument of request_result */
     bool (*request_result)(void *context, uint32_t source, const struct replay_request *request);
 };
 
@@ -70,7 +73,7 @@ struct replay_step {
 
 struct leaf_replay {                      /* replays commits on fetched leaves */
     struct replica *replica;              /* the replica whose leaves are replayed */
-    struct replay_callbacks callbacks;    /* send requests for results */
+    struct replay_callbacks callbacks;    /* functions that send requests for results */
     int64_t timeout_ns;                   /* timeout of a short answer (leaf_fetch_set_timeout) */
     uint64_t connected;                   /* bit i: source i is connected */
     uint32_t pending[REPLAY_SOURCES_MAX]; /* number of unanswered requests to each source */
@@ -118,8 +121,9 @@ const struct replay_step *leaf_replay_ready_step(const struct leaf_replay *repla
 void leaf_replay_remove_step(struct leaf_replay *replay);
 
 enum {
-    LEAF_SOURCES_MAX = SWARM_MEMBERS_MAX, /* members that leaves can come from */
-    LEAF_REQUESTS_PER_SOURCE = 4,         /* unanswered leaf requests of one source */
+    LEAF_SOURCES_MAX = SWARM_MEMBERS_MAX, /* maximum number of members that leaves can come from */
+    /* maximum number of unanswered leaf requests to one source */
+    LEAF_REQUESTS_PER_SOURCE = 4,
     LEAF_REQUESTS_MAX = LEAF_REQUESTS_PER_SOURCE * LEAF_SOURCES_MAX, /* of all sources */
 };
 
@@ -133,7 +137,7 @@ enum leaf_stage {
 struct leaf_source {          /* a member from which leaves can be requested */
     bool is_connected;        /* requests can be sent to the source */
     uint32_t pending;         /* number of unanswered requests for leaves */
-    uint32_t faults;          /* number of consecutive faults */
+    uint32_t faults;          /* number of consecutive faults of the source */
     int64_t backoff_until_ns; /* no request is sent before this time */
     int64_t banned_until_ns;  /* end of the ban, also after the source reconnects */
     int64_t response_ns;      /* duration of the source's latest leaf; 0: none yet */
@@ -173,7 +177,7 @@ struct leaf_file {
 
 struct leaf_fetch {                        /* fetches the outer state leaf by leaf */
     struct replica *replica;               /* receives the state */
-    struct leaf_fetch_callbacks callbacks; /* send requests to sources */
+    struct leaf_fetch_callbacks callbacks; /* functions that send requests to sources */
     struct pool pool; /* a pool of one thread, because the compute thread uses the shared pool */
     struct compute compute; /* kernels that run on `pool` */
     enum leaf_stage stage;  /* what is being fetched */
@@ -191,7 +195,7 @@ struct leaf_fetch {                        /* fetches the outer state leaf by le
     uint64_t replayed_leaves;
     uint64_t next_leaf;      /* leaves below this index are present or requested */
     uint64_t missing_count;  /* number of leaves that are not present */
-    uint64_t outdated_count; /* leaves that are not at target_version */
+    uint64_t outdated_count; /* number of leaves that are not at target_version */
     uint64_t received_bytes; /* bytes of valid leaves and results */
     uint32_t next_source;    /* index of the source that gets the next request, in rotation */
     struct leaf_file file;   /* a file of this member, which may have the state to fetch */

@@ -7,10 +7,13 @@
 #include <string.h>
 
 enum {
-    FIRST_RESULT_TIMEOUT_FACTOR = 8, /* timeout of a first result, in units of timeout_ns */
-    RESULT_TIMEOUT_MIN_FACTOR = 2,   /* shortest later timeout, in units of timeout_ns */
-    RESULT_TIMEOUT_FACTOR = 6,       /* timeout, in units of the latest result's duration */
-    STEP_TIMEOUT_S = 30,             /* time without a new result before a step is dropped */
+    /* timeout of a source's first result, in units of timeout_ns */
+    FIRST_RESULT_TIMEOUT_FACTOR = 8,
+    /* shortest timeout of a source's later results, in units of timeout_ns */
+    RESULT_TIMEOUT_MIN_FACTOR = 2,
+    /* timeout of a later result, in units of the duration of the source's latest result */
+    RESULT_TIMEOUT_FACTOR = 6,
+    STEP_TIMEOUT_S = 30, /* time without a new result before a step is dropped */
 };
 
 size_t leaf_replay_memory_bytes(uint32_t slice_count) {

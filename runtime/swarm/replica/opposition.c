@@ -29,7 +29,7 @@ static bool read_sketch(const struct opposition_round *round, uint32_t slice, ui
            sketch_read(round->sketches[seat] + (size_t)slice * SKETCH_BYTES, sketch);
 }
 
-/* The weight of a seat's contribution, times the clip factor of its norm. */
+/* Returns the weight of a seat's contribution, times the clip factor of its norm. */
 static double clipped_weight(const struct entry *entry, uint32_t seat) {
     const struct entry_member *member = &entry->members[seat];
     return (double)member->weight * (double)norms_clip_factor(member->norm, entry->reference_norm);

@@ -31,8 +31,8 @@ uint64_t replica_leaf_count(const struct slices *slices) {
     return merkle_leaf_count(replica_state_bytes(slices));
 }
 
-/* The size of a contribution slot in bytes. With a sparse codec, the slot also has the proof of the
- * contribution, which the result lists. */
+/* Returns the size of a contribution slot in bytes. With a sparse codec, the slot also has the
+ * proof of the contribution, which the result lists. */
 static uint64_t contribution_slot_bytes(const struct slices *slices) {
     return slices_are_sparse(slices) ? align_up(slices->bytes_max, _Alignof(struct slice_proof)) +
                                            sizeof(struct slice_proof)
@@ -93,8 +93,8 @@ struct replica_device_memory replica_device_memory_of(const struct replica_shape
 
 /* ---- the inner weights ---- */
 
-/* The status is not needed here: the device records its failure, and the caller checks that
- * record before it uses the values. */
+/* Reads inner weights of one part. The status is not needed: the device records its failure, and
+ * the caller checks that record before it uses the values. */
 static void read_inner_weights(const struct flat_span *part, int64_t first, int64_t count,
                                float *values) {
     struct fault ignored;
@@ -169,7 +169,7 @@ struct hash_leaf_args {             /* arguments of hash_one_leaf */
     _Atomic bool has_nonfinite;     /* set when a value of any leaf is not finite */
 };
 
-/* Compares exponents as integers, which the compiler vectorizes. */
+/* Whether all values are finite. Compares exponents as integers, which the compiler vectorizes. */
 static bool are_finite(const float *values, size_t count) {
     uint32_t nonfinite = 0;
     for (size_t i = 0; i < count; i++) {

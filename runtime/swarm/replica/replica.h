@@ -42,8 +42,8 @@
 
 enum {
     SLICES_PER_MEMBER = 4, /* target number of slices for each member */
-    /* number of elements; a multiple of each codec's block and of each SIMD vector. A sparse codec
-     * has SPARSE_BLOCK instead */
+    /* number of elements of a slice granule, a multiple of each codec's block and of each SIMD
+     * vector; with a sparse codec, SPARSE_BLOCK takes its place */
     SLICE_GRANULE = 256,
     /* maximum encoded size of a slice; 4096 bytes of a payload are reserved for other fields */
     SLICE_BYTES_MAX = FRAME_PAYLOAD_MAX - 4096,
@@ -124,7 +124,7 @@ struct hash slices_zero_root(const struct slices *slices);
  *
  * Its results are bit-identical to those of the CPU (kernels/codec.h, kernels/outer.h). */
 
-enum { REPLICA_DEVICE_SLOTS = 2 }; /* chunks that a device processes at a time */
+enum { REPLICA_DEVICE_SLOTS = 2 }; /* number of chunks that a device processes at a time */
 
 /* Elements [begin, begin + count) of the flat parameter space: whole leaves, or whole codec
  * blocks of a slice. */
@@ -136,9 +136,10 @@ struct replica_chunk {
 struct device_step {
     struct replica_chunk chunk; /* elements to step */
     uint32_t round;             /* round whose results are applied */
-    float outer_momentum;       /* momentum of that round */
-    float *params, *momentum;   /* [chunk.count], pinned: receive the new values */
-    bool resets_inner;          /* also copy the new params to the device's inner weights */
+    float outer_momentum;       /* outer momentum of `round` */
+    float *params, *momentum;   /* [chunk.count], pinned: receive the new params and momentum */
+    /* whether the new params are also copied to the device's inner weights */
+    bool resets_inner;
 };
 
 struct replica_device;
@@ -152,8 +153,8 @@ struct replica_device_methods {
     /* Replace the feedback of a chunk by the encoding error of the chunk's contribution. */
     void (*advance)(struct replica_device *device, int slot, struct replica_chunk chunk);
     void (*step)(struct replica_device *device, int slot, const struct device_step *step);
-    /* Wait until the slot's results are in host memory. false: it encoded a value that is not
-     * finite. */
+    /* Wait until the slot's results are in host memory. Returns false if the slot encoded a value
+     * that is not finite. */
     MUST_CHECK bool (*wait)(struct replica_device *device, int slot);
     /* Copy the outer weights to the inner weights on the device. */
     void (*reset_inner)(struct replica_device *device);
@@ -161,7 +162,7 @@ struct replica_device_methods {
 };
 
 struct replica_device {
-    const struct replica_device_methods *methods; /* how this kind of device does its work */
+    const struct replica_device_methods *methods; /* methods of this kind of device */
 };
 
 /* Memory of a device in bytes. It depends only on the shape, so any machine can plan it. */
@@ -178,9 +179,12 @@ struct replica_shape;
 struct replica_device_memory replica_device_memory_of(const struct replica_shape *shape);
 
 enum {
-    LEAF_ELEMENTS = LEAF_BYTES / 8, /* elements of a leaf: parameter and momentum, f32 each */
-    LEAF_SPARSE_ELEMENTS = LEAF_BYTES / 4, /* elements of a leaf with a sparse codec: parameters */
-    RESULT_ROUNDS = 2, /* rounds whose results are in memory: the open one and the previous one */
+    /* number of elements of a leaf, each a parameter and its momentum in f32 */
+    LEAF_ELEMENTS = LEAF_BYTES / 8,
+    /* number of elements of a leaf with a sparse codec, each a parameter in f32 */
+    LEAF_SPARSE_ELEMENTS = LEAF_BYTES / 4,
+    /* number of rounds whose results are in memory: the open one and the previous one */
+    RESULT_ROUNDS = 2,
     /* maximum elements of a chunk, all processed at a time: a leaf for each of eight threads */
     REPLICA_CHUNK_ELEMENTS = 8 * LEAF_ELEMENTS,
 };
@@ -188,27 +192,30 @@ enum {
 /* A part of the inner weights: elements [begin, begin + count) of the flat parameter space,
  * fp32. */
 struct flat_span {
-    int64_t begin, count;                      /* first element, and number of elements */
-    float *values;                             /* inner weights of these elements */
-    const struct device_memory *device_memory; /* the memory of `values`; NULL: ordinary memory */
+    int64_t begin, count; /* first element, and number of elements */
+    float *values;        /* inner weights of these elements */
+    /* access to the memory of `values`; NULL: the CPU can access that memory directly */
+    const struct device_memory *device_memory;
 };
 
 /* Memory of a replica in bytes, one extent of the plan for each field; 0: not needed. */
 struct replica_memory {
-    uint64_t params, momentum;   /* f32 [P] each: parameters and, unless the codec is sparse, outer
-                                    momentum */
-    uint64_t feedback, residual; /* f32 [P], for codecs with error feedback: the error of this
+    uint64_t params, momentum;   /* size of f32 [P] each: parameters and, without sparse codec,
+                                    outer momentum */
+    uint64_t feedback, residual; /* size of f32 [P], for codecs with error feedback: error of this
                                     member's contributions that is still to be sent, and, of int4
                                     only, the error of re-encoding the means of own slices */
-    uint64_t contribution;       /* this member's encoded contribution */
-    uint64_t declared; /* Merkle tree and norms of the contribution's slices (contribution.h) */
-    uint64_t results;  /* encoded results of RESULT_ROUNDS rounds */
-    uint64_t slots;    /* other members' contributions to slices that this member owns:
+    uint64_t contribution;       /* size of this member's encoded contribution */
+    /* size of the Merkle tree and the norms of the contribution's slices (contribution.h) */
+    uint64_t declared;
+    uint64_t results;          /* size of the encoded results of RESULT_ROUNDS rounds */
+    uint64_t slots;            /* size of others' contributions to slices that this member owns:
                                     members_max x CONTRIBUTION_SLOTS_PER_MEMBER x bytes_max, and
                                     with a sparse codec the proof of each */
-    uint64_t residual_sources; /* table that assigns residuals to results */
-    uint64_t leaves;           /* hashes of the leaves of the current and of the voted state */
-    uint64_t scratch;          /* two buffers of REPLICA_CHUNK_ELEMENTS f32 elements */
+    uint64_t residual_sources; /* size of the table that assigns residuals to results */
+    /* size of the hashes of the leaves of the current and of the voted state */
+    uint64_t leaves;
+    uint64_t scratch; /* size of two buffers of REPLICA_CHUNK_ELEMENTS f32 elements */
 };
 
 struct replica_shape {
@@ -237,7 +244,7 @@ struct residual_source {
 
 struct replica {
     struct replica_shape shape;    /* sizes and outer rates */
-    const struct compute *compute; /* computes on the CPU */
+    const struct compute *compute; /* kernels and threads that compute on the CPU */
     struct replica_device *device; /* device for most of the arithmetic; NULL: `compute` does all */
     float *params, *momentum;      /* [P]: outer state; momentum is NULL with a sparse codec */
     float *feedback, *residual;    /* [P], see struct replica_memory; NULL: the codec has none */
@@ -311,9 +318,11 @@ MUST_CHECK bool replica_encoding_is_valid(const struct replica *replica, uint32_
 /* One contribution to the mean of a slice. */
 struct addend {
     const uint8_t *bytes; /* the encoded contribution */
-    uint64_t weight;      /* its weight, in tokens */
-    float clip;           /* factor in [0, 1] that limits its norm (norms_clip_factor) */
-    bool is_own; /* this is the member's own contribution, whose share is the residual's divisor */
+    uint64_t weight;      /* weight of the contribution, in tokens */
+    /* factor in [0, 1] that limits the norm of the contribution (norms_clip_factor) */
+    float clip;
+    /* whether this is the member's own contribution, whose share is the residual's divisor */
+    bool is_own;
 };
 
 /* replica_sum: the weighted mean of the addends, each times its clip factor, summed in their order
@@ -330,7 +339,7 @@ struct hash replica_sum(struct replica *replica, uint32_t round, uint32_t slice,
  *         replica_encoding_is_valid; value_limit is norms_value_limit of the round */
 struct addend_list {
     uint64_t seats;               /* mask of the seats of the addends */
-    const struct addend *addends; /* one for each seat */
+    const struct addend *addends; /* addends, one for each seat of the mask */
     /* for each addend, the proof of another member's contribution; NULL: is_own */
     const struct slice_proof *const *proofs;
     double value_limit; /* largest magnitude of a value in a mean */

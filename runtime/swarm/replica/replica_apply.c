@@ -75,7 +75,7 @@ static void step_chunk(const struct compute *compute, const struct replica *repl
 struct outer_step_pass {
     struct replica *replica; /* the replica to step */
     struct round_step step;  /* results and momentum of the round */
-    bool is_trial;           /* the results go to scratch, not to the state */
+    bool is_trial;           /* the new values go to scratch memory, not to the state */
     struct hash *hashes;     /* receives the new leaf hashes; NULL: do not hash */
     bool is_finite;          /* no value that was hashed is infinite or NaN */
 };

@@ -11,7 +11,7 @@
 struct slot_memory {
     float *values;  /* Outer params, replaced in place by pseudo-gradients or by the next params. */
     float *moments; /* Momentum or feedback, replaced in place by the next values. */
-    float *spare;   /* Decoded results, or inner weights copied from the host. */
+    float *spare;   /* Decoded results, or inner weights copied from host memory. */
     uint8_t *encoded;        /* Encoded contribution or results. */
     int32_t *rejected_count; /* number of encoded values that are not finite */
 };
@@ -172,7 +172,8 @@ static void enqueue_encoding(struct replica_device *device, int slot, struct rep
     cuda->has_unread_count[slot] = true;
 }
 
-/* Encodes the same values again, because `enqueue_encoding` does not store the encoding error. */
+/* Updates the feedback of a chunk. Encodes the same values again, because `enqueue_encoding` does
+ * not store the encoding error. */
 static void enqueue_feedback_update(struct replica_device *device, int slot,
                                     struct replica_chunk chunk) {
     struct replica_cuda *cuda = as_replica_cuda(device);
@@ -245,7 +246,8 @@ static void enqueue_inner_reset(struct replica_device *device) {
 
 /* ---- initialization and release ---- */
 
-/* Errors of a failed device are ignored, because its failure is already recorded. */
+/* Releases the device. Errors of a failed device are ignored, because its failure is already
+ * recorded. */
 static void release_cuda_device(struct replica_device *device) {
     struct replica_cuda *cuda = as_replica_cuda(device);
     for (int slot = 0; slot < REPLICA_DEVICE_SLOTS; slot++) {

@@ -12,8 +12,9 @@ struct replica_cuda {
     struct replica_device device;  /* Must be first, because the methods cast it to this struct. */
     const struct replica *replica; /* the replica that the GPU works on */
     const struct cuda_device *gpu; /* the device */
-    struct cuda_compute compute[REPLICA_DEVICE_SLOTS]; /* One per slot, with the slot's stream. */
-    char *slot_memory;                                 /* device memory of all device slots */
+    /* [slot]: driver, kernels and stream of each slot */
+    struct cuda_compute compute[REPLICA_DEVICE_SLOTS];
+    char *slot_memory;                           /* device memory of all device slots */
     bool has_unread_count[REPLICA_DEVICE_SLOTS]; /* the slot's rejected_count is not read yet */
 };
 

@@ -5,7 +5,8 @@
 
 #include <math.h>
 
-/* The tree and the norms share one extent, with the norms after the tree. */
+/* Returns the offset of the norms in `declared`. The tree and the norms share one extent, with the
+ * norms after the tree. */
 static uint64_t declared_norms_offset(uint32_t slice_count) {
     return align_up(merkle_list_node_count(slice_count) * sizeof(struct hash), sizeof(double));
 }

@@ -32,7 +32,7 @@ static void update_feedback_on_cpu(const struct replica *replica, struct replica
              items_count(chunk.count, ITEM_ELEMENTS));
 }
 
-/* feedback = gradient + feedback - decoded contribution, bit-identical to the residual of
+/* Sets feedback = gradient + feedback - decoded contribution, bit-identical to the residual of
  * codec_encode. */
 static void update_chunk_feedback_on_cpu(struct replica *replica, struct replica_chunk chunk) {
     float *gradient = replica_scratch(replica, 0);

@@ -15,14 +15,14 @@ static const char MARK[16] = "skep results 1\n";
 struct result_header {
     char mark[sizeof MARK]; /* name and version of the format */
     uint32_t round;         /* round of the results */
-    uint32_t slice_count;   /* number of rows and of results */
+    uint32_t slice_count;   /* number of slices; the file has a row and a result for each */
 };
 
 struct result_row {        /* one result in a result file */
     uint32_t epoch;        /* epoch of the slice in which the result was made */
     uint32_t owner;        /* seat of the member that computed the result */
     uint64_t contributors; /* seats whose contributions are in the result */
-    uint64_t bytes;        /* length of the result */
+    uint64_t bytes;        /* size of the result in bytes */
     struct hash hash;      /* hash of the result */
 };
 
@@ -208,7 +208,7 @@ enum status result_file_read(const struct result_files *files, const char *path,
 /* Reads the row of a slice, and finds the position of its result. */
 static bool read_row(const struct slices *slices, int fd, const char *path, uint32_t slice,
                      struct result_row *row, int64_t *offset) {
-    enum { ROWS = 64 }; /* rows that are read at a time */
+    enum { ROWS = 64 }; /* number of rows that are read at a time */
     struct result_row rows[ROWS];
     struct fault fault;
     *offset = row_offset(slices->count) + HASH_BYTES;

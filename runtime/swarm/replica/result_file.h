@@ -65,8 +65,9 @@ MUST_CHECK bool result_file_read_slice(const struct slices *slices, const char *
  *     round 8 | s0 |    |    |    |      a new round reuses the row of the oldest round */
 
 struct stored_result {
-    bool is_stored;             /* the bytes of the result are in the replica */
-    uint32_t epoch;             /* times the slice had changed its owner when this was made */
+    bool is_stored; /* the bytes of the result are in the replica */
+    /* number of times the slice had changed its owner when this result was computed */
+    uint32_t epoch;
     uint64_t contributors;      /* seats whose contributions are in the sum */
     struct hash hash;           /* hash of the encoded result */
     struct identity owner;      /* member that computed the result */
@@ -76,7 +77,7 @@ struct stored_result {
 struct result_index {
     uint32_t slice_count;           /* number of slices of each round */
     uint32_t rounds[RESULT_ROUNDS]; /* Round of each row; 0: the row is empty. */
-    struct stored_result *results;  /* [RESULT_ROUNDS * slice_count] */
+    struct stored_result *results;  /* [RESULT_ROUNDS * slice_count]: results by row, slice */
 };
 
 /* result_index_memory_bytes: return the size of the table. result_index_init: initialize an empty

@@ -9,7 +9,7 @@ _Static_assert(SLICE_GRANULE % CODEC_INT8_BLOCK == 0 && SLICE_GRANULE % CODEC_IN
 
 /* Limits of the length of a slice, in elements. */
 struct slice_limits {
-    int64_t granule;  /* slices but the last are multiples of it */
+    int64_t granule;  /* the lengths of all slices but the last are multiples of the granule */
     int64_t min, max; /* shortest and longest slice, multiples of the granule */
 };
 
@@ -80,7 +80,7 @@ const char *slices_codec_name(const struct slices *slices) {
     return slices_are_sparse(slices) ? "sparse" : codec_name(slices->codec);
 }
 
-/* The number of values that `count` elements send. */
+/* Returns the number of values that a contribution sends for `count` elements. */
 static uint64_t sent_values(struct sparse_shape shape, int64_t count) {
     const int64_t rest = count % SPARSE_BLOCK;
     return (uint64_t)(count / SPARSE_BLOCK * shape.keep + min_i64(rest, shape.keep));
@@ -136,8 +136,8 @@ struct slice_range slices_range(const struct slices *slices, uint32_t index) {
     return range;
 }
 
-/* The leaf of a slice of zeros. In every codec, zeros are encoded as zero bytes: scales of 0 and
- * codes of 0. */
+/* Returns the leaf of a slice of zeros. In every codec, zeros are encoded as zero bytes: scales of
+ * 0 and codes of 0. */
 static struct hash zero_leaf(const struct slices *slices, uint32_t index) {
     static const uint8_t ZEROS[4096];
     struct hash_state state;

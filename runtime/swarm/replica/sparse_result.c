@@ -136,16 +136,17 @@ bool sparse_result_is_valid(const struct slices *slices, uint32_t slice, const u
 
 /* A contribution that is added to a mean. */
 struct added_part {
-    const struct compute *compute; /* threads and kernels that add it */
-    struct sparse_shape shape;     /* sparse encoding of its blocks */
+    const struct compute *compute; /* threads and kernels that add the contribution */
+    struct sparse_shape shape;     /* sparse encoding of the contribution's blocks */
     const uint8_t *bytes;          /* encoding of the first element that is added */
     int64_t count;                 /* number of elements */
-    float share, clip;             /* its part of all weights, and its clip factor */
-    double value_limit;            /* largest magnitude of a value in the mean */
-    float *sums, *shares;          /* [count] sums of values and of shares */
+    /* the contribution's share of all weights, and its clip factor */
+    float share, clip;
+    double value_limit;   /* largest magnitude of a value in the mean */
+    float *sums, *shares; /* [count] sums of values and of shares */
 };
 
-/* The factor by which the values of a block are multiplied. */
+/* Returns the factor by which the values of a block are multiplied. */
 static float find_block_factor(const struct added_part *part, const uint8_t *block) {
     const double peak = (double)sparse_block_peak(part->shape, block);
     return peak * (double)part->clip > part->value_limit ? (float)(part->value_limit / peak)

@@ -31,14 +31,15 @@ uint64_t sparse_result_head_bytes(uint32_t slice_count);
 uint64_t sparse_result_bytes(const struct slices *slices, uint32_t slice, uint32_t count);
 
 /* sparse_result_begin_list: write the header of a list.
- * sparse_result_seats, sparse_result_value_limit: read it. */
+ * sparse_result_seats, sparse_result_value_limit: read a field of the header. */
 void sparse_result_begin_list(uint8_t *bytes, uint64_t seats, double value_limit);
 uint64_t sparse_result_seats(const uint8_t *bytes);
 double sparse_result_value_limit(const uint8_t *bytes);
 
 /* sparse_result_write_head: write head `index`, which is counted from 0 in the order of seats.
- * sparse_result_read_head: read it. Returns false if it is not in the form above, or a number of it
- * is out of range: norm and clip of contributions, and weights whose sum may reach 2^53.
+ * sparse_result_read_head: read head `index`. Returns false if the head is not well-formed, or one
+ * of its numbers is out of range: norm and clip of contributions, and weights whose sum may reach
+ * 2^53.
  * sparse_result_encoding_offset: the byte offset of encoding `index` in a list of `count`
  * contributions. */
 void sparse_result_write_head(const struct slices *slices, uint8_t *bytes, uint32_t index,

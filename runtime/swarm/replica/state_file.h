@@ -15,8 +15,8 @@
 /* The header of a state file, which describes the state in it. */
 struct state_file_header {
     char mark[16];            /* name and version of the format */
-    uint32_t round;           /* round of the commit */
-    uint32_t commits;         /* number of commits in the chain, this one included */
+    uint32_t round;           /* round of the commit that led to the state */
+    uint32_t commits;         /* number of commits in the chain, up to that commit */
     uint64_t parameter_count; /* number of parameters of the model */
     struct hash root;         /* root of the state */
 };

@@ -54,7 +54,7 @@ void sum_check_sketch(const struct replica *replica, uint32_t slice, const struc
 
 /* ---- the check ---- */
 
-/* What a result should be, according to its parts. */
+/* The sketch that a result should have according to its parts, and how far it may deviate. */
 struct expectation {
     struct sketch sketch; /* weighted mean of the sketches, with the variance of each bucket */
     double magnitude;     /* sum of the norms of all weighted contributions */

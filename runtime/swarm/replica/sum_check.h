@@ -25,10 +25,11 @@ void sum_check_sketch(const struct replica *replica, uint32_t slice, const struc
 
 /* One contribution to a result, as known to the member that checks the result. */
 struct sum_part {
-    const uint8_t *sketch; /* [SKETCH_BYTES] of the contribution; NULL: it was not received */
-    uint64_t weight;       /* weight of the contribution, as in struct addend */
-    float clip;            /* clip factor of the contribution, in [0, 1] */
-    double norm; /* upper bound of the contribution's L2 norm, which its member declared */
+    /* [SKETCH_BYTES]: encoded sketch of the contribution; NULL: it was not received */
+    const uint8_t *sketch;
+    uint64_t weight; /* weight of the contribution, as in struct addend */
+    float clip;      /* clip factor of the contribution, in [0, 1] */
+    double norm;     /* upper bound of the contribution's L2 norm, which its member declared */
 };
 
 /* sum_check_matches_parts: whether the result of a slice can be the mean of `parts`. In each bucket
