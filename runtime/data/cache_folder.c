@@ -25,7 +25,7 @@ uint64_t cache_folder_bytes(const char *path) {
         return 0;
     }
     const FTSENT *entry = fts_read(tree);
-    while (entry != NULL) { /* ends: symbolic links are not followed */
+    while (entry != NULL) { /* the loop ends, because symbolic links are not followed */
         bytes += entry->fts_info == FTS_F ? (uint64_t)entry->fts_statp->st_size : 0;
         entry = fts_read(tree);
     }

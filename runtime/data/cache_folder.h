@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* cache_folder_path: write $XDG_CACHE_HOME/skep/NAME, else ~/.cache/skep/NAME, to `out`. It need
- * not exist.
+/* cache_folder_path: write $XDG_CACHE_HOME/skep/NAME, else ~/.cache/skep/NAME, to `out`. The folder
+ * need not exist.
  * returns  false when neither variable is set to an absolute path, or the path is too long */
 bool cache_folder_path(const char *name, char *out, size_t capacity);
 

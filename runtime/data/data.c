@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
-enum { BLOCK_BYTES = 1 << 20 }; /* Size of a shuffled block. */
+enum { BLOCK_BYTES = 1 << 20 }; /* Size of a data block, the unit of shuffling, in bytes. */
 
 static const double STEPS_MAX = 1e9; /* the maximum of the key `steps` */
 
@@ -44,14 +44,14 @@ static int64_t count_block_windows(const struct data_file *file, int64_t block, 
     return tokens > sequence ? (tokens - 1) / sequence : 0;
 }
 
-/* All blocks have the same number of windows, except the first, which may contain a header, and the
- * last. */
+/* Sets the blocks and windows of a file. All its blocks have the same number of windows, except the
+ * first, which may contain a header, and the last. */
 static void assign_window_indices(struct data_file *file, int64_t sequence) {
     int64_t row_bytes = (sequence + 1) * token_file_width(&file->tokens);
     bool row_fits = row_bytes <= BLOCK_BYTES;
     file->block_bytes = row_fits ? BLOCK_BYTES : row_bytes;
     file->block_origin = row_fits ? 0 : file->tokens.data_offset;
-    if (has_rows(file)) { /* blocks of whole rows */
+    if (has_rows(file)) { /* a block is then a number of whole rows */
         row_bytes = sequence * token_file_width(&file->tokens);
         file->block_bytes = max_i64(BLOCK_BYTES / row_bytes, 1) * row_bytes;
         file->block_origin = file->tokens.data_offset;
@@ -92,8 +92,8 @@ static enum status open_file(struct token_data *data, const char *path,
     return OK;
 }
 
-/* A file that is shorter than a row adds none, such as the last part of a text. One of them must
- * have a row. */
+/* Checks that at least one file has a row. A file that is shorter than a row has none; the last
+ * part of a text may be so short. */
 static enum status check_rows(const struct token_data *data, const struct data_options *options,
                               struct fault *fault) {
     const char *source = options->paths.source;
@@ -116,16 +116,16 @@ static const struct shard_header *header_of(const struct data_file *file) {
     return &file->tokens.header;
 }
 
-/* Shortens a hash to what a person compares. */
+/* Returns the first digits of a hash in hexadecimal, as many as a person compares. */
 static const char *shown_hash(const struct hash *hash, char hex[static HASH_HEX_BYTES]) {
-    enum { SHOWN_DIGITS = 12 }; /* hexadecimal digits of a hash in a message */
+    enum { SHOWN_DIGITS = 12 }; /* number of hexadecimal digits of a hash in a message */
     (void)hash_hex(hash, hex);
     hex[SHOWN_DIGITS] = '\0';
     return hex;
 }
 
-/* All files whose headers have the hash of a tokenizer must have the same one. If the token between
- * documents is read from the headers, it must be the same, too. */
+/* Checks that all files whose headers have the hash of a tokenizer have the same hash. If the token
+ * between documents is read from the headers, that token must be the same in all of them, too. */
 static enum status compare_origins(struct token_data *data, const struct data_options *options,
                                    struct fault *fault) {
     char hex[HASH_HEX_BYTES], other_hex[HASH_HEX_BYTES];
@@ -174,8 +174,9 @@ double data_bytes_per_token(const struct token_data *data) {
     return tokens > 0 ? bytes / tokens : 0;
 }
 
-/* Runs may have thousands of token files, and the default limit is 1024. If the limit cannot be
- * raised enough, opening a file reports the error. */
+/* Raises the process's limit of open files, because runs may have thousands of token files and the
+ * default limit is 1024. If the limit cannot be raised enough, the opening of a file reports the
+ * error. */
 static void raise_open_file_limit(int count) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
@@ -277,7 +278,8 @@ enum status data_resolve_epochs(struct settings *settings, const struct token_da
     return OK;
 }
 
-/* Compares the tokenizer of the files with that of the model. */
+/* Sets a fault if the hash of the tokenizer in the files differs from that of the model's
+ * tokenizer. Files or a model without a tokenizer are accepted. */
 static enum status check_tokenizer(const struct settings *settings, const struct token_data *data,
                                    struct fault *fault) {
     char hex[HASH_HEX_BYTES], model_hex[HASH_HEX_BYTES];
@@ -332,9 +334,10 @@ void data_close(struct token_data *data) {
     }
 }
 
-enum unit { UNIT_WINDOW, UNIT_BLOCK }; /* what find_file counts */
+enum unit { UNIT_WINDOW, UNIT_BLOCK }; /* what the index that find_file gets counts */
 
-/* The file that contains a window or block. A file without windows contains none. */
+/* Returns the file that contains the window or block with index `index`. Files without windows are
+ * skipped. */
 static const struct data_file *find_file(const struct token_data *data, enum unit unit,
                                          int64_t index) {
     int low = 0;
@@ -351,7 +354,7 @@ static const struct data_file *find_file(const struct token_data *data, enum uni
     return &data->files[low];
 }
 
-/* The number of windows of a file before one of its blocks. */
+/* Returns the number of windows in the blocks of a file before its block `block`. */
 static int64_t count_windows_before(const struct data_file *file, int64_t block, int64_t sequence) {
     return block == 0 ? 0
                       : count_block_windows(file, 0, sequence) +
@@ -393,8 +396,8 @@ int64_t data_next_window(const struct token_data *data, uint64_t seed, int64_t *
     uint64_t blocks = (uint64_t)data->block_count;
     uint64_t width = (uint64_t)data->block_windows_max;
     ASSERT(*cursor >= 0 && (uint64_t)*cursor <= DATA_CURSOR_MAX && data->window_count > 0);
-    /* A pass has blocks * width positions; those that a short block cannot fill are empty. The next
-     * window is at most two passes away. */
+    /* A pass has blocks * width positions; those that a short block cannot fill are empty. So the
+     * loop walks over at most two passes to the next window. */
     for (uint64_t walked = 0; walked < 2 * blocks * width; walked++) {
         uint64_t index = (uint64_t)(*cursor)++;
         uint64_t pass = index / (blocks * width);
@@ -409,7 +412,7 @@ int64_t data_next_window(const struct token_data *data, uint64_t seed, int64_t *
     return 0;
 }
 
-/* The index of a window's first token in its file. */
+/* Returns the index, in `file`, of the first token of a window. */
 static int64_t first_token_index(const struct data_file *file, int64_t window, int64_t sequence) {
     int64_t local = window - file->first_window;
     if (has_rows(file)) {
@@ -434,7 +437,8 @@ static enum status invalid_token_fault(const struct token_data *data, const stru
                      (long long)id, (long long)data->vocab);
 }
 
-/* Token positions restart at 0 after a separator. DATA_NO_SEPARATOR differs from every token id. */
+/* Fills `row` with ids, labels and positions. Token positions restart at 0 after a separator.
+ * DATA_NO_SEPARATOR differs from every token id. */
 static void fill_row(const struct token_data *data, const void *raw, int width,
                      const struct token_row *row) {
     int64_t position = 0;

@@ -25,7 +25,7 @@
 
 enum {
     LABEL_IGNORED = -100,   /* label of a token that is not predicted */
-    DATA_NO_SEPARATOR = -1, /* documents do not end with a token */
+    DATA_NO_SEPARATOR = -1, /* value in place of a separator: documents do not end with a token */
 };
 
 #define DATA_CURSOR_MAX ((uint64_t)1 << 62) /* Maximum cursor of data_next_window. */
@@ -34,11 +34,12 @@ enum {
 struct data_options {
     struct path_list paths; /* Paths of the files. */
     const char *format;     /* Format argument of token_file_open. */
-    bool rejects_text;      /* Whether text files are rejected: token_file_reject_text. */
+    bool rejects_text;      /* Whether token_file_reject_text checks the files. */
     int64_t sequence;       /* Number of tokens in a row. */
     int64_t vocab;          /* Number of token ids of the model. */
     int64_t separator;      /* Token id that ends a document; DATA_NO_SEPARATOR: none. */
-    bool reads_separator;   /* The separator is read from the headers of the files that have one. */
+    /* The separator is read from the files' headers, where these have one. */
+    bool reads_separator;
 };
 
 /* An open token file and the layout of its blocks and windows. */
@@ -46,26 +47,27 @@ struct data_file {
     struct token_file tokens; /* the open file */
     /* Block b of the file begins at byte block_origin + b * block_bytes. */
     int64_t block_origin, block_bytes;
-    /* range of the file's blocks in the numbering of all blocks */
+    /* index of the file's first block among the blocks of all files; number of its blocks */
     int64_t first_block, block_count;
-    /* range of the file's windows in the numbering of all windows */
+    /* index of the file's first window among the windows of all files; number of its windows */
     int64_t first_window, window_count;
 };
 
 struct token_data {
     struct data_file *files; /* [file_count] */
     int file_count;
-    int64_t sequence, vocab, separator; /* as in struct data_options */
+    int64_t sequence, vocab, separator; /* copies of the fields of struct data_options */
     int64_t window_count;               /* Number of windows in all files. */
     int64_t block_count;                /* Number of blocks in all files. */
     int64_t block_windows_max;          /* Number of windows in the largest block. */
     int short_count;                    /* Number of files without a window. */
-    const char *short_path;             /* The first of them; NULL: none. */
-    const struct data_file *origin; /* First file whose header has its tokenizer's hash, or NULL. */
+    const char *short_path;             /* Path of the first file without a window; NULL: none. */
+    /* First file whose header has the hash of the file's tokenizer, or NULL. */
+    const struct data_file *origin;
 };
 
-/* data_open: open all files and index their windows. Raises the process's limit of open files if
- * necessary.
+/* data_open: open all files and number their blocks and windows. Raises the process's limit of open
+ * files if necessary.
  * memory  in `region`
  * errors  STATUS_INPUT when there are no files, all files are too short for one window, or the
  *         headers of two files name different tokenizers or document tokens; those of
@@ -93,15 +95,15 @@ MUST_CHECK enum status data_open_run(const struct settings *settings,
                                      struct fault *fault);
 
 /* data_resolve_epochs: set settings->steps to the number of steps that make settings->epochs passes
- * over the training data `data`, rounded up, and settings->epochs to 0; nothing if that is 0.
- * data_pass_count: the passes over the data that the run makes.
+ * over the training data `data`, rounded up, and settings->epochs to 0; if settings->epochs is 0,
+ * change nothing. data_pass_count: return the number of passes over the data that the run makes.
  * errors  STATUS_INPUT when there are more steps than a run may have */
 MUST_CHECK enum status data_resolve_epochs(struct settings *settings, const struct token_data *data,
                                            struct fault *fault);
 double data_pass_count(const struct settings *settings, const struct token_data *data);
 
-/* data_bytes_per_token: bytes of UTF-8 text for each token of the files, or 0 if not all of them
- * state it. A file in the format "bytes" has 1. */
+/* data_bytes_per_token: return the mean number of bytes of UTF-8 text for each token of the files,
+ * or 0 if not all files state this number. A file in the format "bytes" has 1. */
 double data_bytes_per_token(const struct token_data *data);
 
 /* data_next_window: return the next window of the endless shuffled stream, and advance *cursor by
@@ -111,11 +113,10 @@ double data_bytes_per_token(const struct token_data *data);
  * limits  0 <= *cursor <= DATA_CURSOR_MAX */
 int64_t data_next_window(const struct token_data *data, uint64_t seed, int64_t *cursor);
 
-/* The parts of data_next_window: a pass visits every block once, and block_windows_max positions in
- * each.
- * data_block_at: the block at position `block_position` of a pass.
- * data_block_window_count: the number of windows of a block.
- * data_window_at: the window at `position` of a block in a pass, or -1 if that position is empty.
+/* The functions that data_next_window consists of: a pass visits every block once, and
+ * block_windows_max positions in each block. data_block_at: the block at position `block_position`
+ * of a pass. data_block_window_count: the number of windows of a block. data_window_at: the window
+ * at `position` of a block in a pass, or -1 if that position is empty.
  * limits  0 <= block_position < block_count; 0 <= position < block_windows_max */
 int64_t data_block_at(const struct token_data *data, uint64_t seed, uint64_t pass,
                       int64_t block_position);
@@ -130,9 +131,9 @@ struct token_row {
 
 /* data_read_window: read a window into `row`: token ids; labels, each the id of the next token;
  * positions from 0. With a separator, positions restart after each separator, whose label is
- * LABEL_IGNORED because a document does not predict the next one. A packed row has no token of the
- * next one: labels that are not trained, and the last, are LABEL_IGNORED, and positions restart
- * with each conversation.
+ * LABEL_IGNORED because a document does not predict the next one. A row of `skep data --chat`
+ * shares no token with the next row: labels that are not trained, and the row's last label, are
+ * LABEL_IGNORED, and positions restart with each conversation.
  * raw     scratch memory of (sequence + 1) * 4 bytes
  * errors  STATUS_INPUT for a token id outside the vocabulary (the message has the file and the
  *         token's index) or a truncated file; the contents of *row are then undefined */

@@ -14,18 +14,21 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STAGING_BYTES = LEAF_BYTES }; /* bytes of a file that are hashed at a time */
+/* number of bytes of a file that are read and hashed at a time */
+enum { STAGING_BYTES = LEAF_BYTES };
 
 /* The list of local data files. */
 struct local_files {
-    struct manifest_file *files;     /* [count]; a root is set once the file has been hashed */
-    const char **paths;              /* [count]: paths of the files */
-    int count, train_count;          /* Number of files; number of training files among them. */
-    const struct manifest *manifest; /* manifest of the files' swarm; NULL: a new swarm */
+    /* [count] descriptions of the files; a root is set once the file has been hashed */
+    struct manifest_file *files;
+    const char **paths;     /* [count]: paths of the files */
+    int count, train_count; /* Number of files; number of training files among them. */
+    /* manifest to which the files are compared; NULL: a new swarm without one */
+    const struct manifest *manifest;
     struct region *region;
     struct fault *fault;
     char *staging;        /* [STAGING_BYTES]: buffer for reading */
-    uint64_t total_bytes; /* size of all files together */
+    uint64_t total_bytes; /* size in bytes of all files together */
 };
 
 static const char *format_name(enum token_format format) {
@@ -88,8 +91,8 @@ static const struct manifest_file *manifest_file_at(const struct manifest *manif
     return NULL;
 }
 
-/* Rewrites the fault of a missing file: a member gets the file from the swarm's operator, and the
- * operator corrects the path in the run file. */
+/* Rewrites the fault of a missing file, with a remedy: a member should get the file from the
+ * swarm's operator, and the operator should correct the path in the run file. */
 static void explain_missing_file(const struct settings *settings, enum manifest_file_kind kind,
                                  int index, const struct local_files *local) {
     struct fault *fault = local->fault;
@@ -311,8 +314,8 @@ static enum status check_file_counts(const struct local_files *local,
                                   local->fault);
 }
 
-/* Returns the remedy for a file that differs. If there are several files of its kind, they may be
- * in the wrong order. */
+/* Returns the remedy for a file that differs. If the run lists several files of the same kind, they
+ * may be in the wrong order. */
 static const char *mismatch_remedy(const struct local_files *local,
                                    const struct manifest_file *wanted) {
     const int count = wanted->kind == MANIFEST_TRAINING_FILE ? local->train_count
@@ -379,7 +382,7 @@ static enum status check_all_sizes(const struct local_files *local,
     return OK;
 }
 
-/* Sizes and formats of all files are checked before any contents, which take long to read. */
+/* Checks the sizes and formats of all files before their contents, which take long to read. */
 static enum status check_files(const struct settings *settings, const struct manifest *manifest,
                                bool reads_contents, struct fault *fault) {
     struct region scratch = {0};

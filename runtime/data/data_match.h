@@ -24,16 +24,16 @@ MUST_CHECK enum status data_match_hash_files(const struct settings *settings, st
 void data_match_find_files(const struct manifest *manifest, struct region *region,
                            struct settings *settings);
 
-/* data_match_check: check that the run's files equal the manifest's, in its order: first their
- * number, sizes and formats, then their contents, which reads all files. data.validation is
+/* data_match_check: check that the run's files equal the manifest's, in the manifest's order: first
+ * their number, sizes and formats, then their contents, which reads all files. data.validation is
  * compared only if both the run and the manifest have it, because a member need not evaluate.
  * errors  STATUS_INPUT for the first file that differs in size, format or root, or if data.train is
  *         unset; those of data_match_hash_files */
 MUST_CHECK enum status data_match_check(const struct settings *settings,
                                         const struct manifest *manifest, struct fault *fault);
 
-/* data_match_check_sizes: data_match_check without the contents: only numbers, sizes and formats of
- * the files, which is fast. */
+/* data_match_check_sizes: check the same as data_match_check except the contents: only numbers,
+ * sizes and formats of the files, which is fast. */
 MUST_CHECK enum status data_match_check_sizes(const struct settings *settings,
                                               const struct manifest *manifest, struct fault *fault);
 

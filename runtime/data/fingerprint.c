@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { HASHED_END_BYTES = 64 * 1024 }; /* Hashed part at each end of a file. */
+enum { HASHED_END_BYTES = 64 * 1024 }; /* Number of bytes that are hashed at each end of a file. */
 
-/* One value of a fingerprint. The values are compared in this order, and the first that differs is
- * reported. */
+/* One value of a fingerprint. Values are compared in the order of the rows, and the first value
+ * that differs is reported. */
 struct fingerprint_row {
     const char *name, *noun; /* name of the value in a snapshot, and noun in messages */
     size_t offset;           /* Offset of the field in struct fingerprint. */

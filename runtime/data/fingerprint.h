@@ -7,12 +7,12 @@
 #include "runtime/data/data.h"
 
 struct fingerprint {
-    uint64_t windows, files, bytes; /* Totals over all files. */
+    uint64_t windows, files, bytes; /* Numbers of windows, of files and of bytes in all files. */
     /* First 8 bytes of BLAKE2b-256 over the size, the first and the last 64 KiB of each file. */
     uint64_t hash;
 };
 
-enum { FINGERPRINT_VALUE_COUNT = 4 }; /* values of a fingerprint in a snapshot */
+enum { FINGERPRINT_VALUE_COUNT = 4 }; /* number of values that a fingerprint has in a snapshot */
 
 /* fingerprint_compute: compute the fingerprint of the files in their order. It does not include
  * file names, so the files may move.

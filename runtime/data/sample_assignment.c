@@ -56,7 +56,7 @@ uint64_t assignment_trained_samples(const struct sample_assignment *assignment) 
     return samples;
 }
 
-/* The first sample at or after `sample` that is not trained. */
+/* Returns the first sample at or after `sample` that is not trained. */
 static uint64_t next_untrained_sample(const struct sample_assignment *assignment, uint64_t sample) {
     for (uint32_t i = 0; i < assignment->trained_count; i++) {
         const struct sample_range *trained = &assignment->trained[i];

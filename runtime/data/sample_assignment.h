@@ -4,8 +4,8 @@
  *     assigned   |--------- range ---------|      |------ range ------|
  *     trained    |#######|                                                ► next
  *
- * After an aborted round the member keeps its ranges and may receive further ones. Samples that it
- * has already trained on are not repeated. */
+ * After an aborted round the member keeps its ranges and may receive further ones. Samples that the
+ * member has already trained on are not repeated. */
 #ifndef SKEP_DATA_SAMPLE_ASSIGNMENT_H
 #define SKEP_DATA_SAMPLE_ASSIGNMENT_H
 
@@ -18,7 +18,7 @@ enum { ASSIGNMENT_TRAINED_MAX = 2 * SWARM_SEAT_RANGES_MAX }; /* ranges in `train
 
 /* The assigned and the trained samples of a member. A struct of zeros has none of either. */
 struct sample_assignment {
-    struct sample_range assigned[SWARM_SEAT_RANGES_MAX]; /* ranges to train on */
+    struct sample_range assigned[SWARM_SEAT_RANGES_MAX]; /* ranges of samples to train on */
     uint32_t assigned_count;                             /* number of ranges in `assigned` */
     struct sample_range trained[ASSIGNMENT_TRAINED_MAX]; /* ascending, not adjacent */
     uint32_t trained_count;                              /* number of ranges in `trained` */
@@ -37,17 +37,17 @@ struct assignment_position {
 MUST_CHECK bool assignment_set_ranges(struct sample_assignment *assignment,
                                       const struct sample_range *ranges, uint32_t count);
 
-/* assignment_clear_trained: mark all samples as not trained; the assigned ranges stay. */
+/* assignment_clear_trained: mark all samples as not trained; the assigned ranges remain. */
 void assignment_clear_trained(struct sample_assignment *assignment);
 
-/* assignment_next_window: find the next untrained sample at or after *position, set its window, and
- * advance *position past it. Returns false when no sample is left. */
+/* assignment_next_window: find the next untrained sample at or after *position, set *window to that
+ * sample's window, and advance *position past the sample. Returns false when no sample is left. */
 MUST_CHECK bool assignment_next_window(const struct sample_assignment *assignment,
                                        struct sample_order *order,
                                        struct assignment_position *position, int64_t *window);
 
-/* assignment_trained_samples: the number of trained samples, which are the first ones of the
- * assigned ranges, in order. */
+/* assignment_trained_samples: the number of trained samples. They are the first samples of the
+ * assigned ranges, in the order of the ranges. */
 uint64_t assignment_trained_samples(const struct sample_assignment *assignment);
 
 /* assignment_mark_trained: mark the assigned samples [from, to) as trained; they have `tokens`

@@ -80,8 +80,8 @@ int64_t sample_order_window(struct sample_order *order, uint64_t index) {
     int64_t block = data_block_at(data, order->seed, pass, block_position);
     int64_t skip =
         pass_window -
-        count_windows_before(
-            order, block_position); /* Number of windows of the block before the sample. */
+        count_windows_before(order,
+                             block_position); /* Number of the block's windows before the sample. */
     if (!is_short_block(data, block)) {
         return data_window_at(data, order->seed, pass, block, skip);
     }

@@ -1,5 +1,5 @@
 /* sample_order: the samples of a swarm. Sample k is the k-th window that data_next_window returns.
- * The window of any sample can be computed without those before it.
+ * The window of any sample can be computed without the windows before.
  *
  *     pass 0  | block | block |short| block |  pass 1  | ...      blocks in a keyed order
  *              0 1 2 ...       W-1   W+..
@@ -14,21 +14,23 @@
 
 /* A block with fewer windows than data->block_windows_max. */
 struct short_data_block {
-    int64_t block_position;  /* Position of the block in the order of the pass. */
-    int64_t missing_windows; /* Number of windows that this and all earlier short blocks lack. */
+    /* Position of the block in the order in which the pass visits blocks. */
+    int64_t block_position;
+    /* Number of windows that this block and all earlier short blocks lack in total. */
+    int64_t missing_windows;
 };
 
 struct sample_order {
     const struct token_data *data;
-    uint64_t seed; /* seed of the shuffle */
-    uint64_t pass; /* Pass of the table `short_blocks`. UINT64_MAX: not filled in. */
+    uint64_t seed; /* seed of the shuffling of blocks and windows */
+    uint64_t pass; /* Pass that `short_blocks` describes; UINT64_MAX: none yet. */
     /* [short_count], in ascending order of block_position. */
     struct short_data_block *short_blocks;
     int64_t short_count; /* number of entries in `short_blocks` */
 };
 
-/* sample_order_init: initialize the order, and allocate its table in `region`. Later calls allocate
- * nothing. */
+/* sample_order_init: initialize a sample order, and allocate its table in `region`. Calls of
+ * sample_order_window allocate nothing. */
 void sample_order_init(const struct token_data *data, uint64_t seed, struct region *region,
                        struct sample_order *order);
 

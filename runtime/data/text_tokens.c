@@ -14,9 +14,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FOLDER_DIGITS = 32 }; /* hexadecimal digits of a hash that are the name of a cache folder */
+/* number of hexadecimal digits of a hash in the name of a cache folder */
+enum { FOLDER_DIGITS = 32 };
 
-/* Whether any of the files is text. *is_mixed is set if another one is not. */
+/* Whether any of the files is text. *is_mixed is set if any other file is not text. */
 static bool contains_text(const struct path_list *list, bool *is_mixed) {
     int count = 0;
     for (int i = 0; i < list->count; i++) {
@@ -26,17 +27,18 @@ static bool contains_text(const struct path_list *list, bool *is_mixed) {
     return count > 0;
 }
 
-/* What is tokenised, and how. */
+/* The text or conversations to tokenise, and the parameters. */
 struct text_source {
     const struct path_list *paths; /* files and patterns that the run lists */
     const struct tokenizer *tokenizer;
-    const struct chat_options *chat; /* NULL: not conversations */
+    const struct chat_options *chat; /* template for conversations; NULL: the files have text */
     int64_t row_tokens;              /* number of tokens in a row of conversations */
     int threads;
     const char *folder; /* folder for the token files */
 };
 
-/* A hash of what the tokens depend on. A file that changes gets another time. */
+/* Returns a hash of everything that determines the tokens. Of each file it covers the time instead
+ * of the content, because a file that changes gets another time. */
 static struct hash hash_source(const struct text_source *source, const struct input_list *inputs) {
     const struct chat_options *chat = source->chat;
     const int64_t words[] = {TOKENIZER_ALGORITHM, chat != NULL,
@@ -131,7 +133,8 @@ static enum status write_tokens(const struct text_source *source, struct region 
     return OK;
 }
 
-/* Lists the token files in the cache, if there are any. Damaged ones are removed. */
+/* Lists the token files in the cache folder; returns false if it has none. A damaged folder is
+ * removed. */
 static bool find_tokens(const struct text_source *source, struct region *region,
                         struct path_list *list) {
     const struct path_list *paths = source->paths;
@@ -149,7 +152,8 @@ static bool find_tokens(const struct text_source *source, struct region *region,
     return true;
 }
 
-/* Says what is left of an attempt that has failed. */
+/* Logs what remains of an attempt at tokenising that has failed, or adds a remedy to its fault.
+ * Returns `status`. */
 static enum status explain_failure(const struct text_source *source, enum status status,
                                    struct fault *fault) {
     if (status == STATUS_STOPPED) {
@@ -164,8 +168,8 @@ static enum status explain_failure(const struct text_source *source, enum status
     return status;
 }
 
-/* Uses the tokens in the cache, or makes them. Another process may make the same ones at the same
- * time. */
+/* Lists the token files in the cache, after making them if there are none. Another process may make
+ * the same files at the same time, so after a failure the cache is read again. */
 static enum status find_or_write_tokens(const struct text_source *source, struct region *scratch,
                                         struct region *region, struct path_list *list,
                                         struct fault *fault) {
@@ -181,7 +185,7 @@ static enum status find_or_write_tokens(const struct text_source *source, struct
                : explain_failure(source, status, fault);
 }
 
-/* Finds the cache folder for the tokens of a source. */
+/* Determines the path of the cache folder for the tokens of a source. */
 static enum status find_cache(const struct text_source *source, const struct input_list *inputs,
                               char folder[static PATH_BYTES], struct fault *fault) {
     char hex[HASH_HEX_BYTES];
@@ -228,8 +232,8 @@ static enum status tokenise_files(const struct settings *settings, const struct 
     return OK;
 }
 
-/* Expands the list into `paths`, and returns whether it has text. A pattern without a match is
- * reported when the files are opened. */
+/* Expands the patterns of `list` into `paths`, and returns whether any of the files is text. A
+ * pattern without a match is reported when the files are opened. */
 static bool expands_to_text(const struct settings *settings, const struct path_list *list,
                             struct region *region, struct path_list *paths, bool *is_mixed) {
     struct hash ignored_hash;

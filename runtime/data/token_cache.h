@@ -6,8 +6,8 @@
 #include "base/region.h"
 #include "runtime/settings/path_list.h"
 
-/* token_cache_list: list the token files for training in `folder`, after a check that they are as
- * many as data.json states and that each has the size that its header states. The tokens are not
+/* token_cache_list: list the token files for training in `folder`, after a check that their number
+ * is that in data.json and that each file has the size that its header states. The tokens are not
  * read.
  * memory  paths in `region`
  * errors  STATUS_INPUT with the file that is missing or damaged; *list is then unchanged */

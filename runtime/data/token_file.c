@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAGIC_BYTES = 4 }; /* size of llm.c's magic number */
+enum { MAGIC_BYTES = 4 }; /* size in bytes of the magic number of llm.c's format */
 
 static int format_token_bytes(enum token_format format) {
     static const int WIDTHS[] = {
@@ -69,7 +69,8 @@ static enum status read_header(struct token_file *file, struct fault *fault) {
 
 /* A kind of file that contains text, which must be converted to tokens first. */
 struct text_file_kind {
-    const char *suffix, *name, *remedy; /* suffix of file names; name of the kind; for faults */
+    /* suffix of the files' names; name of the kind; remedy, for faults */
+    const char *suffix, *name, *remedy;
 };
 
 static const char MAKE_TOKENS[] = "make tokens of it with `skep data`";

@@ -11,14 +11,15 @@ enum token_format { TOKENS_BYTES, TOKENS_U16, TOKENS_U32, TOKENS_LLMC_U16, TOKEN
 
 struct token_file {
     const char *path; /* the caller's string */
-    /* Open until token_file_close, because no file may be opened during training; -1: closed. */
+    /* File descriptor, open until token_file_close, because no file may be opened during training;
+     * -1: closed. */
     int fd;
     enum token_format format;
     int64_t bytes;       /* Size of the whole file. */
     int64_t data_offset; /* Number of bytes before the first token. */
     int64_t token_count; /* at least 1 */
-    /* What llm.c's header states; without one, has_origin is false and there is no document
-     * token. */
+    /* Contents of the header in llm.c's format; for a file without one, has_origin is false and
+     * there is no document token. */
     struct shard_header header;
 };
 
