@@ -20,7 +20,8 @@ enum {
     OVERRIDES_MAX = 256,     /* maximum number of key=value arguments of a command */
     OVERRIDES_ADDED_MAX = 4, /* maximum number of key=value overrides that a command adds */
     OPTIONS_MAX = 24,        /* maximum number of options of a command */
-    OPTION_VALUES_MAX = 16,  /* how often an option that may be repeated can be given */
+    /* maximum number of times that an option can be given, if it may be repeated */
+    OPTION_VALUES_MAX = 16,
 };
 
 /* How the value of an option is read, and the type of its field in the command's request. */
@@ -41,18 +42,20 @@ struct option_texts {
 };
 
 /* One option of a command. The help, the man page, the completions and docs/COMMANDS.md are made
- * from these rows (command_table.h). */
+ * from the rows of options (command_table.h). */
 struct option {
     const char *name; /* "--steps" */
     enum option_kind kind;
-    size_t field_offset; /* offset of the field in the request */
-    /* integers and numbers: value if the option is not given; limits (maximum 0: no limit) */
+    size_t field_offset; /* offset in the struct request of the field that the option sets */
+    /* for integers and numbers: the value if the option is not given, and the limits (maximum 0: no
+     * limit) */
     double default_value, minimum, maximum;
-    /* Name of the value, NULL for a flag. It selects what the shells complete: FILE and names with
-     * a suffix such as OUT.csv complete files, DIR folders, TARGET profiles, and "f32|bf16" its
-     * words. */
+    /* Name of the value, NULL for a flag. The name selects what the shells complete: files for FILE
+     * and names with a suffix such as OUT.csv, folders for DIR, profiles for TARGET, and the words
+     * for "f32|bf16". */
     const char *value_name;
-    const char *help;    /* the effect, and the default, in one line without a period at the end */
+    /* the option's effect and default, in one line without a period at the end */
+    const char *help;
     const char *example; /* complete arguments of the command that include this option */
 };
 
@@ -65,18 +68,19 @@ struct option {
 
 /* One execution of a command. */
 struct invocation {
-    int argc;      /* the command's name, then its arguments */
-    char **argv;   /* the command's arguments */
+    int argc;      /* number of elements of `argv` */
+    char **argv;   /* the command's name, then its arguments */
     void *request; /* the command's struct request, filled from its options */
     const char *positionals[POSITIONALS_MAX]; /* arguments that are not options */
     int positional_count;
-    const char **inputs; /* [input_count] all of them, if the command takes inputs */
+    const char **inputs; /* [input_count] input files, if the command takes inputs; else NULL */
     int input_count;
     const char *overrides[OVERRIDES_MAX + OVERRIDES_ADDED_MAX]; /* key=value arguments */
     int override_count;
-    struct region region;    /* memory that is released after the command */
-    struct session *session; /* zeroed before and finished after the command */
-    struct ranks ranks;      /* this process's rank and the number of ranks, set by ranks_begin */
+    struct region region; /* memory that is released at the end of the command */
+    /* session of the command: zeroed before the command, finished after it */
+    struct session *session;
+    struct ranks ranks; /* this process's rank and the number of ranks, set by ranks_begin */
     struct fault fault;
 };
 
@@ -84,20 +88,22 @@ struct command {
     const char *name;
     const char *arguments; /* synopsis of the arguments that are not options; "" for none */
     const char *actions;   /* values of the first argument, as "list|verify"; NULL: any value */
-    const char *summary;   /* one line for help */
+    const char *summary;   /* the command's effect in one line, for help */
     const char *details;   /* what the arguments are and what the command does, in sentences */
-    const char *example;   /* arguments of a typical use */
+    const char *example;   /* arguments in a typical use of the command */
     const struct option *options; /* [option_count] */
     int option_count;
-    size_t request_bytes;                 /* size of the command's struct request */
-    int positional_count, optional_count; /* numbers of required and of optional arguments */
-    bool takes_overrides;                 /* whether it accepts key=value arguments */
-    bool takes_inputs;                    /* whether it accepts any number of files instead */
-    bool runs_long;                       /* its log lines begin with the time */
-    /* Does the work. After an error, invocation->fault describes it. */
+    size_t request_bytes; /* size of the command's struct request */
+    /* numbers of required and of optional arguments besides options */
+    int positional_count, optional_count;
+    bool takes_overrides; /* whether the command accepts key=value arguments */
+    /* whether the command accepts any number of files in place of other arguments */
+    bool takes_inputs;
+    bool runs_long; /* the command's log lines begin with the time */
+    /* Executes the command. After an error, invocation->fault describes it. */
     enum status (*run)(struct invocation *invocation);
     void (*finish)(
-        void *request); /* releases the resources of run(), even after an error; may be NULL */
+        void *request); /* releases the resources of run(), also after an error; may be NULL */
 };
 
 /* REQUEST_OPTIONS: sets the fields of a command's row that describe the OPTIONS and the struct
@@ -106,8 +112,8 @@ struct command {
     .options = OPTIONS, .option_count = ARRAY_COUNT(OPTIONS),                                      \
     .request_bytes = sizeof(struct request)
 
-/* command_read_arguments: reads invocation->argv as the rows declare, into the request, positionals
- * and overrides of the invocation.
+/* command_read_arguments: reads invocation->argv as the rows of `command` declare, and sets the
+ * request, positionals and overrides of the invocation.
  * errors  STATUS_USAGE, with a remedy */
 MUST_CHECK enum status command_read_arguments(const struct command *command,
                                               struct invocation *invocation);
@@ -123,7 +129,7 @@ extern const struct command COMMAND_COMM, COMMAND_DATA, COMMAND_DOCTOR, COMMAND_
 int command_run(const struct command *command, int argc, char **argv);
 
 /* command_report_output: print that standard output could not be written, and return the exit code.
- * error  as in stdout_fault */
+ * error  errno of the write, or 0 if it is not known */
 int command_report_output(int error);
 
 /* command_skip_argument: returns the index of the argument after argv[index]. If argv[index] is an
@@ -135,7 +141,7 @@ int command_skip_argument(const struct command *command, char *const *argv, int 
  * argc if there is none. */
 int command_find_options_end(const struct command *command, int argc, char *const *argv);
 
-/* invocation_add_override: adds "KEY=VALUE" to the overrides.
+/* invocation_add_override: adds "KEY=VALUE" to the overrides of the invocation.
  * memory  the text is in invocation->region
  * limits  at most OVERRIDES_ADDED_MAX calls */
 void invocation_add_override(struct invocation *invocation, const char *key, const char *value);

@@ -9,10 +9,11 @@
 static const char SIZES_DEFAULT[] = "4KiB,64KiB,1MiB,16MiB,64MiB";
 static const uint64_t SIZE_MAX_BYTES = 1ull << 30;
 
-struct request {                    /* options of `skep comm` and its results */
-    int64_t rank_count;             /* value of --ranks; 0: not given */
-    const char *size_list;          /* value of --sizes */
-    bool test;                      /* check the results; without --test and --bandwidth, do both */
+struct request {           /* options of `skep comm` and its results */
+    int64_t rank_count;    /* number of ranks from --ranks; 0: not given */
+    const char *size_list; /* value of --sizes */
+    /* --test: check the results; without --test and --bandwidth, do both */
+    bool test;
     bool bandwidth;                 /* measure the speeds */
     bool json;                      /* print JSON */
     uint64_t sizes[COMM_SIZES_MAX]; /* [size_count]: buffers to measure, in bytes */
@@ -70,8 +71,8 @@ static enum status measure_collectives(struct request *request, struct session *
     return OK;
 }
 
-/* Fails if a collective gave wrong results. All ranks have the same verdicts and return the same
- * status. */
+/* Returns a fault if a collective gave wrong results. All ranks have the same verdicts and return
+ * the same status. */
 static enum status check_verdicts(const struct comm_report *report, struct fault *fault) {
     for (int row = 0; report->is_tested && row < COMM_CHECK_COUNT; row++) {
         for (int group = 0; group < COMM_GROUP_COUNT; group++) {

@@ -47,7 +47,7 @@ static enum status set_usage_fault(const struct command *command, struct invocat
                      word != NULL ? "\"" : "");
 }
 
-/* Appends the value of an option that may be repeated. */
+/* Appends `value` to the values of an option that may be repeated. */
 static enum status add_text(const struct option *option, const char *value,
                             struct invocation *invocation) {
     void *field = (unsigned char *)invocation->request + option->field_offset;
@@ -113,7 +113,7 @@ static enum status check_maximum(const struct option *option, const char *value,
     return fault_set(fault, STATUS_USAGE, option->name, remedy, "%s is too large", value);
 }
 
-/* Whether the value is a whole number, of any size. */
+/* Whether `value` consists of digits, as a whole number of any size does. */
 static bool is_digits(const char *value) {
     return *value != '\0' && value[strspn(value, "0123456789")] == '\0';
 }
@@ -159,7 +159,8 @@ static enum status read_bytes(const struct option *option, const char *value, ui
     return OK;
 }
 
-/* `value` is NULL when the option was not given. */
+/* Sets the option's field of the request to `value`, which is NULL when the option was not
+ * given. */
 static enum status read_value(const struct option *option, const char *value,
                               struct invocation *invocation) {
     void *field = (unsigned char *)invocation->request + option->field_offset;
@@ -169,7 +170,7 @@ static enum status read_value(const struct option *option, const char *value,
         *(bool *)field = value != NULL;
         return OK;
     case OPTION_TEXTS:
-        return OK; /* read_option has stored each of them */
+        return OK; /* read_option has stored each value */
     case OPTION_TEXT:
         *(const char **)field = value;
         return OK;
@@ -190,14 +191,14 @@ static enum status read_value(const struct option *option, const char *value,
     return OK;
 }
 
-/* Names the first argument that is missing: a word of command->arguments. */
+/* Sets a fault that names the first missing argument by its word in command->arguments. */
 static enum status set_missing_fault(const struct command *command, struct invocation *invocation) {
     char reason[NAME_BYTES];
     const char *word = command->arguments;
     for (int i = 0; i < invocation->positional_count && strchr(word, ' ') != NULL; i++) {
         word = strchr(word, ' ') + 1;
     }
-    const bool has_choices = strstr(word, " | ") != NULL; /* then the message lists all choices */
+    const bool has_choices = strstr(word, " | ") != NULL; /* true: the message lists all choices */
     const int length = (int)(has_choices ? strlen(word) : strcspn(word, " "));
     snprintf(reason, sizeof reason, "%.*s is missing", length, word);
     return set_usage_fault(command, invocation, reason, NULL);
@@ -246,7 +247,7 @@ int command_run(const struct command *command, int argc, char **argv) {
     if (has_run) {
         status = command->run(&invocation);
     }
-    errno = 0; /* print the report before the fault */
+    errno = 0; /* the flush prints the report before the fault */
     const bool is_written = fflush(stdout) == 0 && ferror(stdout) == 0;
     const int error = errno;
     int code = ranks_end(&invocation.ranks, status, &invocation.fault);

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Prints text that the script has in single quotes: puts a backslash before each character of
- * `special`. A single quote cannot be escaped in a POSIX shell, so it is written as '\'', which
- * ends and reopens the quotes. */
+/* Prints text that is in single quotes in the script: puts a backslash before each character of
+ * `special`. A single quote cannot be escaped in a POSIX shell, so a quote is written as '\'',
+ * which ends and reopens the quotes. */
 static void print_quoted(const char *text, const char *special) {
     for (; *text != '\0'; text++) {
         if (*text == '\'' && strchr(special, '\'') == NULL) {
@@ -248,7 +248,8 @@ static void print_fish_value(const struct option *option) {
     }
 }
 
-/* `command` is NULL for options that every command accepts. */
+/* Prints the line of the fish script for an option. `command` is NULL for options that every
+ * command accepts. */
 static void print_fish_option(const struct command *command, const struct option *option) {
     bool is_long = option->name[1] == '-';
     printf("complete -c skep");

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COLUMNS = 80, INDENT = 4 }; /* width of the text, and of its left margin */
+enum { COLUMNS = 80, INDENT = 4 }; /* width of the help text in columns, and of its left margin */
 
 /* Prints text that is broken at blanks before the right margin. */
 static void print_wrapped(const char *text, int indent) {

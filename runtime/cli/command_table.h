@@ -23,19 +23,19 @@ struct named_meaning {
 extern const struct named_meaning EXIT_CODES[], VARIABLES[];
 extern const int EXIT_CODE_COUNT, VARIABLE_COUNT;
 
-/* What shells complete as the value of an option. */
+/* What the shells suggest as the value of an option. */
 enum completion {
     COMPLETE_NOTHING, /* the shell suggests nothing */
     COMPLETE_FILES,   /* paths of files */
     COMPLETE_FOLDERS, /* paths of folders */
     COMPLETE_TARGETS, /* names of built-in profiles */
-    COMPLETE_WORDS    /* the words of the placeholder, such as on|off */
+    COMPLETE_WORDS    /* the words of the value's name, such as on|off */
 };
 
 /* option_completion: the kind of completion that the name of the option's value selects. */
 enum completion option_completion(const struct option *option);
 
-/* option_has_value: whether the next argument is the option's value. */
+/* option_has_value: whether the option takes a value, which may be the next argument. */
 bool option_has_value(const struct option *option);
 
 /* command_find: the command with this name, or NULL. */
@@ -46,7 +46,7 @@ const struct command *command_find(const char *name);
 enum { WORD_BYTES = 64 };
 const char *word_next(const char *list, char word[static WORD_BYTES]);
 
-/* The writers print to standard output.
+/* All functions below print to standard output.
  * command_print_usage    one line: "skep train RUN.yaml [--fresh] ... [key=value...]"
  * command_print_help     the usage, the details and every option with an example
  * command_print_general  the list of commands */
@@ -54,15 +54,15 @@ void command_print_usage(const struct command *command);
 void command_print_help(const struct command *command);
 void command_print_general(void);
 
-/* command_print_markdown: docs/COMMANDS.md. */
+/* command_print_markdown: print the text of docs/COMMANDS.md. */
 void command_print_markdown(void);
 
-/* command_print_man: the man page of a command, or skep(1) for NULL. keys_print_man: skep-run(5),
- * the keys of a run file. */
+/* command_print_man: print the man page of `command`; NULL: that of the program, skep(1).
+ * keys_print_man: print skep-run(5), the man page on the keys of a run file. */
 void command_print_man(const struct command *command);
 void keys_print_man(void);
 
-/* command_print_completion: the completion script for "bash", "zsh" or "fish".
+/* command_print_completion: print the completion script for "bash", "zsh" or "fish".
  * returns  false, with nothing printed, for another shell */
 bool command_print_completion(const char *shell);
 

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-enum { SEARCH_MS = 5000 }; /* time to wait for the tracker's delegation */
+enum { SEARCH_MS = 5000 }; /* how long to wait for the tracker's delegation, in milliseconds */
 
 struct request { /* options of `skep doctor` and its results */
     bool json;   /* --json */

@@ -9,7 +9,7 @@
 
 struct request { /* options of `skep eval` and its data files */
     struct token_data data;
-    const char *data_path; /* NULL: the run's data.validation */
+    const char *data_path; /* path of the data; NULL: the run's data.validation */
     bool json;             /* print the result as JSON */
 };
 
@@ -33,7 +33,8 @@ static enum status open_data(struct request *request, struct session *session,
                          session->blueprint.vocab, &session->region, &request->data, fault);
 }
 
-/* Bits of loss for each byte of text; 0: the files do not state how many bytes their tokens are. */
+/* Returns the loss in bits for each byte of text; 0: the files do not state how many bytes of text
+ * their tokens are. */
 static double bits_per_byte(const struct request *request, double loss) {
     const double bytes_per_token = data_bytes_per_token(&request->data);
     return bytes_per_token > 0 ? loss / M_LN2 / bytes_per_token : 0;

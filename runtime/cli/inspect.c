@@ -9,11 +9,11 @@
 
 enum {
     SEQUENCE_MAX = 4096,                 /* maximum sequence length for which FLOPs are reported */
-    TOKENIZER_CONFIG_BYTES_MAX = 1 << 24 /* largest tokenizer_config.json that is read */
+    TOKENIZER_CONFIG_BYTES_MAX = 1 << 24 /* maximum size of a tokenizer_config.json that is read */
 };
 
 struct request {    /* options of `skep inspect` */
-    int64_t shards; /* number of shards to report; 0: not requested */
+    int64_t shards; /* number of shards of each unit to report; 0: not requested */
     bool json;      /* --json */
 };
 

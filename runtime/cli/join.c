@@ -17,8 +17,8 @@
 struct request { /* options of `skep join`, and the member that it runs */
     struct member_run member;
     struct member_run_args args;
-    int64_t rank_count; /* --ranks; 0: not set */
-    bool check, json;   /* only print the report; print it as JSON */
+    int64_t rank_count; /* number of ranks from --ranks; 0: not given */
+    bool check, json;   /* --check: only print the report; --json: print the report as JSON */
 };
 
 static enum status check_name(const char *name, struct fault *fault) {
@@ -28,7 +28,7 @@ static enum status check_name(const char *name, struct fault *fault) {
                                      "\"%.80s\" %s", name, error);
 }
 
-/* Replaces the host name in the address by an IP address. */
+/* Replaces the host name in *address by an IP address. */
 static enum status resolve_public_address(const char **address, struct region *region,
                                           struct fault *fault) {
     const char *error = address_error(*address);
@@ -43,7 +43,7 @@ static enum status resolve_public_address(const char **address, struct region *r
     return OK;
 }
 
-/* `check` is NULL without --check. */
+/* Prints the report of a member's needs. `check` is NULL without --check. */
 static enum status print_fit_report(struct member_run *member, const struct join_check *check,
                                     bool json, struct fault *fault) {
     static char buffer[FIT_REPORT_BYTES];
@@ -67,7 +67,7 @@ static enum status print_fit_report(struct member_run *member, const struct join
     return status;
 }
 
-/* Rank 0 prints the report for all ranks. */
+/* Checks whether the member fits. Rank 0 prints the report for all ranks. */
 static enum status check_fit(struct member_run *member, bool json, struct fault *fault) {
     struct session *session = &member->trainer.session;
     enum status status = session_is_rank0(session) ? print_fit_report(member, NULL, json, fault)
@@ -86,7 +86,7 @@ static enum status report_member_needs(struct member_run *member, bool json, str
     return join_check_status(&check, fits, fault);
 }
 
-/* Starts the ranks. With --check, only determines their number. */
+/* Starts the ranks. With --check, only determines the number of ranks. */
 static enum status begin_ranks(struct invocation *invocation) {
     struct request *request = invocation->request;
     struct session *session = &request->member.trainer.session;

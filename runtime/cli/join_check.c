@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ANSWER_TIMEOUT_MS = 5000 }; /* time to wait for an answer of the tracker */
+/* how long to wait for an answer of the tracker, in milliseconds */
+enum { ANSWER_TIMEOUT_MS = 5000 };
 
 static const char OPEN_A_PORT[] =
     "open a port and pass it with --listen and --public, or train without one: --listen none";
@@ -49,8 +50,8 @@ static bool has_true_field(const struct json_node *member, const char *key) {
     return json_get_bool(member, key, &value, NULL, &ignored) == OK && value;
 }
 
-/* Counts the members with seats in a tracker's status, or, between two rounds, those that can get
- * one; 0 for a status that cannot be read. */
+/* Counts the members with seats in a tracker's status, or, between two rounds, the members that can
+ * get a seat; 0 for a status that cannot be read. */
 static uint32_t count_members(const struct tracker_answer *answer) {
     struct json_document document;
     struct json_node members;
@@ -77,7 +78,8 @@ static uint32_t count_members(const struct tracker_answer *answer) {
     return count < SWARM_MEMBERS_MAX ? count : SWARM_MEMBERS_MAX;
 }
 
-/* The tracker answers a status query only for keys that may join. Afterwards it tests the port. */
+/* Queries the tracker's status, which it sends only to keys that may join, and then has the tracker
+ * test the port of this process. */
 static void query_tracker(struct member_run *member, struct tracker_client *client,
                           struct join_check *check, bool listens) {
     const struct tracker_query_args args = {.request = WIRE_STATUS_REQUEST,
@@ -114,7 +116,8 @@ static void check_tracker(struct member_run *member, struct join_check *check) {
     if (listen != NULL) {
         status = tracker_client_open(&member->swarm.keys, &member->swarm.tracker, listen, region,
                                      &client, &check->peers_fault);
-        /* The port may be in use by this member, which is running. */
+        /* A port that cannot be opened counts as not tested, because this member may be running and
+         * use it. */
         check->peers_status = status == STATUS_FAILED ? STATUS_STOPPED : status;
     }
     const bool listens = status == OK;
@@ -168,7 +171,7 @@ static void print_result(const struct fit_check *check, const char *good) {
 }
 
 void join_check_print(const struct member_run *member, const struct join_check *check) {
-    enum { LINE_BYTES = MESSAGE_ADDRESS_BYTES + 64 }; /* longest line of the report */
+    enum { LINE_BYTES = MESSAGE_ADDRESS_BYTES + 64 }; /* maximum size of a line of the report */
     struct fit_check list[JOIN_CHECKS_MAX];
     const int count = join_check_list_results(check, list);
     char answers[LINE_BYTES], reached[LINE_BYTES];
@@ -192,6 +195,7 @@ enum status join_check_status(const struct join_check *check, enum status fits,
     *fault = check->data_status != OK     ? check->data_fault
              : check->access_status != OK ? check->access_fault
                                           : check->peers_fault;
-    fault->status = STATUS_INPUT; /* also if the tracker does not answer */
+    /* the exit code is that of a failed check, also if the tracker does not answer */
+    fault->status = STATUS_INPUT;
     return STATUS_INPUT;
 }

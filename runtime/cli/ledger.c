@@ -13,14 +13,15 @@
 #include <string.h>
 
 enum {
-    SHOWN_DIGITS = 12, /* digits of a hash that are printed */
-    SEARCH_MS = 10000, /* time to wait for the tracker's delegation */
+    SHOWN_DIGITS = 12, /* number of digits of a hash that are printed */
+    SEARCH_MS = 10000, /* how long to wait for the tracker's delegation, in milliseconds */
 };
 
 static const char *const KINDS[] = {"genesis", "open", "commit", "abort", "rollback", "suspend"};
 
-struct request {                   /* options of `skep ledger` */
-    const char *operator_key;      /* NULL: the operator's signatures are not verified */
+struct request { /* options of `skep ledger` */
+    /* public key of the operator; NULL: the operator's signatures are not verified */
+    const char *operator_key;
     const char *identity, *export; /* path of the private key; path of the export, or NULL */
     bool verify, json; /* whether to verify signatures and hashes; whether to print JSON */
 };
@@ -29,11 +30,13 @@ struct ledger_report {
     const char *path; /* path of the ledger, or the given name of the swarm */
     struct ledger_chain chain;
     struct ledger_export export;
-    uint64_t kind_counts[ARRAY_COUNT(KINDS)]; /* [kind]: number of entries */
-    uint64_t first_entry;         /* index of the first entry: above 0 after a checkpoint */
-    uint64_t entry_count, tokens; /* tokens of committed rounds */
-    struct hash head, root;       /* hash of the newest entry; hash of the outer state after it */
-    uint32_t round;               /* newest committed round */
+    uint64_t kind_counts[ARRAY_COUNT(KINDS)]; /* [index in KINDS]: number of entries of the kind */
+    uint64_t first_entry; /* index of the first entry: above 0 after a checkpoint */
+    /* number of entries; number of tokens trained in committed rounds */
+    uint64_t entry_count, tokens;
+    /* hash of the newest entry; root of the outer state after that entry */
+    struct hash head, root;
+    uint32_t round; /* newest committed round */
 };
 
 static uint64_t entry_tokens(const struct entry *entry) {
@@ -80,7 +83,7 @@ static enum status add_entry(const struct request *request, const struct ledger_
     return ledger_export_add_entry(&report->export, source->entry, fault);
 }
 
-/* If the ledger lacks its first entries, starts with its checkpoint. */
+/* If the ledger lacks its first entries, starts the chain from the ledger's checkpoint. */
 static enum status add_checkpoint(const struct request *request, const struct ledger_source *source,
                                   struct ledger_report *report, struct fault *fault) {
     uint8_t key[KEY_BYTES];
@@ -169,7 +172,7 @@ static enum status read_public_key(const char *text, const char *option, const c
     return error == NULL ? OK : fault_set(fault, STATUS_USAGE, option, remedy, "the key %s", error);
 }
 
-/* Sets the keys that the options give. */
+/* Sets the keys of `chain` that the options specify. */
 static enum status read_keys(const struct request *request, struct ledger_chain *chain,
                              struct fault *fault) {
     struct public_keys keys;

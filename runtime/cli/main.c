@@ -112,7 +112,7 @@ static const struct command *find_named_command(int argc, char **argv) {
 }
 
 /* Removes -q and -v from argv, except after "--" and where they are the value of an option, so that
- * commands need not accept them. Returns the new argc. */
+ * commands need not accept -q and -v. *verbosity counts them. Returns the new argc. */
 static int remove_verbosity(int argc, char **argv, int *verbosity) {
     const struct command *command = find_named_command(argc, argv);
     const int end = command_find_options_end(command, argc, argv);
@@ -160,17 +160,17 @@ static int run_command_line(int argc, char **argv) {
     return command_run(command, argc - 1, argv + 1);
 }
 
-/* Returns a failure if standard output could not be written, for example to a full disk: the report
- * would be truncated. */
+/* Returns `code`, or the code of a failure if standard output could not be written, as to a full
+ * disk: then the printed report is truncated. */
 static int check_output_was_written(int code) {
     errno = 0;
     return code != 0 || (fflush(stdout) == 0 && !ferror(stdout)) ? code
                                                                  : command_report_output(errno);
 }
 
-/* Opens /dev/null for each closed standard stream. Otherwise the next file or socket would get its
- * number, and printed text would be written to it. /dev/null is opened for reading only, so that
- * printing still fails. */
+/* Opens /dev/null for each closed standard stream. Otherwise the next file or socket that is opened
+ * would get the number of that stream, and printed text would be written to the file or socket.
+ * /dev/null is opened for reading only, so that printing still fails. */
 static void reserve_standard_streams(void) {
     int fd = 0;
     while (fd >= 0 && fd <= STDERR_FILENO) {
@@ -185,7 +185,7 @@ int main(int argc, char **argv) {
     int verbosity;
     reserve_standard_streams();
     /* A write beyond the limit on file sizes fails, like one to a full disk, instead of ending the
-     * process. Ranks inherit this. */
+     * process. Ranks inherit this setting. */
     signal(SIGXFSZ, SIG_IGN);
     argc = remove_verbosity(argc, argv, &verbosity);
     log_init(verbosity);

@@ -7,10 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TEXT_BYTES = 16 * 1024 /* enough for the dimensions and a table of RANKS_MAX ranks */ };
+/* size of the report: enough for the dimensions and a table of RANKS_MAX ranks */
+enum { TEXT_BYTES = 16 * 1024 };
 
 struct request {               /* options of `skep mesh` and its report */
-    const char *table, *bytes; /* texts of --table and --bytes */
+    const char *table, *bytes; /* values of --table and --bytes; NULL: not given */
     int64_t ranks_per_node;    /* ranks per node; 0: no placement is requested */
     bool json;                 /* --json */
     struct mesh_report report;
@@ -28,8 +29,8 @@ static enum status invalid_byte_count_fault(const char *given, const struct mesh
                      "\"%s\" is not of the form DIMENSION=BYTES", given);
 }
 
-/* Reads a list such as "replicate=1e9,shard=3e9". The value of a dimension that is not listed stays
- * 0. */
+/* Reads the bytes that a rank receives along each dimension, a list such as
+ * "replicate=1e9,shard=3e9". The value of a dimension that is not listed stays 0. */
 static enum status read_bytes(const char *given, const struct mesh *mesh,
                               double bytes[static MESH_DIMS_MAX], struct fault *fault) {
     for (const char *word = given; *word != '\0';) {

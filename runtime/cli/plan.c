@@ -11,20 +11,20 @@
 #include <stdio.h>
 
 enum {
-    TENANTS_SHOWN_MAX = 16,   /* maximum number of lines for extents */
-    REPORT_BYTES = 64 * 1024, /* maximum size of the report */
-    DEFAULT_VALUE_BYTES = 64  /* space for the text of a default */
+    TENANTS_SHOWN_MAX = 16,   /* maximum number of extents that the report lists for a space */
+    REPORT_BYTES = 64 * 1024, /* maximum size of the report in bytes */
+    DEFAULT_VALUE_BYTES = 64  /* size of the buffer for the text of a default value */
 };
 
 struct request {             /* options of `skep plan` and its report on the ranks */
-    struct site_report site; /* report on the ranks; filled in only if there are several */
+    struct site_report site; /* report on the ranks; filled in only if there are several ranks */
     int64_t rank_count;      /* --ranks; 0: not set */
     const char *svg;         /* path of the drawing; NULL: not requested */
-    bool json, program;      /* print JSON; print the instructions */
+    bool json, program;      /* --json: print JSON; --program: print the instructions */
 };
 
-/* Prints the defaults that depend on the model, the data or the machine. The others are constant,
- * and `skep help keys` lists them. */
+/* Prints the defaults that depend on the model, the data or the machine. All other defaults are
+ * constant, and `skep help keys` lists them. */
 static void print_defaults(const struct session *session) {
     static const char *const KEYS[] = {"steps",        "batch.sequence",   "batch.tokens",
                                        "optimizer.lr", "precision.params", "schedule.warmup_steps",
@@ -74,7 +74,7 @@ static void print_data_passes(struct session *session) {
 }
 
 static void print_rates_by_members(const struct settings *settings) {
-    enum { RATES_BYTES = 2048 }; /* buffer for the report of rates */
+    enum { RATES_BYTES = 2048 }; /* size of the buffer for the report of rates */
     char lines[RATES_BYTES];
     struct text text = text_over(lines, sizeof lines);
     rates_report_append(settings, 0, &text);
@@ -173,7 +173,7 @@ static void print_disk(const struct disk_budget *disk) {
            text_format_bytes(disk->export_capacity_bytes, second));
 }
 
-/* `misfit` is NULL if the run fits. */
+/* Prints whether the run fits. `misfit` is the reason why it does not, or NULL. */
 static void print_verdict(const struct session *session, const struct fault *misfit) {
     char need[24], have[24];
     if (misfit != NULL) {
@@ -185,7 +185,7 @@ static void print_verdict(const struct session *session, const struct fault *mis
            text_format_bytes(target_available_bytes(session->target, SPACE_DEVICE), have));
 }
 
-/* `site` is NULL for one rank. */
+/* Prints the table of memory, and the ranks in `site`, which is NULL for one rank. */
 static void print_table(struct session *session, const struct site_report *site) {
     static char buffer[REPORT_BYTES];
     const struct plan *plan = &session->program.plan;
@@ -218,7 +218,7 @@ static bool memory_is_short(const struct session *session) {
     return program_check_fit(&session->program, &unused) != OK;
 }
 
-/* Prints why the run does not fit, and the changes with which its memory would. */
+/* Prints why the run does not fit, and the changes of settings with which its memory would fit. */
 static enum status print_misfit(const struct session *session, const struct fault *misfit,
                                 int *remedy_count, struct fault *fault) {
     struct remedy remedies[REMEDIES_MAX];
@@ -232,7 +232,7 @@ static enum status print_misfit(const struct session *session, const struct faul
     return OK;
 }
 
-/* `misfit` is NULL if the run fits. */
+/* Prints the whole report. `misfit` is the reason why the run does not fit, or NULL. */
 static enum status print_plan(const struct request *request, struct session *session,
                               const struct fault *misfit, int *remedy_count, struct fault *fault) {
     const struct site_report *site = session->ranks > 1 ? &request->site : NULL;
@@ -248,7 +248,8 @@ static enum status print_plan(const struct request *request, struct session *ses
     return misfit != NULL ? print_misfit(session, misfit, remedy_count, fault) : OK;
 }
 
-/* Replaces the remedy of train and join, which is to run this command. */
+/* Replaces the remedy of the fault that train and join would print, because that remedy is to run
+ * `skep plan`. */
 static void set_memory_remedy(const struct session *session, int remedy_count,
                               struct fault *fault) {
     enum space space;
@@ -261,7 +262,8 @@ static void set_memory_remedy(const struct session *session, int remedy_count,
         return;
     }
     needed += target->spaces[space].capacity_bytes;
-    needed += needed / 199; /* so that rounding to three digits never gives less than is needed */
+    /* adds 0.5 %, so that rounding to three digits never gives less than is needed */
+    needed += needed / 199;
     snprintf(fault->remedy, sizeof fault->remedy,
              "no setting makes it fit: it needs a target with %s of %s memory",
              text_format_bytes(needed, need), space_name(space));

@@ -16,13 +16,13 @@
 
 enum {
     PROFILE_TEXT_BYTES = 16384, /* text of a profile */
-    VALUE_BYTES = 40,           /* text of a measured value */
+    VALUE_BYTES = 40,           /* size of the buffer for the text of a measured value */
 };
 
 struct request { /* options of `skep probe` */
     const char *target,
         *write_path;    /* name of the target to check; path of the profile to write, or NULL */
-    int64_t rank_count; /* 0: one rank per GPU */
+    int64_t rank_count; /* number of ranks from --ranks; 0: one rank per GPU */
     bool json;          /* --json */
 };
 
@@ -112,7 +112,7 @@ static void add_cpu(struct json_writer *json, const struct probe_result *cpu) {
     json_add_f64(json, "f32_flops_thread", cpu->f32_flops_thread, 6);
 }
 
-/* `cpu` is NULL if a GPU was measured. */
+/* Prints the result as JSON. `cpu` is NULL if a GPU was measured. */
 static void print_json(const struct probed *probed, const struct probe_result *cpu, bool fits) {
     static const char *const UNITS[] = {"bytes", "operations/s", "bytes/s", "count"};
     static const char *const VERDICTS[] = {"ok", "lower", "assumed"};

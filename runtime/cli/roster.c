@@ -49,7 +49,7 @@ static void print_json(const char *path, const struct allow_list *list) {
 /* Prints what an edit changed: one line, or the whole list as JSON. */
 static enum status print_edit(const struct request *request, const char *verb, const char *who,
                               struct fault *fault) {
-    enum { SHOWN_LETTERS = 16 }; /* letters of a key in a message */
+    enum { SHOWN_LETTERS = 16 }; /* number of letters of a key that a message shows */
     static struct allow_list list;
     struct public_keys keys;
     TRY(allow_list_read(request->path, &list, fault));

@@ -9,14 +9,14 @@
 #include <string.h>
 
 struct request {             /* options of `skep snapshot` */
-    const char *out, *dtype; /* folder and type of the export; NULL: the defaults */
+    const char *out, *dtype; /* folder and element type of the export; NULL: the defaults */
     bool json;               /* --json */
 };
 
 /* The arguments of all actions (list, verify, inspect, export). */
 struct action_args {
     const struct request *request;
-    const char *folder; /* folder of one snapshot, or of several */
+    const char *folder; /* folder of one snapshot, or of several snapshots */
     struct region *region;
     struct fault *fault;
 };

@@ -32,7 +32,7 @@ static enum status start_ranks(const struct ranks_request *request, struct invoc
     }
     arguments[next] = NULL;
     if (request->saves_snapshots) {
-        /* An unblocked signal could end one rank while others wait for it. */
+        /* A signal that is not blocked could end one rank while others wait for that rank. */
         block_stop_signals();
     }
     ranks->is_parent = true;
@@ -72,7 +72,7 @@ static void exit_after_rank_loss(void *context, const struct fault *fault) {
 
 static enum status join_site(struct ranks *ranks, struct fault *fault) {
     struct session *session = ranks->session;
-    /* names the process, because one started by --ranks is named "exe" */
+    /* sets the process's name, which is "exe" in a process that --ranks started */
     (void)prctl(PR_SET_NAME, "skep");
     if (ranks->launch.rank > 0) {
         snprintf(ranks->log_prefix, sizeof ranks->log_prefix, "rank %d: ", ranks->launch.rank);
@@ -108,7 +108,7 @@ enum status ranks_begin(const struct ranks_request *request, struct session *ses
     }
     enum status status = ranks->launch.world > 1 ? join_site(ranks, &invocation->fault) : OK;
     if (request->saves_snapshots) {
-        watch_stop_signals(); /* before this call, a signal ends the process */
+        watch_stop_signals(); /* from here on, a stop signal no longer ends the process at once */
     }
     return status;
 }

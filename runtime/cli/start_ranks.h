@@ -1,4 +1,4 @@
-/* start_ranks: starts a command as one rank of a site, and ends it. */
+/* start_ranks: makes the process of a command one rank of a site, and ends that rank. */
 #ifndef SKEP_CLI_START_RANKS_H
 #define SKEP_CLI_START_RANKS_H
 
@@ -6,9 +6,9 @@
 
 struct invocation;
 
-/* How a command starts its ranks. */
+/* The parameters with which a command starts its ranks. */
 struct ranks_request {
-    int64_t count;          /* the value of --ranks; 0: not given */
+    int64_t count;          /* number of ranks from --ranks; 0: not given */
     bool reads_environment; /* whether to use the variables that launchers set */
     /* The command saves a snapshot on a stop request. Before ranks_begin returns, a stop request
      * ends the process with exit code 0. */
@@ -17,10 +17,10 @@ struct ranks_request {
 
 /* This process as one rank of a site, or as the process that starts the ranks. */
 struct ranks {
-    struct session *session; /* NULL: ranks_begin was not called */
+    struct session *session; /* session of the rank; NULL: ranks_begin was not called */
     struct launch_info launch;
-    bool is_parent;      /* this process only started the ranks, and all have ended */
-    int exit_code;       /* exit code of the process that started the ranks */
+    bool is_parent;      /* this process only started the ranks, all of which have ended */
+    int exit_code;       /* if is_parent: exit code of this process */
     char log_prefix[32]; /* beginning of each log line, such as "rank 3: " */
 };
 

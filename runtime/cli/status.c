@@ -11,10 +11,10 @@
 #include <string.h>
 
 enum {
-    FIRST_TIMEOUT_MS = 2000, /* timeout of the first query */
-    RETRY_TIMEOUT_MS = 5000, /* timeout of each later query */
-    SHOWN_DIGITS = 16,       /* digits of a hash that are printed */
-    SLICES_TEXT_BYTES = 16   /* text of a number of slices */
+    FIRST_TIMEOUT_MS = 2000, /* timeout of the first query to the tracker, in milliseconds */
+    RETRY_TIMEOUT_MS = 5000, /* timeout of each later query to the tracker, in milliseconds */
+    SHOWN_DIGITS = 16,       /* number of digits of a hash that are printed */
+    SLICES_TEXT_BYTES = 16   /* size of the buffer for the text of a number of slices */
 };
 
 struct request {          /* options of `skep status` */
@@ -24,33 +24,40 @@ struct request {          /* options of `skep status` */
 
 /* One row of the table of members. */
 struct member_row {
-    const char *name, *address;   /* name and address; address NULL: not shown to strangers */
+    /* the member's name and address; NULL: the tracker does not show the address to strangers */
+    const char *name, *address;
     double last_frame_s;          /* time since the last frame from the member */
     double round;                 /* newest round of which the member has the state */
-    double slices;                /* number of slices that it owns */
-    double step_ms, upload_kib_s; /* measured time of an inner step, and upload rate */
-    bool is_silent;               /* no frame has arrived within the limit */
-    bool is_leaving, has_voted;   /* leaves after this round; voted in this round */
-    bool has_declared;            /* has sent its declaration of this round */
-    bool is_current;              /* has the current state */
+    double slices;                /* number of slices that the member owns */
+    double step_ms, upload_kib_s; /* the member's measured time of an inner step, and upload rate */
+    bool is_silent;               /* no frame of the member has arrived within the limit */
+    /* the member leaves after this round; the member voted in this round */
+    bool is_leaving, has_voted;
+    bool has_declared; /* the member has sent its declaration of this round */
+    bool is_current;   /* the member has the current state */
     bool is_reachable, is_guest;
-    bool has_contributed;   /* its contribution is in the newest commit */
-    double suspended_until; /* first round in which it may have a seat; 0: not suspended */
+    bool has_contributed;   /* the member's contribution is in the newest commit */
+    double suspended_until; /* first round in which the member may have a seat; 0: not suspended */
     const char *suspension_reason;
 };
 
 /* The values printed before the table. A text is "" if the tracker sent no value. */
 struct swarm_summary {
     const char *name, *stage, *root;
-    const char *awaited;    /* the event that the tracker waits for */
-    const char *derivation; /* how the deadlines were derived */
+    const char *awaited;    /* event for which the tracker waits */
+    const char *derivation; /* how the tracker derived the deadlines of the round */
     double round, slice_count;
-    double stage_s, awaited_s, up_s;      /* time in the stage, waiting, and since the start */
-    double commits, commits_max, entries; /* rounds committed and planned; ledger entries */
-    double tokens, planned_tokens; /* of the newest commit: trained, and given to its members */
-    double checkpoint; /* index of the entry that joiners read the ledger from; 0: its beginning */
-    double expires_s;  /* Unix time at which the delegation to the tracker expires; 0: never */
-    double found_in_round, found_in_10_rounds; /* probability that audits find a lie */
+    /* seconds in the current stage, of waiting, and since the tracker's start */
+    double stage_s, awaited_s, up_s;
+    /* number of committed rounds, of planned rounds, and of ledger entries */
+    double commits, commits_max, entries;
+    /* tokens of the newest commit: trained, and assigned to its members */
+    double tokens, planned_tokens;
+    /* index of the first ledger entry that a joiner reads; 0: the ledger's beginning */
+    double checkpoint;
+    double expires_s; /* Unix time at which the delegation to the tracker expires; 0: never */
+    /* probability that audits find a lie in one round, and in 10 rounds */
+    double found_in_round, found_in_10_rounds;
 };
 
 struct swarm_status {
@@ -58,15 +65,15 @@ struct swarm_status {
     struct member_row *members;
     size_t member_count, contributor_count;
     struct json_node guests; /* processes whose key is not on the allow-list */
-    bool has_guests;         /* any member is a guest */
+    bool has_guests;         /* at least one member is a guest */
 };
 
 /* A field of a JSON object, and the variable that is set to its value if it is present. */
 struct field {
     const char *key;   /* name of the JSON member */
-    const char **text; /* receives a text; of text, number and flag exactly one is not NULL */
+    const char **text; /* variable for a text; exactly one of text, number and flag is not NULL */
     double *number;    /* receives a number */
-    bool *flag;        /* receives true or false */
+    bool *flag;        /* variable for true or false */
 };
 
 static enum status read_fields(const struct json_node *node, const struct field *fields,
@@ -198,8 +205,8 @@ static void print_member(const struct member_row *row, const struct swarm_summar
            has_address && !row->is_reachable ? " (unreachable)" : "");
 }
 
-/* Prints when the delegation expires. From a week before, this is a warning, as in the tracker's
- * log. */
+/* Prints when the delegation expires. In the week before that time, the line is a warning, as in
+ * the tracker's log. */
 static void print_expiry(double expires_s) {
     char left[24];
     const struct delegation delegation = {.expires_s = (uint64_t)expires_s};

@@ -1,6 +1,6 @@
 /* track: `skep track RUN.yaml` runs the tracker of a swarm: it writes the manifest, prints the join
- * string and serves members until it is stopped. With `--rollback ROUND` it orders that tracker to
- * return to the state after this round. */
+ * string and serves members until it is stopped. With `--rollback ROUND` the command orders the
+ * running tracker of that swarm to return to the state after round ROUND. */
 #include "base/hex.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -56,8 +56,8 @@ static void print_json(const struct tracker_setup *setup, const char *join) {
     json_stdout_end(&out);
 }
 
-/* Warns if the address in the join string has changed, or has another port than the tracker listens
- * on. */
+/* Warns if the address in the join string has changed, or has another port number than the one on
+ * which the tracker listens. */
 static void warn_of_addresses(const struct request *request) {
     const struct tracker_setup *setup = &request->setup;
     const char *listen_port = strrchr(setup->listen_address, ':');
@@ -130,7 +130,7 @@ static void print_rollback_order_json(const struct rollback_effect *plan) {
 }
 
 static void print_rollback_order(const struct rollback_effect *plan) {
-    enum { SHOWN_BYTES = 6 }; /* bytes of a public key that are printed */
+    enum { SHOWN_BYTES = 6 }; /* number of bytes of a public key that are printed */
     char root[HASH_HEX_BYTES];
     const struct past_state *state = &plan->target.state;
     printf("returns to  round %u, commit %u, root %.16s\n", state->round, state->commits,

@@ -10,8 +10,8 @@
 struct request { /* options of `skep train`, and the training run */
     struct training training;
     int64_t rank_count; /* --ranks; 0: not set */
-    bool fresh;         /* move the snapshots of an earlier run aside */
-    bool resume;        /* has no effect, because training always resumes */
+    bool fresh;         /* --fresh: move the snapshots of an earlier run aside */
+    bool resume;        /* --resume: has no effect, because training always resumes */
 };
 
 static void log_ranks_and_arena(const struct session *session, int world) {

@@ -1,5 +1,5 @@
-/* version: `skep version` prints what this program was built from and with, and the libraries,
- * drivers and instruction sets that it finds. */
+/* version: `skep version` prints the source version and the compiler that this program was built
+ * from, and the libraries, drivers and instruction sets that it finds. */
 #include "runtime/cli/cli.h"
 #include "runtime/cli/reports/reports.h"
 #include "runtime/diagnose/versions.h"

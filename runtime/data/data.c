@@ -278,8 +278,7 @@ enum status data_resolve_epochs(struct settings *settings, const struct token_da
     return OK;
 }
 
-/* Sets a fault if the hash of the tokenizer in the files differs from that of the model's
- * tokenizer. Files or a model without a tokenizer are accepted. */
+/* Sets a fault if the files' headers have another tokenizer's hash than that of the model. */
 static enum status check_tokenizer(const struct settings *settings, const struct token_data *data,
                                    struct fault *fault) {
     char hex[HASH_HEX_BYTES], model_hex[HASH_HEX_BYTES];

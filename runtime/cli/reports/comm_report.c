@@ -9,7 +9,8 @@ static bool transfers_data(const struct comm_check *row) {
     return row->kind != COLLECTIVE_BARRIER;
 }
 
-/* Returns a name such as "reduce-scatter bf16". A barrier has no type. */
+/* Returns the name of a checked collective, such as "reduce-scatter bf16". A barrier has no
+ * type. */
 static const char *format_check_name(const struct comm_check *row, char buffer[static 32]) {
     snprintf(buffer, 32, "%s%s%s", row->name, transfers_data(row) ? " " : "",
              transfers_data(row) ? dtype_name(row->wire) : "");

@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The lines of a file. */
+/* A reader of the lines of a file, with the current line. */
 struct lines {
     struct input_window window;
     const char *text; /* the current line, of `length` bytes without its line end */
     size_t length;    /* length of the line in bytes */
-    uint64_t number;  /* of the current line, from 1 */
+    uint64_t number;  /* number of the current line, from 1 */
 };
 
 /* Advances to the next line. *found is false at the end of the file. */
@@ -40,13 +40,13 @@ static enum status next_line(struct lines *lines, bool *found, struct fault *fau
     return OK;
 }
 
-/* What is done with each line. */
+/* A function that is called for each line, and the data that it uses. */
 struct line_task {
     enum status (*run)(struct line_task *task, const struct lines *lines, struct fault *fault);
     struct tokenizer_encoder *encoder;
     const struct tokenizer_options *options;
     const struct tokenizer *tokenizer;
-    struct tokenizer_decoder *decoder; /* for texts of at most `ids_max` ids */
+    struct tokenizer_decoder *decoder; /* decoder for texts of at most `ids_max` ids */
     struct region decoder_region;
     size_t ids_max;
     bool skips_special;
@@ -61,7 +61,7 @@ static enum status run_lines(const char *path, bool skips_mark, struct line_task
     if (status == OK) {
         status = input_window_open(&lines->window, path, skips_mark, fault);
     }
-    while (status == OK && found) { /* each turn reads one line */
+    while (status == OK && found) { /* each iteration reads one line */
         status = next_line(lines, &found, fault);
         if (status == OK && found) {
             status = task->run(task, lines, fault);
@@ -111,7 +111,8 @@ static void write_text(struct token_text text) {
     (void)fwrite(text.bytes, 1, text.count, stdout);
 }
 
-/* A line of n bytes has at most n / 2 ids. */
+/* Makes a decoder for at least `ids` ids, unless the present one is for that many. The caller
+ * passes an upper bound of the number of ids in a line. */
 static void reserve_decoder(struct line_task *task, size_t ids) {
     if (task->decoder == NULL || ids > task->ids_max) {
         region_finish(&task->decoder_region);
@@ -139,7 +140,7 @@ static enum status read_ids(struct line_task *task, const struct lines *lines, b
     int64_t id;
     token_ids_begin(&ids, lines->text, lines->length);
     enum token_ids_status status = token_ids_next(&ids, &id);
-    while (status == TOKEN_IDS_FOUND) { /* each turn reads an id */
+    while (status == TOKEN_IDS_FOUND) { /* each iteration reads one id */
         if (id >= tokenizer_info(task->tokenizer)->id_count) {
             return unknown_id_fault(task, lines, &ids, fault);
         }
@@ -151,7 +152,8 @@ static enum status read_ids(struct line_task *task, const struct lines *lines, b
     return status == TOKEN_IDS_END ? OK : invalid_ids_fault(lines, fault);
 }
 
-/* Nothing of a line is printed unless all of it can be. */
+/* Prints the text of a line's ids. The ids are first read without printing, so that nothing of a
+ * line is printed if one of them is invalid. */
 static enum status print_text(struct line_task *task, const struct lines *lines,
                               struct fault *fault) {
     TRY(read_ids(task, lines, false, fault));

@@ -18,7 +18,7 @@ static void print_part(const char *name, const struct corpus_part_report *part) 
            (double)part->text_bytes / (double)part->tokens);
 }
 
-/* path  the first of the files that were skipped */
+/* Prints how many files were skipped. `path` is the first of these files. */
 static void print_skipped(int count, const char *path) {
     if (count > 0) {
         printf("skipped     %d file%s that %s neither text nor JSON lines, such as %s\n", count,
@@ -33,7 +33,7 @@ static bool is_plain(const char *path) {
                              "0123456789_./-")] == '\0';
 }
 
-/* Prints the pattern of a part's files, as a value in YAML. */
+/* Prints the key and the path pattern of the files of a part ("train" or "validation"), in YAML. */
 static void print_pattern(const char *folder, const char *part) {
     const char *quote = is_plain(folder) ? "" : "\"";
     printf("%s: %s", part, quote);
@@ -47,7 +47,7 @@ static void print_pattern(const char *folder, const char *part) {
     printf("/%s_*.bin%s", part, quote);
 }
 
-/* Prints the line of a run file that reads the files. */
+/* Prints the line of a run file with which a run reads the token files. */
 static void print_data_line(const char *folder, bool has_validation) {
     printf("data: {");
     print_pattern(folder, "train");
@@ -58,7 +58,8 @@ static void print_data_line(const char *folder, bool has_validation) {
     printf("}\n");
 }
 
-/* path  the first file with ill-formed UTF-8; NULL: none is known */
+/* Prints how much ill-formed UTF-8 was replaced. `path` is the first file with such bytes; NULL: no
+ * file is known. */
 static void print_replaced(uint64_t count, const char *path, uint64_t offset) {
     char number[32];
     if (count == 0) {

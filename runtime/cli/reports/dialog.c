@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The remedy for a conversation that is too long. */
+/* The remedy in the fault of a conversation that is too long. */
 static const char TOO_LONG[] = "begin another conversation with an empty line";
 
 static void begin_conversation(struct dialog *dialog) {
@@ -34,7 +34,7 @@ static enum status read_thinking(const char *value, bool *is_thinking, struct fa
                            "\"%.40s\" is neither of both", value);
 }
 
-/* Rejects a text that is not UTF-8 or, unless the user accepts them, contains a control token. */
+/* Rejects a text that is not UTF-8 or, unless the user accepts control tokens, contains one. */
 static enum status check_text(const struct dialog *dialog, const char *content, const char *place,
                               struct fault *fault) {
     const struct tokenizer *guard = dialog->chat.guard;
@@ -135,7 +135,7 @@ static enum status encode_prompt(struct dialog *dialog, int64_t context, struct 
                                  struct fault *fault) {
     static const struct tokenizer_options OPTIONS = {.adds_special_tokens = false};
     struct chat_options chat = dialog->chat;
-    chat.guard = NULL; /* check_text has checked the questions */
+    chat.guard = NULL; /* no guard is needed: check_text has checked the questions */
     TRY(chat_render_turns(&chat, dialog->turns, dialog->turn_count, &dialog->text, fault));
     TRY(tokenizer_encode(dialog->encoder, dialog->text.bytes, (size_t)dialog->text.length, &OPTIONS,
                          list, fault));
@@ -157,7 +157,7 @@ enum status dialog_prompt(struct dialog *dialog, int64_t context, struct token_l
 
 /* ---- standard input ---- */
 
-/* Reads more bytes behind those that are unread. */
+/* Reads more bytes of standard input into `lines`, after the unread bytes. */
 static enum status fill_lines(struct dialog *dialog, struct fault *fault) {
     const size_t unread = dialog->line_end - dialog->line_begin;
     memmove(dialog->lines, dialog->lines + dialog->line_begin, unread);
@@ -173,7 +173,7 @@ static enum status fill_lines(struct dialog *dialog, struct fault *fault) {
                                     fault);
     }
     ssize_t count = -1;
-    do { /* repeated after signals only */
+    do { /* read is repeated only after a signal */
         count = read(STDIN_FILENO, dialog->lines + unread, DIALOG_LINE_BYTES - unread);
     } while (count < 0 && errno == EINTR);
     if (count < 0) {
@@ -189,7 +189,7 @@ static enum status fill_lines(struct dialog *dialog, struct fault *fault) {
 
 /* Skips the rest of a line that is too long. */
 static enum status skip_long_line(struct dialog *dialog, struct fault *fault) {
-    while (dialog->is_in_long_line) { /* each turn skips all that is unread, or reads more */
+    while (dialog->is_in_long_line) { /* each iteration skips unread bytes, and reads more */
         char *begin = dialog->lines + dialog->line_begin;
         const char *end = memchr(begin, '\n', dialog->line_end - dialog->line_begin);
         dialog->is_in_long_line = end == NULL && !dialog->is_at_end;
@@ -201,7 +201,7 @@ static enum status skip_long_line(struct dialog *dialog, struct fault *fault) {
     return OK;
 }
 
-/* Finds the next line, and ends it with a NUL. NULL: there is none. */
+/* Sets *line to the next line, which ends with a NUL; NULL: the input has ended. */
 static enum status next_line(struct dialog *dialog, char **line, size_t *count,
                              struct fault *fault) {
     char *end = NULL;
@@ -215,7 +215,7 @@ static enum status next_line(struct dialog *dialog, char **line, size_t *count,
             return OK;
         }
         if (end == NULL && dialog->is_at_end && dialog->line_end < DIALOG_LINE_BYTES) {
-            end = begin + unread; /* the last line has no end */
+            end = begin + unread; /* the last line of the input may have no line end */
             dialog->line_end++;
         } else if (end == NULL) {
             TRY(fill_lines(dialog, fault));

@@ -1,5 +1,6 @@
-/* dialog: a conversation with a model. A question is a line; the answers so far are the start of
- * each prompt, rendered by the model's chat template. Nothing here allocates after dialog_init. */
+/* dialog: a conversation with a model. A question is a line; each prompt begins with the questions
+ * and answers so far, as the model's chat template renders them. Nothing here allocates after
+ * dialog_init. */
 #ifndef SKEP_CLI_REPORTS_DIALOG_H
 #define SKEP_CLI_REPORTS_DIALOG_H
 
@@ -14,7 +15,7 @@
 enum {
     DIALOG_TURNS_MAX = 512,      /* maximum number of messages of a conversation */
     DIALOG_BYTES_MAX = 1 << 18,  /* total size of the texts of all messages, each with its NUL */
-    DIALOG_LINE_BYTES = 1 << 16, /* longest line, with its end */
+    DIALOG_LINE_BYTES = 1 << 16, /* maximum size of a line of standard input, with its line end */
 };
 
 struct dialog {
@@ -30,11 +31,12 @@ struct dialog {
     char *lines;                 /* [DIALOG_LINE_BYTES] bytes of standard input */
     size_t line_begin, line_end; /* offsets of the unread bytes in `lines` */
     bool is_at_end;              /* standard input has ended */
-    bool is_in_long_line;        /* the rest of a line that is too long is to be skipped */
-    uint64_t line;               /* number of the last question's line, from 1; 0: --prompt */
+    /* the unread bytes begin inside a line that is too long and will be skipped */
+    bool is_in_long_line;
+    uint64_t line; /* number of the last question's line, from 1; 0: --prompt */
 };
 
-/* What the user chooses; NULL: not given. */
+/* Options that the user gives; NULL: not given. */
 struct dialog_choices {
     const char *system, *template_name, *date, *thinking;
     bool parses_special; /* control tokens in texts are accepted */
@@ -45,15 +47,16 @@ const char *dialog_first_choice(const struct dialog_choices *choices);
 
 /* dialog_init: begin an empty conversation with the model in `folder`.
  * memory  in `region`: 1 MiB, and what the encoder needs for the longest conversation, 40 MiB
- * errors  those of chat_options_find; STATUS_USAGE for another value of --thinking; STATUS_INPUT
+ * errors  those of chat_options_find; STATUS_USAGE for an invalid value of --thinking; STATUS_INPUT
  *         for a message of the system that is not UTF-8 or contains a control token */
 MUST_CHECK enum status dialog_init(struct dialog *dialog, const struct dialog_choices *choices,
                                    const char *folder, const struct tokenizer *tokenizer,
                                    struct region *region, struct fault *fault);
 
-/* dialog_ask: add a question.
- * errors  STATUS_INPUT, naming its line: text that is not UTF-8 or contains a control token; a
- *         conversation with too many turns or too much text. It is then unchanged */
+/* dialog_ask: add a question to the conversation.
+ * errors  STATUS_INPUT, naming the question's line: text that is not UTF-8 or contains a control
+ *         token; a conversation with too many turns or too much text. The conversation is then
+ *         unchanged */
 MUST_CHECK enum status dialog_ask(struct dialog *dialog, const char *question, struct fault *fault);
 
 /* dialog_read: wait for the next line of standard input that is not empty, and ask it. An empty
@@ -63,7 +66,7 @@ MUST_CHECK enum status dialog_ask(struct dialog *dialog, const char *question, s
  *         dialog_ask */
 MUST_CHECK enum status dialog_read(struct dialog *dialog, bool *found, struct fault *fault);
 
-/* dialog_prompt: the ids of the conversation and of the header of its next answer.
+/* dialog_prompt: set *list to the ids of the conversation and of the header of the next answer.
  * context  tokens of the model's context: the prompt must be shorter
  * list     in the encoder's memory, valid until the next call
  * errors   STATUS_INPUT for a prompt that is too long; those of tokenizer_encode */

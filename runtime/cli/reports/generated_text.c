@@ -52,7 +52,8 @@ void generated_text_keep(struct generated_text *text, char *copy, size_t capacit
     text->copy_capacity = capacity;
 }
 
-/* A decoder may hold the end of the prompt's text back until the next token is known. */
+/* Passes the prompt's ids to the decoder. The decoder may hold back the end of the prompt's text
+ * until the next token is known, so hidden_bytes counts the bytes that are still to come. */
 void generated_text_begin(struct generated_text *text, const int32_t *ids, int64_t count) {
     size_t shown = 0;
     size_t whole = 0;
@@ -96,8 +97,9 @@ static bool buffer_bytes(struct generated_text *text, const char *bytes, size_t 
     return true;
 }
 
-/* Updates what a stop text matches. The matched part is a start of it, so a shorter start that the
- * output ends with is an end of that part. */
+/* Updates stop->matched for the next byte of the output. The matched part is the beginning of the
+ * stop text, so any shorter beginning that the output ends with is also an end of the matched
+ * part. */
 static void match_byte(struct stop_text *stop, char byte) {
     while (stop->matched > 0 && stop->bytes[stop->matched] != byte) {
         size_t drop = 1;
@@ -109,8 +111,9 @@ static void match_byte(struct stop_text *stop, char byte) {
     stop->matched += stop->bytes[stop->matched] == byte;
 }
 
-/* Appends a byte. Bytes that a stop text may begin with are held back until it is complete, or
- * cannot be any more. */
+/* Appends a byte to the output. Bytes that may be the beginning of a stop text are held back until
+ * the stop text is complete, or can no longer become complete. A complete one sets has_stopped.
+ * Returns false when standard output cannot be written. */
 static bool add_byte(struct generated_text *text, char byte) {
     size_t longest = 0, complete = 0;
     for (int i = 0; i < text->stop_count; i++) {
@@ -119,7 +122,7 @@ static bool add_byte(struct generated_text *text, char byte) {
         longest = stop->matched > longest ? stop->matched : longest;
         complete = stop->matched == stop->count && stop->count > complete ? stop->count : complete;
     }
-    if (complete > 0) { /* its last byte is not in `held` */
+    if (complete > 0) { /* the last byte of the stop text is not in `held` */
         text->has_stopped = true;
         return buffer_bytes(text, text->held, text->held_bytes - (complete - 1));
     }

@@ -59,7 +59,7 @@ static void add_costs_per_token(struct json_writer *json, const struct inspect_r
     json_end(json);
 }
 
-/* Adds the shards of a unit, with the parameters that each rank's shard contains elements of. */
+/* Adds the shards of a unit, each with the parameters of which it contains elements. */
 static void add_unit_shards(struct json_writer *json, const struct inspect_report *report,
                             int unit_index) {
     const struct unit *unit = &report->units->units[unit_index];

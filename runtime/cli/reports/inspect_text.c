@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SHOWN_RANKS_MAX = 16 /* number of ranks listed without -v */ };
+enum { SHOWN_RANKS_MAX = 16 /* maximum number of ranks that are listed without -v */ };
 
 static void print_shape(const struct inspect_report *report) {
     const struct blueprint *model = report->blueprint;
@@ -55,7 +55,7 @@ static void print_counts(const struct inspect_report *report) {
 }
 
 /* Returns the end of the range of units from `first` on that have equal contents, such as blocks.
- * Their rows are combined. */
+ * Their rows in the table are combined. */
 static int equal_units_end(const struct inspect_report *report, int first) {
     int end = first + 1;
     const struct unit *units = report->units->units;

@@ -5,8 +5,8 @@
 #include "base/json_write.h"
 
 enum {
-    JSON_STDOUT_BYTES = 4096, /* size of the buffer */
-    JSON_ONE_LINE = -1        /* indent of a document on one line */
+    JSON_STDOUT_BYTES = 4096, /* size of the writer's buffer */
+    JSON_ONE_LINE = -1        /* value of `indent` for a document on one line */
 };
 
 /* The struct must not be moved or copied between json_stdout_begin and json_stdout_end. */

@@ -3,9 +3,9 @@
 
 #include <stdio.h>
 
-enum { TABLE_BYTES = 1 << 18 }; /* text of the table of ranks */
+enum { TABLE_BYTES = 1 << 18 }; /* maximum size of the text of the table of ranks */
 
-/* Returns the bytes that a rank receives from other nodes, averaged over the ranks. */
+/* Returns the bytes that a rank receives from other nodes, as a mean over all ranks. */
 static double remote_bytes(const struct mesh_report *report, const struct mesh *mesh) {
     double sum = 0;
     for (int rank = 0; rank < mesh->ranks; rank++) {
@@ -34,8 +34,8 @@ static void print_dims(const struct mesh *mesh, unsigned mask) {
     }
 }
 
-/* Fills in the group of `rank` along the dimensions in `mask`. Returns whether `rank` is its first
- * member, so that a caller can list each group once. */
+/* Fills in the group of `rank` along the dimensions in `mask`. Returns whether `rank` is the first
+ * member of that group, so that a caller can list each group once. */
 static bool is_first_in_group(const struct mesh *mesh, unsigned mask, int rank, int *members,
                               int *count) {
     int index;

@@ -32,8 +32,8 @@ static void end_disk_space(struct json_writer *json, uint64_t peak_bytes) {
     json_end(json);
 }
 
-/* Adds the disk space. If the export is on a different file system, it is added as a separate
- * object. */
+/* Adds the disk space that the run needs. If the export is on a different file system, the export's
+ * space is added as a separate object. */
 static void add_disk(struct json_writer *json, const struct disk_budget *disk) {
     begin_disk_space(json, "disk", disk->capacity_known, disk->capacity_bytes);
     if (!disk->has_separate_export_disk) {
@@ -198,7 +198,8 @@ static void add_site(struct json_writer *json, const struct site_report *report)
     add_stages(json, report);
 }
 
-/* Adds the extents that are alive at the peak. Called when the plan does not fit. */
+/* Adds the extents that are alive at the peak. This function is called when the plan does not
+ * fit. */
 static void add_peak_extents(struct json_writer *json, struct session *session) {
     const struct plan *plan = &session->program.plan;
     struct tenant_list list = list_tenants(plan, SPACE_DEVICE, &session->region);
@@ -238,7 +239,7 @@ static enum status add_remedies(struct json_writer *json, const struct session *
     return OK;
 }
 
-/* Whether the run can begin with its data, which a plan does not need. */
+/* Adds whether the run can begin with its data files, which a plan does not need. */
 static void add_data_check(struct json_writer *json, const struct fault *problem) {
     json_begin_object(json, "data");
     json_add_bool(json, "ok", problem->status == OK);
@@ -250,7 +251,7 @@ static void add_data_check(struct json_writer *json, const struct fault *problem
     json_end(json);
 }
 
-/* The length of the run, and where each value comes from that was not given. */
+/* Adds the length of the run, and for each default value the place from which it comes. */
 static void add_settings(struct json_writer *json, struct session *session) {
     const struct settings *settings = &session->settings;
     struct fault problem;

@@ -31,7 +31,7 @@ static void add_disk(const struct disk_budget *disk, struct json_writer *json) {
     json_end(json);
 }
 
-/* 0 stands for an unknown time, which becomes null. */
+/* Returns the value to print for a time: NaN, which is printed as null, for 0, an unknown time. */
 static double seconds_or_null(double seconds) {
     return seconds > 0 ? seconds : (double)NAN;
 }

@@ -36,7 +36,7 @@ static void add_space(const struct fit_space *space, struct text *text) {
     add_bytes(text, "", difference, "\n");
 }
 
-/* Adds the memory of the other ranks. The lines before this one concern rank 0. */
+/* Adds the memory of the other ranks. The lines of the report before these concern rank 0. */
 static void add_ranks(const struct fit_report *report, struct text *text) {
     const struct fit_space *space = &report->spaces[0];
     int ranks = report->session->ranks;

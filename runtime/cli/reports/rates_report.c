@@ -3,7 +3,8 @@
 #include "runtime/cli/reports/reports.h"
 #include "runtime/swarm_setup/member_rates.h"
 
-enum { ROWS_MAX = 8 /* 1, 2, 4 ... 64 members, and swarm.members_max */ };
+/* maximum number of rows: for 1, 2, 4 ... 64 members, and for swarm.members_max */
+enum { ROWS_MAX = 8 };
 
 static bool rates_depend_on_members(const struct settings *settings) {
     return settings->swarm_name != NULL &&
@@ -12,7 +13,8 @@ static bool rates_depend_on_members(const struct settings *settings) {
             settings->swarm_member_variance == MEMBER_AUTO || settings->swarm_outer_gain > 0);
 }
 
-/* Lists the numbers of members to show: the present one, else powers of two and the maximum. */
+/* Lists the numbers of members to show: `present` if it is not 0, else powers of two and the
+ * maximum. */
 static int list_member_counts(const struct settings *settings, uint32_t present,
                               uint32_t counts[static ROWS_MAX]) {
     const uint32_t last = (uint32_t)settings->swarm_members_max;

@@ -36,7 +36,7 @@ struct inspect_report {
     int64_t sequence;        /* sequence length for which FLOPs are computed */
     int64_t shards;          /* number of shards; 0: not requested */
     bool is_full;            /* the text lists each rank's parts of every parameter */
-    struct unit_part *parts; /* scratch memory: [units->param_count] */
+    struct unit_part *parts; /* [units->param_count] scratch memory */
 };
 
 void inspect_print_text(const struct inspect_report *report);
@@ -44,8 +44,9 @@ void inspect_print_json(const struct inspect_report *report);
 
 /* ---- skep data ---- */
 
-/* data_print_report, data_print_json: print what became of the text.
- * chats_print_report, chats_print_json: print what became of the conversations. */
+/* data_print_report, data_print_json: print the result of writing token files from text.
+ * chats_print_report, chats_print_json: print the result of writing token files from
+ * conversations. */
 void data_print_report(const struct corpus_options *options, const struct corpus_report *report);
 void data_print_json(const struct corpus_options *options, const struct corpus_report *report);
 void chats_print_report(const struct chat_corpus_options *options,
@@ -55,16 +56,17 @@ void chats_print_json(const struct chat_corpus_options *options,
 
 /* ---- skep plan ---- */
 
-/* plan_print_json: prints the plan as one JSON document. If `fits` is false, it includes blame and
- * the remedies
- * of the memory, and *remedy_count, which the caller set to 0, is their number.
+/* plan_print_json: prints the plan as one JSON document. If `fits` is false, the document includes
+ * the extents at the peak and the remedies for the memory, and *remedy_count, which the caller set
+ * to 0, becomes the number of remedies.
  * site    report on the ranks, or NULL for one rank
  * errors  STATUS_FAILED when the proof of a remedy's plan fails; part of the document may have been
  *         printed */
 MUST_CHECK enum status plan_print_json(struct session *session, const struct site_report *site,
                                        bool fits, int *remedy_count, struct fault *fault);
 
-/* remedies_add_json: adds the array "remedies", each with its changes and the peak after them. */
+/* remedies_add_json: adds the array "remedies". Each remedy has its changes of settings and the
+ * peak with these changes. */
 void remedies_add_json(const struct remedy *remedies, int count, struct json_writer *json);
 
 /* plan_site_print: prints the part of a plan report that concerns ranks, as text. */
@@ -79,7 +81,7 @@ MUST_CHECK enum status plan_draw(struct session *session, const char *path, stru
 struct mesh_report {
     struct mesh mesh;
     int ranks_per_node;          /* ranks per node; 0: no placement is printed */
-    double bytes[MESH_DIMS_MAX]; /* bytes that a rank receives along each dimension */
+    double bytes[MESH_DIMS_MAX]; /* number of bytes that a rank receives along each dimension */
     bool has_bytes;     /* whether --bytes was given; if not, every entry of `bytes` is 1 */
     struct mesh placed; /* `mesh` with the suggested order of ranks */
 };
@@ -91,7 +93,7 @@ void mesh_report_json(const struct mesh_report *report);
 
 struct comm_report {
     struct comm comm;
-    bool is_tested; /* whether the verdicts are valid */
+    bool is_tested; /* whether `verdicts` is valid: the collectives were checked */
     /* whether each collective gave the expected result in each group */
     struct comm_verdict verdicts[COMM_CHECK_COUNT][COMM_GROUP_COUNT];
     /* [rate_count]: measured speeds */
@@ -123,23 +125,22 @@ void snapshot_print_export_json(const struct snapshot *snapshot, const char *out
 
 /* rates_report_append, rates_report_add_json: add the betas, the weight decay and the outer
  * momentum for the `present` number of members, or, if that is 0, for 1, 2, 4 ... up to
- * swarm.members_max of them.
- * They add nothing if the settings are not those of a swarm, or if none of these rates depends on
- * the number of members. */
+ * swarm.members_max members. The functions add nothing if the settings are not those of a swarm, or
+ * if none of these rates depends on the number of members. */
 void rates_report_append(const struct settings *settings, uint32_t present, struct text *text);
 void rates_report_add_json(const struct settings *settings, uint32_t present,
                            struct json_writer *json);
 
 /* ---- skep join ---- */
 
-enum { FIT_REPORT_BYTES = 32 * 1024 }; /* maximum size of the text of a report */
+enum { FIT_REPORT_BYTES = 32 * 1024 }; /* maximum size of the text of a member's report */
 
 /* fit_report_append: appends the report of a member's needs to `text`. */
 void fit_report_append(const struct fit_report *report, struct text *text);
 
 /* The result of a check of something that a member needs besides memory and disk. */
 struct fit_check {
-    const char *name; /* "data", "tracker", "access" or "peers" */
+    const char *name; /* what was checked: "data", "tracker", "access" or "peers" */
     /* what is missing, or why it is not known; NULL: nothing is missing */
     const struct fault *fault;
     bool is_unknown; /* `fault` states why this was not checked */
@@ -148,9 +149,12 @@ struct fit_check {
 struct fit_report_request {
     const struct swarm_terms *terms; /* settings of the swarm that determine the needs */
     struct fit_link link;            /* link to the swarm, if it was measured */
-    int members;                     /* number of members, as for fit_report_make */
-    uint32_t present_members;        /* members in a round now; 0: unknown. Only for rates */
-    const struct fit_check *checks;  /* [check_count]: only printed as JSON */
+    /* number of members for which fit_report_make computes the needs */
+    int members;
+    /* number of members in the current round, for rates only; 0: unknown */
+    uint32_t present_members;
+    /* [check_count]: results of checks; they are printed only as JSON */
+    const struct fit_check *checks;
     int check_count;
 };
 
@@ -164,7 +168,7 @@ MUST_CHECK enum status fit_report_write(struct session *session,
 
 /* fit_report_print_json: computes the report and prints it as one JSON document, whether the member
  * fits or not.
- * errors  as fit_report_write */
+ * errors  those of fit_report_write */
 MUST_CHECK enum status fit_report_print_json(struct session *session,
                                              const struct fit_report_request *request,
                                              struct fault *fault);

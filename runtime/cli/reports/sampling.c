@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Whether the run file says that tokens are bytes, whatever the model's folder contains. */
+/* Whether the run file states that tokens are bytes. The model's tokenizer is then not used. */
 static bool tokens_are_bytes(const struct settings *settings) {
     const char *format = settings->data_format;
     return format != NULL && strcmp(format, "bytes") == 0;
@@ -82,8 +82,8 @@ static enum status answer(struct sampling *sampling, struct session *session, st
     return dialog_answer(&sampling->dialog, text->copy, bytes, fault);
 }
 
-/* Answers the next question. One that is rejected is reported, and the conversation continues as if
- * it had not been asked. */
+/* Answers the next question. A question that is rejected is reported, and the conversation
+ * continues as if that question had not been asked. */
 static enum status answer_next(struct sampling *sampling, struct session *session, bool *found,
                                struct fault *fault) {
     *found = true;
@@ -106,7 +106,7 @@ static enum status answer_questions(struct sampling *sampling, struct session *s
     if (sampling->prompt != NULL) {
         return answer(sampling, session, fault);
     }
-    while (found && sampling->text.write_error == 0) { /* each turn answers one question */
+    while (found && sampling->text.write_error == 0) { /* each iteration answers one question */
         TRY(answer_next(sampling, session, &found, fault));
     }
     return sampling->rejected_count == 0
@@ -124,7 +124,8 @@ enum status sampling_prepare(struct sampling *sampling, struct session *session,
     struct region *region = &session->region;
     generation->weights =
         region_alloc(region, (size_t)session->blueprint.vocab, sizeof *generation->weights);
-    /* A prompt has fewer tokens than the context, which generate_run checks after this. */
+    /* The size suffices for any prompt: generate_run checks later that a prompt has fewer tokens
+     * than the context. */
     generated_text_init(&sampling->text, sampling->tokenizer,
                         (size_t)(generation->prompt_tokens + 2 * context), region);
     for (int i = 0; i < stop_count; i++) {

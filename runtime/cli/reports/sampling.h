@@ -12,10 +12,10 @@ struct sampling {
                          * standard input */
     bool prints_ids;    /* token ids are printed, not text */
     bool is_chat;       /* questions are answered */
-    const struct tokenizer
-        *tokenizer;             /* of the model; NULL: tokens are bytes, or ids are printed */
+    /* tokenizer of the model; NULL: tokens are bytes, or ids are printed */
+    const struct tokenizer *tokenizer;
     struct dialog dialog;       /* with is_chat */
-    int rejected_count;         /* questions of standard input that were rejected */
+    int rejected_count;         /* number of questions of standard input that were rejected */
     struct generated_text text; /* the output */
     struct generation generation;
 };

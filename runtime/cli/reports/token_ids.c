@@ -6,7 +6,7 @@ static void skip_blanks(struct token_ids *ids) {
     }
 }
 
-/* Skips blanks, then `byte` if it is next. */
+/* Skips blanks, and then the next byte if it is `byte`. Returns whether it was. */
 static bool skip_byte(struct token_ids *ids, char byte) {
     skip_blanks(ids);
     const bool found = ids->at < ids->end && *ids->at == byte;
