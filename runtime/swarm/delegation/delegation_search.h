@@ -12,7 +12,7 @@
 struct tracker_contact {
     char address[MESSAGE_ADDRESS_BYTES]; /* "tcp://HOST:PORT" */
     struct public_keys keys;             /* public keys of the tracker, from the delegation */
-    struct known_delegation delegation;  /* the delegation that has these keys */
+    struct known_delegation delegation;  /* the delegation with the tracker's keys */
 };
 
 /* How a search waits for the tracker, and whether it stores what it receives. */

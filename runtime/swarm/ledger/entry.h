@@ -70,7 +70,7 @@ enum suspension_reason {
     SUSPENSION_RESULTS,       /* No result of the slices that the member owned was received. */
     SUSPENSION_LARGE_NORM,    /* The norm of the member's contribution was above the bound. */
     SUSPENSION_NO_EFFECT,  /* The norm of the member's contribution was below the effect bound. */
-    SUSPENSION_REPETITION, /* The member's contribution repeats one of an earlier round. */
+    SUSPENSION_REPETITION, /* The member's contribution repeats one declared in an earlier round. */
     /* The member signed a result that is not the mean of the contributions to it. */
     SUSPENSION_WRONG_SUM,
     SUSPENSION_WRONG_SKETCH, /* The member signed sketches that do not match its contribution. */
@@ -133,7 +133,7 @@ struct entry_seat {
 struct entry_member { /* what the member in one seat contributed to a commit */
     uint64_t tokens;  /* Number of tokens that the member declared as trained. */
     uint64_t weight;  /* Weight of the member in each slice that it contributed to. */
-    uint64_t samples; /* Number of samples trained: the first ones of its ranges, in order. */
+    uint64_t samples; /* Number of samples that the member trained: the first in its ranges. */
     double norm;      /* L2 norm of the whole contribution, as the member declared it (norms.h). */
     uint32_t contributed; /* COMMIT: number of slices with the member's contribution. */
     uint32_t owned;       /* COMMIT: number of slices whose results the member computed. */
@@ -230,7 +230,7 @@ struct entry {
     struct entry_suspension suspension;             /* SUSPEND: the member and the reason */
     uint32_t seat_count;                            /* Number of seats in the roster. */
     struct entry_seat seats[SWARM_MEMBERS_MAX];     /* Roster: the member in each seat. */
-    struct entry_member members[SWARM_MEMBERS_MAX]; /* COMMIT: one element for each seat. */
+    struct entry_member members[SWARM_MEMBERS_MAX]; /* COMMIT: one row for each seat. */
     uint32_t result_count;                          /* COMMIT: number of slices. */
     struct hash results;  /* COMMIT: Merkle root over the rows of all slices. */
     struct hash chain;    /* COMMIT: hash of the chain's state before this entry (ledger.h). */
@@ -280,7 +280,7 @@ static inline bool entry_lacks_contribution(const struct entry *commit, uint32_t
  * none. */
 struct electors {
     struct hash state;                      /* hash of the state entry */
-    uint32_t round;                         /* its round */
+    uint32_t round;                         /* round of the state entry */
     uint32_t count;                         /* number of electors */
     struct identity ids[SWARM_MEMBERS_MAX]; /* electors, in the order of their seats */
 };
@@ -289,11 +289,11 @@ struct electors {
  * members, or of half of them if the first one is among these. The members are the electors that
  * have not resigned, or those that the operator's order lists. Some may have no seat. */
 struct needed_votes {
-    uint64_t seats; /* mask of the seats that the members have in the round's roster */
+    uint64_t seats; /* mask of the seats of the needed voters in the round's roster */
     /* mask with the seat of the first elector, which decides between two halves; 0: the first
      * elector has no seat, or half of the votes is not enough */
     uint64_t first_elector;
-    /* number of these members, seated or not; 0: no votes besides the quorum are needed */
+    /* number of members of which more than half must vote; 0: the quorum is enough */
     uint32_t count;
 };
 

@@ -150,7 +150,7 @@ enum {
     /* A new checkpoint is due after this number of entries, or earlier if their records are long.
      * With the rows of eight commits of 969 slices, a joiner then receives less than 1 MiB. */
     LEDGER_CHECKPOINT_ENTRIES = 256,
-    /* total size in bytes of the records since the last checkpoint after which a new one is due */
+    /* A new checkpoint is due once the records since the last checkpoint have this many bytes. */
     LEDGER_CHECKPOINT_RECORD_BYTES = 384 << 10,
 };
 

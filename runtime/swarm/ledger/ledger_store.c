@@ -32,7 +32,8 @@ static const char TABLES[] =
     "CREATE TRIGGER IF NOT EXISTS entries_stand BEFORE UPDATE ON entries"
     " BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;";
 
-/* The record of an entry with its rows, if they are stored. */
+/* Selects the record of an entry: with its slices if that form is stored (table results), else
+ * without slices. */
 static const char SELECT_ENTRY[] =
     "SELECT coalesce(results.record, entries.record), hash FROM entries"
     " LEFT JOIN results ON results.number = entries.number WHERE entries.number = ?";

@@ -88,7 +88,7 @@ struct hash merkle_root_from_leaves(uint64_t bytes, const struct hash *leaves);
  * Returns their number.
  * shapes  leaves [merkle_leaf_count(bytes)]
  * limits  index < merkle_leaf_count(bytes)
- * notes   hashes each other leaf hash once */
+ * notes   uses every leaf hash except that of `index` once */
 int merkle_path(uint64_t bytes, const struct hash *leaves, uint64_t index,
                 struct hash path[static MERKLE_DEPTH_MAX]);
 

@@ -64,7 +64,7 @@ bool is_stored_state_retained(uint32_t commits, uint32_t newest) {
 
 /* The pseudo-random number of a seat: the members with the lowest ones store the state. */
 static struct hash hash_seat(const struct entry *entry, uint32_t seat) {
-    static const char PURPOSE[] = "skep state keeper"; /* with its NUL */
+    static const char PURPOSE[] = "skep state keeper"; /* hashed with its NUL */
     struct hash_state state;
     hash_begin(&state);
     hash_add(&state, PURPOSE, sizeof PURPOSE);

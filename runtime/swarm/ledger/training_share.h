@@ -5,7 +5,8 @@
 
 #include "runtime/swarm/ledger/entry.h"
 
-/* How much of the samples assigned to them the members that declared a contribution trained on. */
+/* The training of the members that declared a contribution, and the most that their samples
+ * allow. */
 struct training_share {
     uint64_t tokens; /* tokens that the declaring members trained on */
     /* largest number of tokens in the samples assigned to the declaring members */

@@ -21,8 +21,8 @@ void member_clear_table(struct member *member) {
     member->table.version = 0;
 }
 
-/* A proposal can drop a sum after its contributions have left their slots. The member then requests
- * these contributions again. */
+/* Drops the contributions of a slice that are in no slot any more, because a proposal dropped the
+ * sum that had read them. The member then requests the contributions again. */
 static void drop_lost_contributions(struct member *member, uint32_t slice, uint64_t own) {
     const struct slice_report *report = &member->results.reports[slice];
     ASSERT(report->has_result == 0 && (report->rejected_seats & ~report->received_seats) == 0);

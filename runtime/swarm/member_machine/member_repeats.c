@@ -96,7 +96,7 @@ bool repetitions_contain(const struct member_repeats *repeats, uint32_t round,
     return is_found;
 }
 
-/* Marks the contributions of a seat to the round of a commit that has none of them. */
+/* Marks the contributions of a seat as unused, because the commit of the round has none of them. */
 static void mark_unused(struct member_repeats *repeats, const struct entry *commit, uint32_t seat) {
     const uint32_t from = short_identity(&commit->seats[seat].id);
     for (uint32_t i = 0; i < repeats->bucket_count * BUCKET_ROWS; i++) {

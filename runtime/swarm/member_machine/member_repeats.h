@@ -15,7 +15,7 @@
 struct repeat_row {
     uint64_t hash;          /* part of the hash of the encoded slice */
     uint32_t round : 31;    /* 0: the row has no contribution */
-    uint32_t is_unused : 1; /* the commit of the round has nothing of this contributor */
+    uint32_t is_unused : 1; /* the COMMIT of the round has no contribution of `from` */
     uint32_t from;          /* part of the identity of the contributor */
 };
 
@@ -31,11 +31,12 @@ struct member_repeats {
 size_t repetitions_memory_bytes(size_t slice_count);
 void repetitions_bind(struct member_repeats *repeats, char **memory, size_t slice_count);
 
-/* repetitions_begin_exchange: set the period for an exchange in which this member, as an owner,
- * expects `contributions` contributions of others. repetitions_add: remember a contribution to a
- * slice. repetitions_contain: whether these bytes were contributed in an earlier round that was
- * committed, or by another member in one that was aborted. After an aborted round, or a commit that
- * has nothing of it, an honest member may declare the same contribution again.
+/* repetitions_begin_exchange: choose which part of the contributions to remember (one in `period`)
+ * in an exchange in which this member, as an owner, expects `contributions` contributions of
+ * others. repetitions_add: remember a contribution to a slice. repetitions_contain: whether these
+ * bytes were contributed in an earlier round that was committed, or by another member in a round
+ * that was aborted. After an aborted round, or a commit without the contribution, an honest
+ * member may declare the same contribution again.
  * repetitions_on_state: record that the member has applied this COMMIT or ROLLBACK. */
 void repetitions_begin_exchange(struct member_repeats *repeats, uint64_t contributions);
 void repetitions_add(struct member_repeats *repeats, uint32_t round, const struct identity *from,

@@ -137,7 +137,7 @@ struct member_check {       /* member_check.c */
     uint64_t needed_seats;  /* other seats whose sketches are needed */
     uint8_t pages[SWARM_MEMBERS_MAX]; /* by seat: bits of the pages of sketches that arrived */
     uint32_t ticks;                   /* heartbeats since the proposal arrived, without audits */
-    uint32_t waited_ticks;            /* those of `ticks` in which the vote lacked only sketches */
+    uint32_t waited_ticks;            /* part of `ticks` in which the vote lacked only sketches */
     uint32_t next_slice;              /* slices below this index have passed the check */
     uint64_t silent_seats;            /* seats whose sketches did not arrive in time */
     uint64_t missing_seats; /* seats whose sketches are missing: silent or unreachable seats */

@@ -55,7 +55,8 @@ struct slice_report {
     uint64_t repeated_seats; /* Of an owner: rejected seats that repeat an earlier contribution. */
     uint64_t contributors;   /* Seats whose contributions are in the result. */
     struct hash hash;        /* Hash of the result. */
-    /* Number of the member's first report with these values; 0: all values have always been 0. */
+    /* Number of the member's first report with the present values of this row; 0: the values have
+     * always been 0. */
     uint64_t changed;
 };
 
@@ -229,14 +230,16 @@ struct listed_contribution {
     double norm;                   /* L2 norm of the decoded values */
 };
 
-/* What is known about the bytes that follow a message, or are requested by it. */
+/* Properties of the payload that follows a message, or that a message requests: its norm, and with
+ * a sparse codec the contributions in it. */
 struct message_values {
     /* L2 norm of the values, which the receiver computes; infinite if the bytes are not a valid
      * encoding. Of the result of a sparse codec 0, or infinite. */
     double norm;
-    /* RESULT of a sparse codec: the value limit in it, and its contributions by seat; NULL: none */
+    /* RESULT of a sparse codec: the value limit in the result, which bounds each value of the
+     * mean. */
     double value_limit;
-    /* contributions, one for each seat of `contributors` */
+    /* RESULT of a sparse codec: a contribution for each seat of `contributors`; else NULL */
     const struct listed_contribution *listed;
     /* Mask of the seat whose contribution the bytes of a sparse codec leave out; 0: none.
      * FETCH_RESULT: the sender, if it has its own contribution. RESULT, as an action: the
@@ -262,7 +265,7 @@ struct message {
     struct training_amount trained; /* Amount of training that a member declares. */
     uint64_t contributors;          /* Seats whose contributions are in the result. */
     struct message_links links;     /* The connections of the sender. */
-    struct message_values values;   /* Facts about the bytes that follow or are requested. */
+    struct message_values values;   /* Properties of the payload, sent or requested. */
     struct message_ballot ballot;   /* The fields of proposals and votes. */
     struct hash root;               /* Root of an outer state, or of a contribution. */
     struct hash hash;               /* Hash of an entry, or of the bytes after the message. */
@@ -327,7 +330,7 @@ struct tracker_record {
     struct entry commit;   /* Newest GENESIS, COMMIT or ROLLBACK, whose root is current. */
     struct hash base_root; /* Root that was current before `commit`. */
     struct hash chain;     /* Hash of the chain's state after `head` (ledger.h). */
-    struct record_resignations resignations; /* those from one state entry, possibly an older one */
+    struct record_resignations resignations; /* resignations from a state entry, maybe an old one */
     struct round_table table;                /* Assignment of the open round. */
 };
 
@@ -338,7 +341,7 @@ enum event_kind {
     EVENT_TICK, /* One heartbeat has passed, and all messages received so far are handled. */
     /* `message` has arrived. It is authenticated, within bounds, and has valid signatures. */
     EVENT_MESSAGE, /* A message has arrived. */
-    /* Tracker: ACTION_WRITE has ended. write_outcome; hash and signature of its entry,
+    /* Tracker: ACTION_WRITE has ended. write_outcome; hash and signature of the written entry,
      * and the hash of the chain's state after it. */
     EVENT_WRITTEN, /* Tracker: a write of the record has ended. */
     EVENT_TRAINED, /* Member: ACTION_TRAIN has ended. round, trained, root. */

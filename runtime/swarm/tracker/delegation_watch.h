@@ -15,7 +15,7 @@ struct delegation_watch {
     struct known_delegation known; /* the newest delegation; serial 0: none */
     bool is_revoked;               /* the newest delegation names the key of another tracker */
     bool has_expired;              /* the newest delegation has expired */
-    uint64_t warn_s;               /* Unix time of the next warning of its expiry; 0: none yet */
+    uint64_t warn_s; /* Unix time of the next warning of the delegation's expiry; 0: none */
 };
 
 /* delegation_watch_open: start with the delegation in the loop's options.

@@ -52,7 +52,8 @@ static bool may_send_entries_to(struct tracker_loop *loop, const struct tracker_
     struct member_usage *usage = find_usage(loop, guest);
     const int64_t now_ms = tracker_now_ms();
     if (document_stream_is_busy(&guest->stream)) {
-        return false; /* the receiver gathers the chunks of one payload at a time */
+        /* a document is being sent: receivers gather chunks of one payload at a time */
+        return false;
     }
     return usage != NULL
                ? serving_may_send_entries(usage, loop->driver->durable.store.entry_count, now_ms)

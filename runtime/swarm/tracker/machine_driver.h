@@ -31,7 +31,7 @@ struct machine_driver {
     int64_t training_warned_ms;
     struct fault fault; /* why the last failed write failed */
     bool is_fenced;     /* another process has started with the same store */
-    /* Number of members in the file at options.waiting_path; 0: it was not written. */
+    /* Number of members in the file at options.waiting_path; 0: no file was written. */
     uint32_t waiting_count;
     enum fork_state fork;   /* the fork state that was logged last */
     const char *stage;      /* stage of the round, which began at stage_since_ms */

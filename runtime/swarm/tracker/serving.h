@@ -37,17 +37,17 @@ struct member_usage {
 };
 
 /* serving_permit_query, serving_permit_ping: count one query, or one ping, of a connection.
- * Return false if it must be dropped. */
+ * Return false if the query or ping must be dropped. */
 MUST_CHECK bool serving_permit_query(struct guest_usage *usage, int64_t now_ms);
 MUST_CHECK bool serving_permit_ping(struct guest_usage *usage, int64_t now_ms);
 
 /* serving_permit_start: count a HELLO of a member. A repeated HELLO of the same start costs
- * nothing. Returns false if it must be dropped. */
+ * nothing. Returns false if the HELLO must be dropped. */
 MUST_CHECK bool serving_permit_start(struct member_usage *usage, uint64_t start_number,
                                      int64_t now_ms);
 
-/* serving_permit_guest: count a guest that has no row in the member table. Returns false if
- * it has to wait. */
+/* serving_permit_guest: count a guest that has no row in the member table. Returns false if the
+ * guest has to wait. */
 MUST_CHECK bool serving_permit_guest(struct serving_buckets *buckets, int64_t now_ms);
 
 /* serving_may_send_bytes: whether the limit of this kind of requesters allows another answer.

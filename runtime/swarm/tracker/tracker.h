@@ -32,11 +32,12 @@ struct tracker_loop; /* in the region */
 
 /* What a tracker is started with. */
 struct tracker_loop_options {
-    const struct key_pairs *keys;                 /* keys of the tracker */
-    const char *name;                             /* name of the swarm */
-    const char *listen;                           /* "tcp://ADDRESS:PORT"; port *: any free port */
-    const struct allow_list_authority *authority; /* signs the allow-list; NULL: it is not signed */
-    const char *store_path;                       /* SQLite file with ledger and promises */
+    const struct key_pairs *keys; /* keys of the tracker */
+    const char *name;             /* name of the swarm */
+    const char *listen;           /* "tcp://ADDRESS:PORT"; port *: any free port */
+    /* operator, who signs the allow-list; NULL: no signature */
+    const struct allow_list_authority *authority;
+    const char *store_path;      /* SQLite file with ledger and promises */
     const char *allow_list_path; /* allow-list file, read again when it changes; may be missing */
     const uint8_t *manifest;     /* text of the manifest, sent unchanged */
     size_t manifest_bytes;       /* size of the manifest, at most MANIFEST_BYTES_MAX */
@@ -58,8 +59,8 @@ struct tracker_loop_options {
     uint32_t strangers_max;           /* maximum number of connections of strangers; 0: default */
     uint32_t idle_ms; /* an idle guest is disconnected after this time; 0: default */
     int stop_fd;      /* tracker_loop_run returns when this descriptor is readable; -1: none */
-    /* Set by tests that end the process at a crash point; else NULL. Called at each crash point
-     * with its name. */
+    /* Function that is called with the name of each crash point that is reached. Tests set it, to
+     * end the process there; else NULL. */
     void (*on_crash_point)(void *context, const char *name);
     void *crash_point_context; /* first argument of on_crash_point */
 };

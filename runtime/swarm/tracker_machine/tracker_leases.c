@@ -201,7 +201,7 @@ static bool may_start_after_genesis(const struct tracker *tracker, uint64_t rows
     return tracker->leases.promised == 0 || (free > 0 && free >= tracker->settings.members_min);
 }
 
-/* Whether the leases allow that the members in these rows commit a round. */
+/* Whether the leases allow that the members in `rows` commit a round. */
 bool tracker_may_continue_with(const struct tracker *tracker, uint64_t rows) {
     if (tracker->leases.start == 0) {
         return true;

@@ -64,11 +64,11 @@ void tracker_begin_pace(struct tracker *tracker) {
     }
 }
 
-/* Counts over the slices of one owner that have no result yet. */
+/* Expected and received contributions, over the slices of one owner that have no result yet. */
 struct open_slices {
-    /* by seat: number of these slices to which the seat must contribute */
+    /* by seat: slices of the owner, without a result, that expect the seat's contribution */
     uint32_t expected[SWARM_MEMBERS_MAX];
-    /* by seat: number of these slices for which the owner has the seat's contribution */
+    /* by seat: slices of the owner, without a result, for which the seat's contribution arrived */
     uint32_t received[SWARM_MEMBERS_MAX];
 };
 

@@ -274,7 +274,7 @@ static uint64_t find_seats_without_vote(const struct tracker *tracker) {
     return mute;
 }
 
-/* Whether these voters can commit the open round. */
+/* Whether the seats in `voters` can commit the open round. */
 static bool can_commit(const struct tracker *tracker, uint64_t voters) {
     return seats_count(voters) >= entry_votes_needed(&tracker->record.head) &&
            tracker_can_seats_commit(tracker, voters);

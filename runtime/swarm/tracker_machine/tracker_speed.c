@@ -9,7 +9,8 @@ enum {
     JUDGED_ROUNDS = 3,    /* minimum rounds measured before a member is judged by its times */
     RETRY_ROUNDS_MIN = 8, /* rounds until owners wait for a slow member again; doubled each time */
     RETRY_ROUNDS_MAX = 512, /* maximum rounds until owners wait for a slow member again */
-    RETRY_FACTOR = 4,       /* factor on these rounds if it delivers less than half of the slices */
+    /* factor on the rounds until owners wait for a slow member that delivers less than half */
+    RETRY_FACTOR = 4,
     /* consecutive exchanges in time after which an owner's next term without slices is halved */
     OWNER_CLEAN_ROUNDS = 64,
     LOSS_ROUNDS = 8, /* a second loss within this many rounds counts against the member */

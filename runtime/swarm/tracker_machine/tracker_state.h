@@ -35,7 +35,7 @@ struct tracker_stage { /* the stage of the round, and its times; assigned only b
 
 struct seat_delivery { /* what other members, as owners, received of a seat's contributions */
     uint32_t planned; /* number of slices that other members own and that the seat contributes to */
-    uint32_t delivered; /* number of these slices whose result has the seat's contribution */
+    uint32_t delivered; /* number of planned slices whose result has the seat's contribution */
     bool is_late;       /* more than 1/3 of the owners miss a contribution of this seat */
     bool is_rejected;   /* more than 1/3 of the owners each rejected a contribution of this seat */
     bool is_repeated;   /* most rejecting owners rejected it as a copy of an earlier contribution */
@@ -155,7 +155,7 @@ struct tracker_member {      /* assigned only by tracker_members.c */
     struct tracker_last_sent last_sent; /* last message sent to the member */
 };
 
-/* An owner that does not wait for a contributor, whose contributions did not reach it. */
+/* The separation of an owner from a contributor whose contributions did not reach the owner. */
 struct tracker_pair {
     uint32_t rounds;      /* length of the last separation in rounds, which doubles each time */
     uint32_t until_round; /* first round in which the owner waits for the contributor again */

@@ -50,7 +50,8 @@ enum wire_kind {
     WIRE_STATE_MACHINE_KINDS = MESSAGE_KINDS,
     WIRE_INTRODUCE = 32, /* Process to tracker: identity and address (struct wire_introduction). */
     /* Tracker to process: the reason for not admitting the process, which stays connected. Payloads
-     * of this and later kinds are in wire_service.h, unless their comment names another. */
+     * of this and later kinds are in wire_service.h, unless the comment of a kind names another
+     * file. */
     WIRE_REJECTED,
     /* From the tracker: all members and the deadlines (struct wire_address_book). */
     WIRE_ADDRESS_BOOK,
