@@ -21,10 +21,11 @@ enum {
 
 /* The delegation port of a tracker. */
 struct delegation_server {
-    int fd;                                    /* listening socket */
-    size_t count;                              /* size of the frame in bytes; 0: none yet */
-    uint8_t frame[DELEGATION_FRAME_BYTES_MAX]; /* frame to send */
-    struct accept_policy policy;               /* counts the connections of each host */
+    int fd;       /* listening socket */
+    size_t count; /* size of the frame in bytes; 0: none yet */
+    /* frame with the delegation, sent to each connection */
+    uint8_t frame[DELEGATION_FRAME_BYTES_MAX];
+    struct accept_policy policy; /* counts the connections of each host */
     uint32_t filter_version; /* policy.blocked_version when the kernel's filter was last updated */
 };
 

@@ -56,9 +56,10 @@ struct lease {
 /* The operator's order to continue after a state entry with the listed members, without leases. It
  * is valid for one start of the tracker. */
 struct continue_order {
-    uint32_t count;                                /* number of members; 0: no order */
-    uint8_t members[ORDER_MEMBERS_MAX][KEY_BYTES]; /* signing keys, ascending */
-    uint8_t signature[SIGNATURE_BYTES];            /* of the operator */
+    uint32_t count; /* number of members; 0: no order */
+    /* [count]: signing keys of the members, ascending */
+    uint8_t members[ORDER_MEMBERS_MAX][KEY_BYTES];
+    uint8_t signature[SIGNATURE_BYTES]; /* signature of the operator */
 };
 
 /* tracker_start_equal: whether `a` and `b` are the same start.

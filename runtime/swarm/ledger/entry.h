@@ -121,12 +121,12 @@ struct data_cursor {
 /* A row of a round's roster. Its index, the seat, is the bit of the member in `contributors` and
  * its position in every sum. */
 struct entry_seat {
-    struct identity id; /* Identity of the member. */
+    struct identity id; /* Public key of the member. */
     uint32_t session;   /* Member session: the number that the tracker gives to one admission. */
     /* 1: a guest, or an elector that has resigned: it contributes, but does not own slices or vote;
      * else 0 */
     uint32_t is_guest;
-    uint32_t range_count;                              /* Number of sample ranges. */
+    uint32_t range_count;                              /* Number of sample ranges of the seat. */
     struct sample_range ranges[SWARM_SEAT_RANGES_MAX]; /* Samples to train on. */
 };
 
@@ -147,12 +147,12 @@ struct entry_evidence {
     uint64_t contributors; /* of a result: seats whose contributions are in the result */
     struct hash hash;      /* hash of the result, or of the page of sketches */
     struct hash seed;      /* WRONG_SKETCH: seed of the sketches */
-    struct signature signature; /* of the member */
+    struct signature signature; /* signature of the member */
 };
 
 /* Why a member has no seat, and the first round in which it may have one again. */
 struct entry_suspension {
-    struct identity id;   /* the suspended member */
+    struct identity id;   /* public key of the suspended member */
     uint32_t reason;      /* enum suspension_reason */
     uint32_t until_round; /* first round in which the member may have a seat again */
     /* the false statement: WRONG_SUM, WITHHELD: about a result; WRONG_SKETCH: about sketches */

@@ -192,7 +192,7 @@ struct ledger_store {
     const char *path;
     struct sqlite3 *database;                             /* the SQLite connection */
     struct sqlite3_stmt *insert_entry, *select_entry;     /* prepared SQL statements for entries */
-    struct sqlite3_stmt *insert_promise, *select_promise; /* prepared, for promises */
+    struct sqlite3_stmt *insert_promise, *select_promise; /* prepared SQL, for promises */
     /* prepared SQL, for the rows of commits */
     struct sqlite3_stmt *insert_results, *delete_results;
     uint8_t *record;      /* [ENTRY_RECORD_BYTES_MAX]: buffer of a record */

@@ -15,7 +15,7 @@ static const double EXACT_INTEGER_MAX = 0x1p53;
 
 struct manifest_reader {
     struct yaml_document document; /* the manifest, parsed as YAML */
-    struct manifest *manifest;     /* receives the fields */
+    struct manifest *manifest;     /* receives the fields of the manifest */
     struct fault *fault;           /* receives the first fault */
 };
 

@@ -10,7 +10,7 @@
 
 /* A request for a slice of this member's contribution. */
 struct held_request {
-    uint32_t slice; /* 1 + the slice; 0: none */
+    uint32_t slice; /* 1 + index of the requested slice; 0: no request */
     uint32_t epoch; /* epoch of the slice in which the contribution is requested */
 };
 

@@ -13,7 +13,7 @@
 struct member;
 
 struct member_initial_state {
-    struct identity id;     /* this member's identity */
+    struct identity id;     /* this member's public key */
     uint64_t start_id;      /* Random number that identifies this start of the process. */
     uint32_t slice_count;   /* number of slices of the parameters */
     uint64_t sample_tokens; /* Maximum tokens per sample, which limits weights. */

@@ -38,7 +38,7 @@ struct member_job {                   /* member_job.c */
 
 struct member_session {                    /* member_session.c */
     uint64_t start_id;                     /* random number of this start of the process */
-    uint32_t id;                           /* 0: none yet */
+    uint32_t id;                           /* number of the session; 0: none yet */
     uint32_t incarnation;                  /* Highest incarnation of the tracker received so far. */
     uint32_t poll;                         /* Number of the newest poll received. */
     bool is_leaving;                       /* the operator has requested to leave the swarm */
@@ -125,7 +125,7 @@ struct member_lease {                      /* member_lease.c */
 /* Members whose sketches did not arrive in time for the newest proposal that needed them. */
 struct member_silence {
     uint32_t count;                         /* number of `ids` in use */
-    struct identity ids[SWARM_MEMBERS_MAX]; /* identities of members whose sketches were late */
+    struct identity ids[SWARM_MEMBERS_MAX]; /* public keys of members whose sketches were late */
 };
 
 /* The check of the sums of the current proposal by sketches. */
@@ -136,7 +136,7 @@ struct member_check {       /* member_check.c */
     uint64_t waiting_seats; /* seats that receive this member's sketches once these are computed */
     uint64_t needed_seats;  /* other seats whose sketches are needed */
     uint8_t pages[SWARM_MEMBERS_MAX]; /* by seat: bits of the pages of sketches that arrived */
-    uint32_t ticks;                   /* heartbeats since the proposal arrived, without audits */
+    uint32_t ticks;                   /* heartbeats since the proposal arrived, except in audits */
     uint32_t waited_ticks;            /* part of `ticks` in which the vote lacked only sketches */
     uint32_t next_slice;              /* slices below this index have passed the check */
     uint64_t silent_seats;            /* seats whose sketches did not arrive in time */

@@ -264,7 +264,7 @@ struct message {
     uint64_t number;                /* Start id, report number or proposal number, by kind. */
     struct training_amount trained; /* Amount of training that a member declares. */
     uint64_t contributors;          /* Seats whose contributions are in the result. */
-    struct message_links links;     /* The connections of the sender. */
+    struct message_links links;     /* The sender's connections to other members. */
     struct message_values values;   /* Properties of the payload, sent or requested. */
     struct message_ballot ballot;   /* The fields of proposals and votes. */
     struct hash root;               /* Root of an outer state, or of a contribution. */
@@ -316,7 +316,7 @@ struct tracker_record {
     uint32_t next_session; /* Number of the next session. */
     uint32_t member_count; /* Number of rows of `members` in use. */
     struct {
-        struct identity id; /* Identity of the registered member. */
+        struct identity id; /* Public key of the registered member. */
         uint32_t session;   /* Number of the member's newest session. */
         /* A bit for each of the newest rounds that waited for the member; set: a part was
          * missed. */
@@ -341,21 +341,21 @@ enum event_kind {
     EVENT_TICK, /* One heartbeat has passed, and all messages received so far are handled. */
     /* `message` has arrived. It is authenticated, within bounds, and has valid signatures. */
     EVENT_MESSAGE, /* A message has arrived. */
-    /* Tracker: ACTION_WRITE has ended. write_outcome; hash and signature of the written entry,
-     * and the hash of the chain's state after it. */
+    /* Tracker: ACTION_WRITE has ended. Fields: write_outcome; hash and signature of the written
+     * entry, and the hash of the chain's state after it. */
     EVENT_WRITTEN, /* Tracker: a write of the record has ended. */
-    EVENT_TRAINED, /* Member: ACTION_TRAIN has ended. round, trained, root. */
-    EVENT_SUMMED,  /* Member: ACTION_SUM has ended. job, hash of the encoded result. */
-    /* Member: ACTION_ROOT has ended. job, root, hash and signature of the entry; only job if the
-     * state after the entry would not be finite. */
+    EVENT_TRAINED, /* Member: ACTION_TRAIN has ended. Fields: round, trained, root. */
+    EVENT_SUMMED,  /* Member: ACTION_SUM has ended. Fields: job, hash (of the encoded result). */
+    /* Member: ACTION_ROOT has ended. Fields: job, root, hash and signature of the entry; only job
+     * if the state after the entry would not be finite. */
     EVENT_ROOT_COMPUTED, /* Member: a root was computed. */
-    EVENT_STORED,        /* Member: ACTION_STORE has ended. job, write_outcome. */
-    EVENT_SKETCHED,      /* Member: ACTION_SKETCH has ended. job. */
-    EVENT_CHECKED,       /* Member: ACTION_CHECK has ended. job, slice, opposed. */
-    EVENT_RECHECKED,     /* Member: ACTION_RECHECK has ended. job, refusal. */
-    EVENT_RESIGNED,      /* Member: ACTION_RESIGN has ended. job, write_outcome. */
-    /* Member: ACTION_APPLY or ACTION_ADOPT has ended. job, write_outcome, root (the new current
-     * root). An action that failed has changed nothing; the state machine retries it. */
+    EVENT_STORED,        /* Member: ACTION_STORE has ended. Fields: job, write_outcome. */
+    EVENT_SKETCHED,      /* Member: ACTION_SKETCH has ended. Field: job. */
+    EVENT_CHECKED,       /* Member: ACTION_CHECK has ended. Fields: job, slice, opposed. */
+    EVENT_RECHECKED,     /* Member: ACTION_RECHECK has ended. Fields: job, refusal. */
+    EVENT_RESIGNED,      /* Member: ACTION_RESIGN has ended. Fields: job, write_outcome. */
+    /* Member: ACTION_APPLY or ACTION_ADOPT has ended. Fields: job, write_outcome, root (the new
+     * current root). An action that failed has changed nothing; the state machine retries it. */
     EVENT_APPLIED, /* Member: a commit was applied, or a state adopted. */
     EVENT_LEAVE,   /* Member: the operator has requested that this member leave the swarm. */
     EVENT_CLOSED,  /* The last connection to `peer` has closed; frames in transit to it are lost. */
@@ -371,7 +371,7 @@ struct event {
     uint64_t opposed; /* CHECKED: seats whose contributions oppose the others, if none failed. */
     /* RECHECKED: reason NONE if all statements about the slice are true. */
     struct message_refusal refusal;
-    struct training_amount trained; /* Work that a contribution is made of. */
+    struct training_amount trained; /* TRAINED: amount of training of the contribution. */
     struct hash root;               /* Root of the outer state, or of a contribution. */
     struct hash hash;               /* Hash of the result or entry. */
     struct hash chain;              /* Hash of the chain's state after the entry. */

@@ -29,7 +29,7 @@ struct tracker_guest {
     struct wire_introduction introduction; /* the newest valid introduction */
     struct document_stream stream;         /* documents that are being sent to the guest */
     struct ledger_request ledger_request;  /* the guest's open request for ledger entries */
-    struct guest_usage usage;              /* queries and pings of the connection */
+    struct guest_usage usage;              /* limits on queries and pings of the connection */
 };
 
 /* All processes that are connected to the tracker. */

@@ -26,7 +26,7 @@ struct ledger_server {
     uint8_t *page;          /* [wire_ledger_page_bytes_max]: the page that is being sent */
     bool has_warned;        /* the log says that an entry cannot be read */
     int64_t next_answer_ms; /* earliest time of the next answer */
-    uint32_t next_guest;    /* guest slot that is checked first */
+    uint32_t next_guest;    /* guest slot in which the next query is sought first */
 };
 
 uint64_t ledger_server_bytes(uint32_t slice_count);

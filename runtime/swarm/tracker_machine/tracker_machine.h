@@ -134,8 +134,8 @@ struct tracker_view_member {
 
 /* A copy of the tracker's state for status reports. */
 struct tracker_view {
-    const struct tracker_record *record;    /* Valid until the next tracker_step. */
-    const char *stage;                      /* name of the stage, from tracker_stage_name */
+    const struct tracker_record *record; /* the durable record; valid until the next tracker_step */
+    const char *stage;                   /* name of the stage, from tracker_stage_name */
     int64_t stage_began_ms, round_began_ms; /* when the stage and the round began */
     int64_t last_progress_ms;               /* Time at which the stage last made progress. */
     const char *awaited; /* What the stage waits for, for example "votes"; NULL between rounds. */

@@ -25,7 +25,7 @@ struct tracker_recheck { /* what voters audit; assigned only by tracker_recheck.
     uint32_t accuser_row; /* 1 + the row whose accusation the open round follows; 0: none */
     bool is_confirmed;    /* more than half of the roster accuses the same member */
     int64_t quorum_ms;    /* when a quorum agreed with the audited proposal; 0: not yet */
-    struct recheck_credit credits[SWARM_MEMBERS_MAX]; /* by row */
+    struct recheck_credit credits[SWARM_MEMBERS_MAX]; /* by row: credit of the voter */
 };
 
 /* tracker_begin_recheck: decide what the voters on a new proposal audit.

@@ -19,7 +19,7 @@ enum speed_kind {
     SPEED_OWNER,        /* SPEED_RESULT in thousandths of its median over all owners of the round */
     SPEED_APPLY,        /* time to apply a commit */
     SPEED_RATE,         /* upload rate seen by the receivers: contributions per SPEED_RATE_MS */
-    SPEED_KINDS         /* number of kinds */
+    SPEED_KINDS         /* number of kinds of times and rates */
 };
 
 /* values of one speed_kind that were observed of a member in the last rounds */

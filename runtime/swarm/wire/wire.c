@@ -187,9 +187,9 @@ struct packed_message {
     const struct wire_shape *shape;
     struct message *message;
     struct entry *entry;          /* the entry of an ENTRY or PROPOSE */
-    struct round_table *table;    /* of a TABLE */
+    struct round_table *table;    /* table of a TABLE */
     struct slice_report *reports; /* [slice_count]: rows of a REPORT */
-    struct slice_proof *proof;    /* of a CONTRIBUTION */
+    struct slice_proof *proof;    /* proof of a CONTRIBUTION */
     uint64_t *holders;            /* [slice_count] masks of the seats that probably have a result */
     /* by seat: ms that a REPORT's sender waited for contributions of the seat */
     uint32_t *awaited_ms;

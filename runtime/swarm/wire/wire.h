@@ -137,13 +137,13 @@ struct wire_introduction {
  * because only the member's own process uses the identity's channel key. */
 struct wire_proof {
     struct public_keys keys;    /* public keys of the identity that signs */
-    struct signature signature; /* wire_sign_proof */
+    struct signature signature; /* signature by wire_sign_proof */
 };
 
 /* A member in the address book. */
 struct wire_member {
     struct public_keys keys;             /* public keys of the member */
-    char address[MESSAGE_ADDRESS_BYTES]; /* "": not reachable */
+    char address[MESSAGE_ADDRESS_BYTES]; /* advertised address; "": not reachable */
 };
 
 /* The outcome of a test whether others can connect to an address. */
@@ -160,13 +160,13 @@ enum probe_outcome {
 struct wire_probe {
     /* the address to test, as in an introduction; in the tracker's answer, always with its host */
     char address[MESSAGE_ADDRESS_BYTES];
-    uint32_t outcome; /* enum probe_outcome */
+    uint32_t outcome; /* outcome of the test: enum probe_outcome */
 };
 
 /* What the tracker sends to all members about each other. */
 struct wire_address_book {
     uint32_t version; /* version of the address book; increases with every change */
-    uint32_t count;   /* 0 .. SWARM_MEMBERS_MAX */
+    uint32_t count;   /* number of members, 0 .. SWARM_MEMBERS_MAX */
     struct wire_member members[SWARM_MEMBERS_MAX]; /* [count]: the admitted members */
     struct swarm_timing timing;                    /* the tracker's current deadlines */
 };
