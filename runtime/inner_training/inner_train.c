@@ -178,6 +178,16 @@ static enum status declare_contribution(struct member_run *member, const struct 
     return OK;
 }
 
+/* Assigns the ranges of the job, and returns whether what this member has trained since its weights
+ * were reset is a part of its contribution: all of it is assigned to this member, and not all steps
+ * were skipped. If no step counts, training again shows whether the run has diverged. With a sparse
+ * codec a commit without contributions leaves the state, so that nothing resets the weights. */
+static bool can_resume_training(struct sample_assignment *assignment,
+                                const struct member_job *job) {
+    bool is_assigned = assignment_set_ranges(assignment, job->ranges, job->range_count);
+    return is_assigned && (assignment->tokens > 0 || assignment->trained_count == 0);
+}
+
 enum status inner_train(struct member_run *member, const struct member_job *job,
                         struct fault *fault) {
     struct training_period period = {.member = member, .job = job};
@@ -188,8 +198,7 @@ enum status inner_train(struct member_run *member, const struct member_job *job,
     struct assignment_position position = {0};
     bool continues = true;
     member->position.encoded_round = 0;
-    if (!assignment_set_ranges(&member->inner.assignment, job->ranges, job->range_count)) {
-        /* other members were assigned samples that this member has trained */
+    if (!can_resume_training(&member->inner.assignment, job)) {
         TRY(inner_reset_weights(member, fault));
     }
     while (continues && step_should_continue(&period.limits) && has_time_left(&period)) {

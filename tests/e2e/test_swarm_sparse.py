@@ -99,6 +99,14 @@ class Sparse(SwarmTest):
                 self.assertAlmostEqual(after[i], before[i] - mean, delta=1e-6 * (1 + abs(mean)))
         self.assertGreater(moved, 32 * blocks)  # members send different elements
 
+    # ---- a run that diverges ----
+
+    def test_a_run_that_diverges_ends(self):
+        self.swarm(steps=100000, swarm__codec="sparse", swarm__outer_lr=1, optimizer__lr=1000)
+        member = self.member("alone").start()
+        self.assertEqual(member.wait(), 1, member.log())
+        self.assertRegex(member.log(), r"skep: heather: the run has diverged: [^\n]+; [^\n]+\n$")
+
     # ---- settings ----
 
     def rejected(self, *arguments, words):
