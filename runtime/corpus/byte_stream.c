@@ -18,8 +18,8 @@
 #include <zstd_errors.h>
 
 enum {
-    GZIP_ONLY = 16 + 15, /* inflateInit2: a header of gzip, windows of up to 32 KiB */
-    POLL_MS = 100        /* time between checks for a request to stop */
+    GZIP_ONLY = 16 + 15, /* argument of inflateInit2: only gzip headers, windows of up to 32 KiB */
+    POLL_MS = 100        /* milliseconds between two checks for a request to stop */
 };
 
 static const char DAMAGED[] = "download or compress the file again";
@@ -36,8 +36,8 @@ static enum status check_stop(const struct byte_stream *stream, struct fault *fa
                : OK;
 }
 
-/* Waits until a pipe or a terminal has bytes, or has ended: read would not return after a
- * signal. */
+/* Waits until a pipe or a terminal has bytes, or has ended, or a signal requests a stop. A blocked
+ * read would not return after the signal. */
 static enum status wait_for_input(const struct byte_stream *stream, struct fault *fault) {
     struct pollfd waited = {.fd = stream->fd, .events = POLLIN};
     TRY(check_stop(stream, fault));
@@ -47,8 +47,8 @@ static enum status wait_for_input(const struct byte_stream *stream, struct fault
     return OK;
 }
 
-/* Reads more bytes of the file after those that are unread, until `least` are unread or the file
- * ends. */
+/* Reads more bytes of the file into `input`, after its unread bytes, until `input` has `least`
+ * unread bytes or the file ends. */
 static enum status fill_input(struct byte_stream *stream, size_t least, struct fault *fault) {
     if (stream->begin > 0) {
         memmove(stream->input, stream->input + stream->begin, stream->end - stream->begin);
@@ -92,8 +92,8 @@ static enum status start_zstd(struct byte_stream *stream, struct fault *fault) {
     return OK;
 }
 
-/* The compression of a file that begins with these bytes. None is a start of text. A file of
- * Zstandard may begin with a frame to skip, as those of pzstd do. */
+/* Returns the compression of a file that begins with `bytes`. No text begins with the bytes that
+ * are tested for. A Zstandard file may begin with a frame to skip, as the files of pzstd do. */
 static enum compression compression_of(const unsigned char *bytes, size_t count) {
     static const unsigned char GZIP[] = {0x1f, 0x8b};
     static const unsigned char ZSTD[COMPRESSION_MAGIC_BYTES] = {0x28, 0xb5, 0x2f, 0xfd};
@@ -107,7 +107,7 @@ static enum compression compression_of(const unsigned char *bytes, size_t count)
     return is_zstd || is_skipped ? COMPRESSION_ZSTD : COMPRESSION_NONE;
 }
 
-/* The compression that the name of a file promises. */
+/* Returns the compression that the suffix of a file's name stands for. */
 static enum compression compression_of_name(const char *path) {
     const char *suffix = strrchr(path, '.');
     return suffix == NULL                ? COMPRESSION_NONE
@@ -116,8 +116,8 @@ static enum compression compression_of_name(const char *path) {
                                          : COMPRESSION_NONE;
 }
 
-/* Text with the name of a compressed file would be read, but it is more likely a failed
- * download. */
+/* Rejects a file whose name is that of a compressed file but whose bytes are not compressed so:
+ * such a file is more likely a failed download than text. */
 static enum status check_name(const struct byte_stream *stream, struct fault *fault) {
     const enum compression named = compression_of_name(stream->path);
     char bytes[3 * COMPRESSION_MAGIC_BYTES + 1] = "";
@@ -182,7 +182,8 @@ static enum status damaged_fault(const struct byte_stream *stream, const char *r
                      reason);
 }
 
-/* Decompresses what is in `input`; *count may be 0 although the file has not ended. */
+/* Decompresses the unread bytes of `input` with zlib. *count, the number of bytes in `out`, may be
+ * 0 although the file has not ended. */
 static enum status inflate_some(struct byte_stream *stream, void *out, size_t capacity,
                                 size_t *count, struct fault *fault) {
     z_stream *z = &((struct gzip_decoder *)stream->decoder)->z;
@@ -232,7 +233,8 @@ static enum status copy_plain(struct byte_stream *stream, void *out, size_t capa
     return OK;
 }
 
-/* Decompresses into `out` what the bytes of `input` give. */
+/* Decompresses the unread bytes of `input` into `out`, or copies them if the file is not
+ * compressed. */
 static enum status decode_some(struct byte_stream *stream, void *out, size_t capacity,
                                size_t *count, struct fault *fault) {
     switch (stream->compression) {
@@ -246,7 +248,8 @@ static enum status decode_some(struct byte_stream *stream, void *out, size_t cap
     return copy_plain(stream, out, capacity, count);
 }
 
-/* Rejects a file whose decompressed bytes, of which these are the next ones, are compressed too. */
+/* Rejects a file whose decompressed bytes are compressed again. `bytes` are the next decompressed
+ * bytes. */
 static enum status check_nesting(struct byte_stream *stream, const unsigned char *bytes,
                                  size_t count, struct fault *fault) {
     const size_t missing = min_u64(sizeof stream->head - stream->head_bytes, count);
@@ -265,7 +268,7 @@ enum status byte_stream_read(struct byte_stream *stream, void *out, size_t capac
                              struct fault *fault) {
     ASSERT(capacity > 0);
     *count = 0;
-    /* Each turn reads some input or writes some output, or reaches the end. */
+    /* Each iteration reads input, writes output, or reaches the end of the file. */
     while (*count == 0) {
         if (stream->begin == stream->end) {
             TRY(fill_input(stream, 1, fault));

@@ -10,24 +10,28 @@
 #include <stdint.h>
 
 enum {
-    BYTE_STREAM_INPUT_BYTES = 1 << 16, /* read from the file at a time */
-    COMPRESSION_MAGIC_BYTES = 4,       /* most bytes that show the compression of a file */
+    /* maximum number of bytes that one read of the file returns */
+    BYTE_STREAM_INPUT_BYTES = 1 << 16,
+    /* maximum number of bytes at the start of a file that show its compression */
+    COMPRESSION_MAGIC_BYTES = 4,
 };
 
 enum compression { COMPRESSION_NONE, COMPRESSION_GZIP, COMPRESSION_ZSTD };
 
 struct byte_stream {
-    const char *path;             /* the caller's string; "-": standard input */
+    /* path of the file, a string of the caller; "-": standard input */
+    const char *path;
     int fd;                       /* -1: closed */
     enum compression compression; /* how the file is compressed */
     void *decoder;                /* state of zlib or of libzstd; NULL: none */
     bool is_at_end;               /* all bytes of the file have been read into `input` */
-    bool is_between_frames;       /* a compressed file may end here: no frame is open */
-    size_t begin, end;            /* range of unread bytes in `input` */
-    uint64_t file_bytes;          /* bytes read from the file so far */
-    size_t head_bytes;            /* bytes of `head` in use */
-    unsigned char head[COMPRESSION_MAGIC_BYTES]; /* the first decompressed bytes */
-    /* bytes of the file that are not decoded yet are at [begin, end) */
+    /* no frame or member is open, so that a compressed file may end here */
+    bool is_between_frames;
+    size_t begin, end;   /* range of the bytes in `input` that are not decoded yet */
+    uint64_t file_bytes; /* number of bytes read from the file so far */
+    size_t head_bytes;   /* number of bytes in `head` */
+    unsigned char head[COMPRESSION_MAGIC_BYTES]; /* first decompressed bytes of the file */
+    /* bytes read from the file; those at [begin, end) are not decoded yet */
     unsigned char input[BYTE_STREAM_INPUT_BYTES];
 };
 
@@ -39,7 +43,8 @@ struct byte_stream {
 MUST_CHECK enum status byte_stream_open(const char *path, struct byte_stream *stream,
                                         struct fault *fault);
 
-/* byte_stream_read: read at most `capacity` bytes into `out`. *count is 0 only at the end.
+/* byte_stream_read: read at most `capacity` bytes into `out`. *count is 0 only at the end of the
+ * file.
  * limits  capacity > 0
  * errors  STATUS_INPUT when compressed data are truncated or damaged, need a window of more than
  *         128 MiB, or are compressed data again; STATUS_FAILED when the file cannot be read;

@@ -38,7 +38,7 @@ static enum status open_next_input(struct chat_reader *reader, struct fault *fau
     return input_window_open(&reader->window, input->path, true, fault);
 }
 
-/* Takes the first `length` unread bytes as a line, and skips its line end. */
+/* Returns the first `length` unread bytes as a line, and moves past them and the line end. */
 static struct token_text take_line(struct chat_reader *reader, size_t length) {
     struct input_window *window = &reader->window;
     const struct token_text line = {window->text + window->begin, length};
@@ -49,7 +49,8 @@ static struct token_text take_line(struct chat_reader *reader, size_t length) {
     return line;
 }
 
-/* Finds the next line of the inputs; {NULL, 0} at their end. It is valid until the next call. */
+/* Sets *line to the next line of the inputs, which is valid until the next call; {NULL, 0} at the
+ * end of the inputs. */
 static enum status next_line(struct chat_reader *reader, struct token_text *line,
                              struct fault *fault) {
     struct input_window *window = &reader->window;
@@ -125,14 +126,16 @@ void chat_encoder_finish(struct chat_encoder *encoder) {
     region_finish(&encoder->region);
 }
 
-/* An error of the tokenizer does not know the line. */
+/* Sets the fault's subject to `name`, file and line, unless it has it already. The tokenizer, which
+ * sets some of the faults, does not know the line. */
 static void name_line(const char *name, struct fault *fault) {
     if (strncmp(fault->subject, name, strlen(name)) != 0) {
         snprintf(fault->subject, sizeof fault->subject, "%s", name);
     }
 }
 
-/* json_parse counts lines from the text that it is given, which is one line of the file. */
+/* Removes the line number that json_parse has added to the fault's subject. It counts lines from
+ * the beginning of its text, which is only one line of the file. */
 static void name_column(const char *name, struct fault *fault) {
     const size_t length = strlen(name);
     if (strncmp(fault->subject, name, length) == 0 && fault->subject[length] == ':') {
@@ -142,14 +145,15 @@ static void name_column(const char *name, struct fault *fault) {
     }
 }
 
-/* Where JSON is read it is known what is wrong, but not what to do about it. */
+/* Sets the remedy of a fault that has none: the functions that read JSON know the reason of a
+ * fault, but no remedy. */
 static void add_remedy(const char *remedy, struct fault *fault) {
     if (fault->remedy[0] == '\0') {
         snprintf(fault->remedy, sizeof fault->remedy, "%s", remedy);
     }
 }
 
-/* Renders and encodes one line; the ids are in the encoder. */
+/* Renders and encodes one line. The resulting ids are in `encoder`. */
 static enum status encode_line(struct chat_encoder *encoder, const struct chat_line *line,
                                const char *text, struct fault *fault) {
     struct json_document document;

@@ -15,29 +15,32 @@
 #include <stdint.h>
 
 enum {
-    CHAT_BATCH_BYTES = 1 << 18,     /* text of a batch, unless one line is longer */
+    /* maximum bytes of text in a batch, unless one line is longer */
+    CHAT_BATCH_BYTES = 1 << 18,
     CHAT_BATCH_LINES_MAX = 1 << 11, /* maximum number of lines of a batch */
 };
 
 /* A line that is not blank: a conversation. */
 struct chat_line {
-    size_t begin, length; /* range of the batch's text; a NUL follows */
-    const char *path;     /* file that it is from, or "standard input" */
-    uint64_t number;      /* in that file, from 1 */
-    /* The result of chat_batch_encode: its ids begin at `first_id`; -1: it is not encoded. */
+    size_t begin, length; /* range of the line in the batch's text; a NUL follows */
+    const char *path;     /* file that the line is from, or "standard input" */
+    uint64_t number;      /* number of the line in its file, from 1 */
+    /* The result of chat_batch_encode: index of the line's first id in chat_batch.ids, and number
+     * of its ids; first_id -1: the line was not encoded. */
     int first_id, id_count;
 };
 
 struct chat_batch {
-    struct region region; /* of the arrays, which grow */
+    struct region region; /* region of the batch's arrays, which grow */
     char *text;           /* [text_count] */
     int text_count, text_capacity;
-    struct chat_line *lines; /* [CHAT_BATCH_LINES_MAX] */
-    int line_count;          /* 0: the inputs have ended */
-    uint64_t first_number;   /* of its first conversation, counted from 0 over all inputs */
-    /* The result of chat_batch_encode. */
-    struct hash hash; /* of the text of all lines */
-    int32_t *ids;     /* [id_count] of one conversation after the other */
+    /* [line_count] lines that are not blank; capacity CHAT_BATCH_LINES_MAX */
+    struct chat_line *lines;
+    int line_count;        /* number of lines; 0: the inputs have ended */
+    uint64_t first_number; /* number of the batch's first conversation, from 0 over all inputs */
+    /* The fields from here on are the result of chat_batch_encode. */
+    struct hash hash; /* hash of the text of all lines */
+    int32_t *ids;     /* [id_count] ids of one conversation after the other */
     bool *is_trained; /* [id_count] */
     int id_count, id_capacity;
     enum status status;
@@ -53,10 +56,10 @@ struct chat_reader {
     const struct input_list *inputs;
     struct input_window window; /* the current input */
     int next_input;             /* index of the input to open next */
-    const char *path;           /* of the current input */
-    uint64_t line;              /* number of its current line, from 1 */
+    const char *path;           /* path of the current input */
+    uint64_t line;              /* number of the current line in the current input, from 1 */
     uint64_t conversations;     /* read so far */
-    size_t searched;            /* unread bytes of the window that contain no line end */
+    size_t searched;            /* number of the window's unread bytes that contain no line end */
 };
 
 /* chat_reader_init: prepare for the first batch; chat_reader_finish releases the memory.
@@ -65,14 +68,15 @@ MUST_CHECK enum status chat_reader_init(const struct input_list *inputs, bool is
                                         struct chat_reader *reader, struct fault *fault);
 void chat_reader_finish(struct chat_reader *reader);
 
-/* chat_reader_next: fill in the next batch; line_count is 0 at the end of the inputs.
+/* chat_reader_next: fill `batch` with the next lines of the inputs; batch->line_count is 0 at the
+ * end of the inputs.
  * errors  those of input_window_open and input_window_fill */
 MUST_CHECK enum status chat_reader_next(struct chat_reader *reader, struct chat_batch *batch,
                                         struct fault *fault);
 
 /* ---- encoding ---- */
 
-/* What a thread needs to encode conversations. */
+/* The objects with which one thread renders and encodes conversations. */
 struct chat_encoder {
     struct region region;
     const struct tokenizer *tokenizer;
@@ -86,11 +90,12 @@ void chat_encoder_init(struct chat_encoder *encoder, const struct tokenizer *tok
                        const struct chat_options *options);
 void chat_encoder_finish(struct chat_encoder *encoder);
 
-/* A chat_choice says whether conversation `number` is to be encoded. */
+/* A function of type chat_choice returns whether conversation `number` is to be encoded. */
 typedef bool chat_choice(const void *context, uint64_t number);
 
-/* chat_batch_encode: render and encode the conversations of a batch, and compute its hash. The
- * result is in the batch, errors too: batch->status and batch->fault, which names file and line. */
+/* chat_batch_encode: render and encode the conversations of a batch, and compute the batch's hash.
+ * The results are in the batch. So are errors: batch->status, and batch->fault, which has file and
+ * line. */
 void chat_batch_encode(struct chat_batch *batch, struct chat_encoder *encoder, chat_choice *chooses,
                        const void *context);
 

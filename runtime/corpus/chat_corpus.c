@@ -16,20 +16,22 @@
 #include <string.h>
 
 enum {
-    BATCHES_PER_THREAD = 4, /* of a group; fewer idle longer at its end, more take more memory */
-    GROUP_BATCHES_MAX = 32, /* unless there are more threads */
+    /* batches of a group for each thread; with fewer, threads idle longer at a group's end */
+    BATCHES_PER_THREAD = 4,
+    GROUP_BATCHES_MAX = 32, /* maximum batches of a group, unless there are more threads */
 };
 
 struct chat_group {
     struct chat_batch *batches; /* [group_size] */
-    int count;                  /* 0: the inputs have ended */
+    int count;                  /* number of batches; 0: the inputs have ended */
 };
 
 struct chat_part {
     struct row_packer packer;
     struct shard_writer writer;
     struct chat_part_report report;
-    struct shard_position saved; /* the position in the file of progress; its mask is kept */
+    /* position that the progress file has; the mask saved at it must remain */
+    struct shard_position saved;
 };
 
 struct chat_corpus_run {
@@ -40,19 +42,21 @@ struct chat_corpus_run {
     struct pool pool;
     struct chat_encoder *encoders; /* [threads] */
     struct chat_reader reader;
-    struct chat_group groups[2]; /* one is encoded while the other is read */
+    struct chat_group groups[2]; /* one group is encoded while the other is read */
     int group_size;
     int current;             /* index of the group that is encoded */
-    enum status read_status; /* of reading the other group */
+    enum status read_status; /* result of reading the group that is not encoded */
     struct fault read_fault;
     struct chat_part parts[CORPUS_PARTS];
     int32_t *row; /* [row_tokens] */
     int32_t padding;
     uint64_t shown_bytes;
-    struct corpus_progress resumed;  /* what an interrupted call has written; batches 0: nothing */
-    struct corpus_progress progress; /* of the rows that are written, and of the batches read */
-    bool needs_save;                 /* rows have been written that the file of progress lacks */
-    bool has_changed;                /* the inputs differ from those of the interrupted call */
+    /* progress of an interrupted call; batches 0: it has written nothing */
+    struct corpus_progress resumed;
+    /* progress of this call: the written rows, and the batches read */
+    struct corpus_progress progress;
+    bool needs_save;  /* rows have been written that are not in the progress file */
+    bool has_changed; /* the inputs differ from those of the interrupted call */
 };
 
 static enum status stopped_fault(const struct chat_corpus_run *run, struct fault *fault) {
@@ -67,7 +71,7 @@ static enum corpus_part part_of(const struct chat_corpus_run *run, uint64_t numb
 
 /* ---- rows ---- */
 
-/* Writes the rows of a pack. */
+/* Packs the collected conversations of a part into rows, and writes these rows. */
 static enum status write_rows(struct chat_corpus_run *run, struct chat_part *part,
                               struct fault *fault) {
     struct row_packer *packer = &part->packer;
@@ -95,15 +99,16 @@ static void remove_mask_unless_saved(struct chat_part *part,
     }
 }
 
-/* Packs and writes what is collected of a part, up to conversation `number`, and makes it durable.
- * The progress is saved when the batch is complete. */
+/* Packs the collected conversations of a part, those before number `number`, and makes their rows
+ * durable. The progress is saved when the batch is complete. */
 static enum status flush_part(struct chat_corpus_run *run, enum corpus_part index, uint64_t number,
                               struct fault *fault) {
     struct chat_part *part = &run->parts[index];
     struct corpus_progress *progress = &run->progress;
     TRY(write_rows(run, part, fault));
     TRY(shard_writer_sync(&part->writer, fault));
-    remove_mask_unless_saved(part, &progress->parts[index]); /* an earlier pack of this batch */
+    /* removes the mask of an earlier pack of this batch */
+    remove_mask_unless_saved(part, &progress->parts[index]);
     TRY(shard_writer_save_mask(&part->writer, fault));
     progress->parts[index] = part->writer.position;
     progress->chats[index] = (struct chat_progress){.next_number = number, .report = part->report};
@@ -111,8 +116,8 @@ static enum status flush_part(struct chat_corpus_run *run, enum corpus_part inde
     return OK;
 }
 
-/* The length to which a conversation is cut; 0: it is left out. The first token of a row is not
- * predicted, so it does not count as trained. */
+/* Returns the number of tokens of a conversation that are written; 0: the conversation is left out.
+ * The first token of a row is not predicted, so this token does not count as trained. */
 static int32_t length_to_keep(const struct chat_corpus_run *run, const bool *is_trained, int count,
                               struct chat_part_report *report) {
     const int64_t row_tokens = run->options->row_tokens;
@@ -135,7 +140,7 @@ static enum status add_conversation(struct chat_corpus_run *run, const struct ch
     struct chat_part *part = &run->parts[part_index];
     const struct chat_line *line = &batch->lines[index];
     if (line->first_id < 0) {
-        return OK; /* it is in the files already */
+        return OK; /* the conversation is in the files already */
     }
     const int32_t *ids = batch->ids + line->first_id;
     const bool *is_trained = batch->is_trained + line->first_id;
@@ -159,7 +164,7 @@ static bool is_missing(const void *context, uint64_t number) {
     return number >= run->resumed.chats[part_of(run, number)].next_number;
 }
 
-/* Reads the next group into the memory of the one that is not encoded. */
+/* Reads the next group of batches into `group`, the one that is not encoded. */
 static void read_group(struct chat_corpus_run *run, struct chat_group *group) {
     group->count = 0;
     run->read_status = OK;
@@ -173,7 +178,8 @@ static void read_group(struct chat_corpus_run *run, struct chat_group *group) {
     }
 }
 
-/* Item 0 reads the next group, each other item encodes a batch of the current one. */
+/* Executes one item of the pool's work: item 0 reads the next group, each other item encodes a
+ * batch of the current group. */
 static void run_pool_item(void *context, int64_t item, int thread) {
     struct chat_corpus_run *run = context;
     if (item == 0) {
@@ -200,8 +206,8 @@ static enum status save_progress(struct chat_corpus_run *run, struct fault *faul
     return OK;
 }
 
-/* When the text of the interrupted call has been read again: compares it, and opens the files where
- * that call stopped. */
+/* Called when the text of the interrupted call has been read again: compares the hash of that text,
+ * sets has_changed if it differs, and opens the files at the position where that call stopped. */
 static enum status resume_files(struct chat_corpus_run *run, struct fault *fault) {
     if (!hash_equal(&run->progress.text_hash, &run->resumed.text_hash)) {
         run->has_changed = true;
@@ -261,7 +267,8 @@ static enum status encode_all(struct chat_corpus_run *run, struct fault *fault) 
 
 /* ---- preparing ---- */
 
-/* A hash of what determines the content of the files, apart from the text, which has its own. */
+/* Returns a hash of everything that determines the content of the files except the text, which has
+ * a hash of its own. */
 static struct hash hash_arguments(const struct chat_corpus_options *options,
                                   const struct input_list *inputs) {
     const struct chat_options *chat = options->chat;
@@ -285,7 +292,7 @@ static struct hash hash_arguments(const struct chat_corpus_options *options,
     return hash_end(&state);
 }
 
-/* Continues what an interrupted call has written, if it was the same call. */
+/* Reads the progress of an interrupted call with the same arguments, or else clears the folder. */
 static void resume_progress(struct chat_corpus_run *run, bool resumes) {
     struct corpus_progress found;
     run->progress.arguments_hash = hash_arguments(run->options, run->inputs);
@@ -418,7 +425,8 @@ static enum status complete_files(struct chat_corpus_run *run, struct chat_corpu
     return corpus_folder_publish(run->folder, fault);
 }
 
-/* Encodes all inputs. Nothing is complete if run->has_changed afterwards. */
+/* Encodes all inputs and completes the files. If run->has_changed is true afterwards, the files are
+ * not complete, because the inputs differ from those of the interrupted call. */
 static enum status run_once(struct chat_corpus_run *run, bool resumes,
                             struct chat_corpus_report *report, struct fault *fault) {
     TRY(prepare_run(run, fault));

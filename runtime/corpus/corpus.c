@@ -14,9 +14,10 @@
 #include <sys/mman.h>
 
 enum {
-    BATCHES_PER_THREAD = 8, /* in a group; with fewer, threads idle longer at its end */
-    GROUP_BATCHES_MAX = 64, /* batches of a group, unless there are more threads */
-    FEW_FILES = 100,        /* with fewer files, validation gets sections of text files */
+    /* batches of a group for each thread; with fewer, threads idle longer at a group's end */
+    BATCHES_PER_THREAD = 8,
+    GROUP_BATCHES_MAX = 64, /* maximum batches of a group, unless there are more threads */
+    FEW_FILES = 100,        /* with fewer text files than this, validation gets sections of files */
 };
 
 /* ---- preparing ---- */
@@ -26,7 +27,8 @@ static size_t find_text_division(const void *tokenizer, const char *text, size_t
     return tokenizer_split_position(tokenizer, text, length, limit);
 }
 
-/* A hash of what determines the content of the files, apart from the text, which has its own. */
+/* Returns a hash of everything that determines the content of the files except the text, which has
+ * a hash of its own. */
 static struct hash hash_arguments(const struct corpus_options *options,
                                   const struct input_list *inputs) {
     const struct tokenizer_info *info = tokenizer_info(options->tokenizer);
@@ -47,8 +49,8 @@ static struct hash hash_arguments(const struct corpus_options *options,
     return hash_end(&state);
 }
 
-/* Whether text files are divided into sections. Few files would be too few documents to choose from
- * for validation. */
+/* Whether text files are divided into sections. They are if the inputs are few files, which would
+ * be too few documents to choose validation from. */
 static bool divides_files(const struct corpus_options *options, const struct input_list *inputs) {
     return options->validation_ppm > 0 && inputs->count < FEW_FILES;
 }
@@ -155,7 +157,8 @@ static void release_run(struct corpus_run *run) {
 
 /* ---- the end ---- */
 
-/* A share of few text files is one of their sections. */
+/* Returns the fault that no document is for validation. Of few text files, the share is one of
+ * their sections. */
 static enum status no_validation_fault(const struct corpus_run *run, struct fault *fault) {
     const uint64_t ppm = run->options->validation_ppm;
     const unsigned long long needed = validation_split_documents_min(ppm);
@@ -177,7 +180,7 @@ static enum status no_validation_fault(const struct corpus_run *run, struct faul
                      found == 1 ? "" : "s", (double)ppm / 1e4);
 }
 
-/* The share left nothing to train on. */
+/* Returns the fault that all documents are for validation, and none for training. */
 static enum status all_validation_fault(const struct corpus_run *run, struct fault *fault) {
     const unsigned long long found = run->reader.unit;
     const bool has_sections =
@@ -235,7 +238,8 @@ static enum status complete_files(struct corpus_run *run, struct corpus_report *
     return corpus_folder_publish(run->folder, fault);
 }
 
-/* Encodes all inputs. Nothing is complete if run->has_changed afterwards. */
+/* Encodes all inputs and completes the files. If run->has_changed is true afterwards, the files are
+ * not complete, because the inputs differ from those of the interrupted call. */
 static enum status run_once(struct corpus_run *run, bool resumes, struct corpus_report *report,
                             struct fault *fault) {
     resume_progress(run, resumes);
@@ -276,7 +280,7 @@ static enum status attempt_corpus(void *context, struct corpus_folder *folder, b
     return status;
 }
 
-/* A field that is named must be one of something. */
+/* Rejects --field if no input has JSON lines, because the option would have no effect. */
 static enum status check_field(const struct corpus_options *options,
                                const struct input_list *inputs, struct fault *fault) {
     bool has_lines = false;

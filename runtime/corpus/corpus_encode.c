@@ -1,5 +1,5 @@
-/* corpus_encode: encodes groups of batches on the threads of a pool, while one of them reads the
- * next group. What is written depends on the order of the batches only. */
+/* corpus_encode: encodes groups of batches on the threads of a pool, while one thread reads the
+ * next group. The written files depend on the order of the batches only. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "runtime/corpus/corpus_run.h"
@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-static const int64_t PROGRESS_NS = 10 * NS_PER_SECOND; /* time between two saves of the progress */
+/* minimum time between two saves of the progress, in nanoseconds */
+static const int64_t PROGRESS_NS = 10 * NS_PER_SECOND;
 
 /* ---- encoding ---- */
 
@@ -26,7 +27,8 @@ static void hash_batch(struct encoded_batch *encoded) {
     encoded->hash = hash_end(&state);
 }
 
-/* Encodes one piece. The list has room for the document token behind it only in `ids`. */
+/* Encodes one piece. `list` is in the encoder's memory, where the document token that may follow
+ * has no room. */
 static enum status encode_piece(const struct corpus_run *run, struct tokenizer_encoder *encoder,
                                 const struct batch *batch, int index, struct token_list *list,
                                 struct fault *fault) {
@@ -70,7 +72,7 @@ static void encode_batch(const struct corpus_run *run, struct tokenizer_encoder 
     }
 }
 
-/* Reads the next group into the memory of the one that is not encoded. */
+/* Reads the next group of batches into `group`, the one that is not encoded. */
 static void read_group(struct corpus_run *run, struct group *group) {
     group->count = 0;
     run->read_status = OK;
@@ -90,7 +92,8 @@ static enum status stopped_fault(const struct corpus_run *run, struct fault *fau
                      "run the same command to continue", "stopped by request");
 }
 
-/* Item 0 reads the next group, each other item encodes a batch of the current one. */
+/* Executes one item of the pool's work: item 0 reads the next group, each other item encodes a
+ * batch of the current group. */
 static void run_pool_item(void *context, int64_t item, int thread) {
     struct corpus_run *run = context;
     if (item == 0) {
@@ -156,8 +159,8 @@ static struct hash chain_hash(const struct hash *earlier, const struct hash *bat
     return hash_of(both, sizeof both);
 }
 
-/* Compares the text that has been read again with that of the interrupted call, and opens the files
- * at the position where that call stopped. */
+/* Compares the hash of the text that has been read again with that of the interrupted call, and
+ * sets has_changed if they differ. Else opens the files at the position where that call stopped. */
 static enum status resume_files(struct corpus_run *run, struct fault *fault) {
     if (!hash_equal(&run->progress.text_hash, &run->resumed.text_hash)) {
         run->has_changed = true;
@@ -170,8 +173,9 @@ static enum status resume_files(struct corpus_run *run, struct fault *fault) {
     return OK;
 }
 
-/* Writes a batch, unless an interrupted call has written it. The progress includes it only when all
- * of it is written: a request to stop ends the writing between two files. */
+/* Writes a batch, unless an interrupted call has written it. The progress includes the batch only
+ * when all of the batch is written, because a request to stop ends the writing between two
+ * files. */
 static enum status write_or_skip_batch(struct corpus_run *run, struct encoded_batch *encoded,
                                        struct fault *fault) {
     struct corpus_progress next = run->progress;
@@ -195,7 +199,7 @@ static enum status write_or_skip_batch(struct corpus_run *run, struct encoded_ba
 
 static enum status save_progress(struct corpus_run *run, struct fault *fault) {
     if (run->progress.batches == 0 || run->progress.batches < run->resumed.batches) {
-        return OK; /* there is none, or the file already contains later progress */
+        return OK; /* there is no progress to save, or the file already has later progress */
     }
     for (int part = 0; part < CORPUS_PARTS; part++) {
         TRY(shard_writer_sync(&run->writers[part], fault));

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { WAIT_MS = 200 }; /* time between two attempts to lock a folder */
+enum { WAIT_MS = 200 }; /* milliseconds between two attempts to lock a folder */
 
 static const char LOCK_NAME[] = "lock";
 static const char SUFFIX[] = ".new";
@@ -23,7 +23,7 @@ static void lock_path(const struct corpus_folder *folder, char *out, size_t capa
     path_join(folder->unfinished_path, LOCK_NAME, out, capacity);
 }
 
-/* Sets both paths, without '/' at their ends. */
+/* Sets final_path and unfinished_path, without '/' at the end of the folder's name. */
 static enum status set_folder_paths(struct corpus_folder *folder, const char *path,
                                     struct fault *fault) {
     size_t length = strlen(path);
@@ -76,7 +76,7 @@ static enum status check_final_path(const struct corpus_folder *folder, struct f
                      file_is_folder(folder->final_path) ? " and is not empty" : "");
 }
 
-/* The folders that contain the path may be missing, but what exists of them must be a folder. */
+/* Checks the folders that contain the path: each may be missing, but must not be a file. */
 static enum status check_parents(const struct corpus_folder *folder, struct fault *fault) {
     char part[PATH_BYTES];
     for (size_t i = 1; folder->final_path[i] != '\0'; i++) {
@@ -102,16 +102,17 @@ static enum status make_unfinished_folder(const struct corpus_folder *folder, st
     return STATUS_INPUT;
 }
 
-/* Whether the lock file that is locked is the one at its path. Another process may have removed it
- * together with the folder, between this process opening it and locking it. */
+/* Whether the file that this process has locked is still the one at the path `lock`. After this
+ * process opened the file, and before it locked it, another process may have removed it together
+ * with the folder. */
 static bool holds_lock(const struct corpus_folder *folder, const char *lock) {
     struct stat held, found;
     return fstat(folder->lock_fd, &held) == 0 && stat(lock, &found) == 0 &&
            held.st_dev == found.st_dev && held.st_ino == found.st_ino;
 }
 
-/* Makes and locks the unfinished folder. lock_fd is -1 if another process has it; `holder` is then
- * its id, or "". */
+/* Makes and locks the unfinished folder. folder->lock_fd is -1 if another process has locked the
+ * folder; `holder` is then the id of that process, or "". */
 static enum status lock_folder(struct corpus_folder *folder, char holder[static FILE_HOLDER_BYTES],
                                struct fault *fault) {
     char lock[2 * PATH_BYTES];
@@ -121,7 +122,7 @@ static enum status lock_folder(struct corpus_folder *folder, char holder[static 
     lock_path(folder, lock, sizeof lock);
     const enum status status = file_lock(lock, &folder->lock_fd, holder, fault);
     if (status != OK && !file_is_folder(folder->unfinished_path)) {
-        return OK; /* another process has removed or published it */
+        return OK; /* another process has removed or published the folder */
     }
     TRY(status);
     if (folder->lock_fd >= 0 && !holds_lock(folder, lock)) {
@@ -139,7 +140,8 @@ static enum status busy_fault(const struct corpus_folder *folder, const char *ho
 }
 
 static enum status wait_for_writer(const struct corpus_folder *folder, struct fault *fault) {
-    (void)poll(NULL, 0, WAIT_MS); /* a released lock is no event; a signal ends it early */
+    /* waits WAIT_MS, because poll cannot wait for a lock; a signal ends the wait early */
+    (void)poll(NULL, 0, WAIT_MS);
     return stop_requested() ? fault_set(fault, STATUS_STOPPED, folder->final_path,
                                         "run the same command to continue", "stopped by request")
                             : OK;
@@ -153,7 +155,7 @@ static enum status open_folder(const char *path, bool waits, struct corpus_folde
     TRY(check_final_path(folder, fault));
     TRY(check_parents(folder, fault));
     TRY(lock_folder(folder, holder, fault));
-    while (folder->lock_fd < 0) { /* each turn waits for the process that writes the folder */
+    while (folder->lock_fd < 0) { /* each iteration waits for the process that writes the folder */
         if (!waits) {
             return busy_fault(folder, holder, fault);
         }
@@ -169,7 +171,7 @@ static enum status open_folder(const char *path, bool waits, struct corpus_folde
     return OK;
 }
 
-/* Whether a file is one that this program writes. */
+/* Whether `name` is that of a file that this program writes. */
 static bool is_ours(const char *name) {
     const size_t length = strlen(name);
     const bool is_shard = length > 4 && strcmp(name + length - 4, ".bin") == 0;
@@ -201,7 +203,7 @@ void corpus_folder_clear(const struct corpus_folder *folder) {
 
 void corpus_remove(const char *folder) {
     remove_files(folder);
-    (void)rmdir(folder); /* fails, as it should, unless the folder is empty */
+    (void)rmdir(folder); /* rmdir fails, as intended, unless the folder is empty */
 }
 
 /* Discards the progress of an interrupted call, because the inputs have changed since. */
@@ -225,7 +227,8 @@ static void unlock(struct corpus_folder *folder, const char *path) {
     folder->lock_fd = -1;
 }
 
-/* Before the lock is released the folder has its name: no other process can write it any more. */
+/* The folder gets its final name before the lock is released, so that no other process can write to
+ * it in between. */
 enum status corpus_folder_publish(struct corpus_folder *folder, struct fault *fault) {
     char parent[PATH_BYTES];
     corpus_progress_remove(folder->unfinished_path);
@@ -250,7 +253,7 @@ static void close_folder(struct corpus_folder *folder) {
         corpus_folder_clear(folder);
     }
     unlock(folder, folder->unfinished_path);
-    (void)rmdir(folder->unfinished_path); /* fails, as it should, unless the folder is empty */
+    (void)rmdir(folder->unfinished_path); /* rmdir fails, as intended, unless the folder is empty */
 }
 
 static enum status attempt_twice(struct corpus_folder *folder, bool has_stdin,

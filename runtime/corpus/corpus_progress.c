@@ -8,8 +8,9 @@
 #include <unistd.h>
 
 enum {
-    PROGRESS_BYTES = 4096,                         /* size of the progress file */
-    PROGRESS_PATH_BYTES = PATH_BYTES + NAME_BYTES, /* buffer for its path */
+    PROGRESS_BYTES = 4096, /* maximum size of the progress file */
+    /* size of the buffer for the path of the progress file */
+    PROGRESS_PATH_BYTES = PATH_BYTES + NAME_BYTES,
 };
 
 static const char NAME[] = "progress.json";
@@ -18,7 +19,7 @@ const char *corpus_part_name(enum corpus_part part) {
     return part == CORPUS_TRAIN ? "train" : "validation";
 }
 
-/* The numbers of a struct chat_progress. */
+/* A number of struct chat_progress: its JSON key and its place in the struct. */
 struct chat_number {
     const char *name;
     size_t offset;

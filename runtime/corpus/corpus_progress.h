@@ -10,35 +10,37 @@
 /* Parts of a corpus, and their number. */
 enum corpus_part { CORPUS_TRAIN, CORPUS_VALIDATION, CORPUS_PARTS };
 
-/* Conversations are collected, then packed and written together. All zeros for text. */
+/* Progress of a part of conversations, which are collected, then packed and written together. All
+ * zeros for a corpus of text. */
 struct chat_progress {
-    uint64_t next_number; /* all conversations of this part before this number are in the files */
-    struct chat_part_report report; /* of those; but for `shards` */
+    uint64_t next_number; /* number before which all conversations of this part are in the files */
+    /* counts of the conversations in the files; `shards` is not set */
+    struct chat_part_report report;
 };
 
-/* How much of a corpus is durable in the unfinished folder. */
+/* The extent to which a corpus is durable in the unfinished folder. */
 struct corpus_progress {
     struct hash arguments_hash; /* hash of tokenizer, options and inputs */
-    uint64_t batches;           /* batches of the reader whose tokens are in the files */
+    uint64_t batches;           /* number of batches of the reader whose tokens are in the files */
     struct hash text_hash;      /* chained hash of the text of these batches */
-    struct shard_position parts[CORPUS_PARTS]; /* end of the durable tokens */
-    struct chat_progress chats[CORPUS_PARTS];  /* with conversations */
+    struct shard_position parts[CORPUS_PARTS]; /* by part: end of the durable tokens */
+    struct chat_progress chats[CORPUS_PARTS];  /* by part: progress of conversations */
 };
 
-/* corpus_progress_write: replace the file in `folder` atomically.
+/* corpus_progress_write: replace the progress file in `folder` atomically.
  * errors  those of file_replace */
 MUST_CHECK enum status corpus_progress_write(const char *folder,
                                              const struct corpus_progress *progress,
                                              struct fault *fault);
 
-/* corpus_progress_read: read the file in `folder`.
- * returns  false when there is none, or it is not valid; *progress is then unchanged */
+/* corpus_progress_read: read the progress file in `folder`.
+ * returns  false when there is none, or the file is not valid; *progress is then unchanged */
 bool corpus_progress_read(const char *folder, struct corpus_progress *progress);
 
-/* corpus_progress_remove: remove the file, when the corpus is complete. */
+/* corpus_progress_remove: remove the progress file from `folder`, when the corpus is complete. */
 void corpus_progress_remove(const char *folder);
 
-/* corpus_part_name: "train" or "validation". */
+/* corpus_part_name: the name of a part: "train" or "validation". */
 const char *corpus_part_name(enum corpus_part part);
 
 #endif

@@ -4,7 +4,7 @@
 #include "base/json_write.h"
 #include "base/limits.h"
 
-enum { SUMMARY_BYTES = 4096 }; /* size of the summary */
+enum { SUMMARY_BYTES = 4096 }; /* maximum size of the summary */
 
 void corpus_part_add_json(struct json_writer *json, const char *name,
                           const struct corpus_part_report *part) {

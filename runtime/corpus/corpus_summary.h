@@ -12,7 +12,7 @@ MUST_CHECK enum status corpus_summary_write(const char *folder,
                                             const struct corpus_report *report,
                                             struct fault *fault);
 
-/* chat_summary_write: the same for conversations. */
+/* chat_summary_write: write data.json of a corpus of conversations to `folder`. */
 MUST_CHECK enum status chat_summary_write(const char *folder,
                                           const struct chat_corpus_options *options,
                                           const struct chat_corpus_report *report,

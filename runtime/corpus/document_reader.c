@@ -63,13 +63,13 @@ static void begin_document(struct document_reader *reader) {
     reader->bytes_after_document = 0;
 }
 
-/* Assigns the unread text to sections until one ends whose successor has another use: there the
- * document ends too. */
+/* Divides the unread text into sections, up to a section whose successor has another use (training
+ * or validation). The document ends there. */
 static void find_document_end(struct document_reader *reader) {
     const char *text = unread_text(reader);
     const size_t length = unread_bytes(reader);
     while (!reader->knows_end && reader->document_bytes < length) {
-        /* where the section may end, counted from the unread text */
+        /* earliest offset in the unread text at which the section can end */
         const size_t missing = reader->section_bytes >= SECTION_BYTES - 1
                                    ? 0
                                    : SECTION_BYTES - 1 - reader->section_bytes;
@@ -88,7 +88,7 @@ static void find_document_end(struct document_reader *reader) {
     }
 }
 
-/* Reads more of a text file, and updates what is known of the document in it. */
+/* Reads more of a text file, and updates document_bytes and knows_end for the new text. */
 static enum status extend_text(struct document_reader *reader, struct fault *fault) {
     TRY(input_window_fill(&reader->window, fault));
     if (reader->options.has_sections) {
@@ -126,12 +126,13 @@ static bool is_blank(const char *line, size_t length) {
     return strspn(line, " \t\r") >= length;
 }
 
-/* Makes the text in a line of JSON the document. The line is the first `length` unread bytes. */
+/* Makes the text field of a JSON line the current document. The line is the first `length` unread
+ * bytes. */
 static enum status read_line(struct document_reader *reader, size_t length, bool has_line_end,
                              struct fault *fault) {
     char *line = unread_text(reader);
     struct json_field field;
-    line[length] = '\0'; /* in place of the line end, or behind the window's text */
+    line[length] = '\0'; /* replaces the line end, or is written after the window's text */
     reader->line++;
     if (is_blank(line, length)) {
         reader->window.begin += length + has_line_end;
@@ -156,7 +157,8 @@ static enum status read_line(struct document_reader *reader, size_t length, bool
     return OK;
 }
 
-/* Finds the next document in JSON lines. At the end of the input none is found. */
+/* Finds the next document in JSON lines, and sets is_in_document. At the end of the input it finds
+ * none. */
 static enum status find_line(struct document_reader *reader, struct fault *fault) {
     size_t searched = 0;
     while (!reader->is_in_document) {
@@ -189,7 +191,8 @@ static enum status open_next_input(struct document_reader *reader, struct fault 
     return OK;
 }
 
-/* Begins a document with the sections behind the last one, which have the other use. */
+/* Begins a document at the unread sections, which have another use (training or validation) than
+ * the document before. */
 static void begin_following_sections(struct document_reader *reader) {
     begin_document(reader);
     find_document_end(reader);
@@ -198,7 +201,7 @@ static void begin_following_sections(struct document_reader *reader) {
     }
 }
 
-/* Finds the next document, in the current input or a later one. *found is false at the end of the
+/* Finds the next document, in the current input or a later input. *found is false at the end of the
  * corpus. */
 static enum status find_document(struct document_reader *reader, bool *found, struct fault *fault) {
     const int input_count = reader->options.inputs->count;
@@ -233,7 +236,7 @@ static void end_document(struct document_reader *reader) {
     const bool is_at_section = current_input(reader)->kind == INPUT_TEXT &&
                                reader->options.has_sections && reader->section_bytes == 0 &&
                                reader->has_started;
-    reader->unit += !is_at_section; /* find_document_end has counted the section */
+    reader->unit += !is_at_section; /* unless find_document_end has counted the section */
 }
 
 static void add_piece(struct document_reader *reader, struct batch *batch, size_t length,
@@ -266,7 +269,8 @@ static enum status no_division_fault(const struct document_reader *reader, struc
                      PIECE_BYTES_MAX >> 20);
 }
 
-/* Puts a part of a document that is longer than a batch into the batch, which is empty. */
+/* Puts the next part of a document that is longer than a batch into `batch`, which must be
+ * empty. */
 static enum status add_part(struct document_reader *reader, struct batch *batch,
                             struct fault *fault) {
     size_t limit = BATCH_BYTES;

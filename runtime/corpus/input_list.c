@@ -10,10 +10,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The list under construction. */
+/* The list of inputs while it is made. */
 struct walk {
     struct input_list list;
-    int capacity;               /* number of elements of list.inputs */
+    int capacity;               /* number of inputs for which list.inputs has memory */
     enum input_kind stdin_kind; /* what standard input contains */
     struct region *region;
     struct fault *fault;
@@ -25,7 +25,7 @@ static bool has_suffix(const char *name, size_t length, const char *suffix) {
            memcmp(name + length - suffix_length, suffix, suffix_length) == 0;
 }
 
-/* The length of a name without the suffix of a compressed file. */
+/* Returns the length of a file name without the suffix .gz or .zst. */
 static size_t length_without_compression(const char *name) {
     const size_t length = strlen(name);
     return has_suffix(name, length, ".gz")    ? length - strlen(".gz")
@@ -58,7 +58,8 @@ bool input_path_is_text(const char *path) {
            (stat(path, &info) == 0 && S_ISDIR(info.st_mode));
 }
 
-/* Files of these kinds would give tokens of noise if they were read as text. */
+/* Rejects a file with the suffix of a kind that is not text. Read as text, such a file would give
+ * tokens of noise. */
 static enum status reject_other_kind(const char *path, struct fault *fault) {
     static const struct {
         const char *suffix, *kind, *remedy;
@@ -127,7 +128,7 @@ static enum status open_fault(const char *path, int error, struct fault *fault) 
                      "cannot open: %s", strerror(error));
 }
 
-/* Adds or skips what fts has found. */
+/* Adds a file that fts has found to the list, or skips it. */
 static enum status visit_entry(struct walk *walk, FTS *tree, FTSENT *entry) {
     const bool is_hidden = entry->fts_level > 0 && entry->fts_name[0] == '.';
     const bool has_input_name = is_text(entry->fts_name) || is_json_lines(entry->fts_name);
@@ -160,7 +161,7 @@ static enum status visit_entry(struct walk *walk, FTS *tree, FTSENT *entry) {
             return open_fault(entry->fts_path, ENOENT, walk->fault);
         }
         break;
-    case FTS_DEFAULT: /* a pipe, a socket or a device */
+    case FTS_DEFAULT: /* FTS_DEFAULT is a pipe, a socket or a device */
         break;
     default:
         return OK;
@@ -180,7 +181,8 @@ static enum status add_folder(struct walk *walk, const char *path) {
         return fault_set_errno(walk->fault, STATUS_INPUT, path, "cannot read", errno);
     }
     FTSENT *entry = fts_read(tree);
-    while (entry != NULL && status == OK) { /* ends: the tree has no cycles, by FTS_DC */
+    /* the loop ends: a cycle is an error, which fts reports as FTS_DC */
+    while (entry != NULL && status == OK) {
         status = visit_entry(walk, tree, entry);
         entry = status == OK ? fts_read(tree) : NULL;
     }

@@ -8,9 +8,9 @@
 #include <sys/mman.h>
 
 enum {
-    RAW_BYTES = 1 << 16, /* bytes of the input that are repaired at a time */
-    MARK_BYTES = 3,      /* of the byte order mark in UTF-8 */
-    /* the text, at most as much again before it that was consumed, and one fill */
+    RAW_BYTES = 1 << 16, /* maximum bytes of the input that are repaired at a time */
+    MARK_BYTES = 3,      /* size of the byte order mark in UTF-8 */
+    /* size of the window: the unread text, at most as much consumed text before it, and one fill */
     WINDOW_BYTES = 2 * WINDOW_TEXT_MAX + UTF8_GROWTH_MAX * RAW_BYTES + 64
 };
 
@@ -41,7 +41,7 @@ enum status input_window_open(struct input_window *window, const char *path, boo
 }
 
 /* Moves the unread text to the start of the memory. The text is moved only when the consumed part
- * is at least as long, so that each byte is moved once at most, on average. */
+ * is at least as long, so that a byte is moved at most once on average. */
 static void make_room(struct input_window *window) {
     const size_t length = window->end - window->begin;
     if (window->begin >= length) {
@@ -70,8 +70,8 @@ static enum status note_replacements(struct input_window *window,
     return OK;
 }
 
-/* Skips a byte order mark at the start of the input. Returns false while too few bytes are there to
- * tell. */
+/* Skips a byte order mark at the start of the input. Returns false while the window has too few
+ * bytes to decide whether there is a mark. */
 static bool skip_mark(struct input_window *window) {
     static const char MARK[MARK_BYTES] = {'\xef', '\xbb', '\xbf'};
     if (!window->skips_mark || window->raw_offset > 0) {

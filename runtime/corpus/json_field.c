@@ -1,4 +1,4 @@
-/* json_field: a scanner whose only stack is one bit for each open object or list. */
+/* json_field: a scanner of a JSON line. Its only stack is one bit for each open object or list. */
 #include "runtime/corpus/json_field.h"
 
 #include "base/check.h"
@@ -18,7 +18,8 @@ static bool reject(struct scan *scan, const char *reason) {
     return false;
 }
 
-/* Skips white space, and returns the next byte; NUL at the end. */
+/* Skips white space, and returns the next byte without moving past it; NUL at the end of the
+ * line. */
 static char peek_byte(struct scan *scan) {
     while (scan->at < scan->length && strchr(" \t\r\n", scan->bytes[scan->at]) != NULL &&
            scan->bytes[scan->at] != '\0') {
@@ -37,7 +38,7 @@ static bool expect(struct scan *scan, char byte, const char *reason) {
 
 /* ---- strings ---- */
 
-/* Skips a string; [*begin, *end) is what is between the quotes. */
+/* Skips a string, and sets [*begin, *end) to the bytes between its quotes. */
 static bool skip_string(struct scan *scan, size_t *begin, size_t *end) {
     if (!expect(scan, '"', "expected a string")) {
         return false;
@@ -65,7 +66,8 @@ static int hex_digit(char c) {
                                   : -1;
 }
 
-/* Reads the four digits of a \u escape at `at`; -1 if they are not there. */
+/* Returns the value of the four hexadecimal digits of a \u escape at `at`; -1 if `at` has no four
+ * such digits. */
 static int32_t read_utf16_unit(const char *at, const char *end) {
     int32_t unit = 0;
     if (end - at < 4) {
@@ -99,7 +101,7 @@ static bool decode_unicode_escape(const char **from, const char *end, uint32_t *
         HIGH_BEGIN = 0xd800, /* first high surrogate */
         LOW_BEGIN = 0xdc00,  /* first low surrogate */
         LOW_END = 0xe000,    /* one after the last low surrogate */
-        REPLACEMENT = 0xfffd /* in place of a lone surrogate */
+        REPLACEMENT = 0xfffd /* character that replaces a lone surrogate */
     };
     const int32_t unit = read_utf16_unit(*from, end);
     if (unit < 0) {
@@ -122,7 +124,8 @@ static bool decode_unicode_escape(const char **from, const char *end, uint32_t *
     return true;
 }
 
-/* The byte that an escape such as \n stands for; NUL: none. */
+/* Returns the byte that an escape such as \n stands for, given the letter `c`; NUL: no such
+ * escape. */
 static char simple_escape(char c) {
     static const char NAMES[] = "\"\\/bfnrt";
     static const char VALUES[] = "\"\\/\b\f\n\r\t";
@@ -130,7 +133,8 @@ static char simple_escape(char c) {
     return found == NULL ? '\0' : VALUES[found - NAMES];
 }
 
-/* Decodes the string in [begin, end) in place. A decoded string is never longer. */
+/* Decodes the string in [begin, end) in place, which works because a decoded string is never
+ * longer. */
 static bool decode_string(struct scan *scan, size_t begin, size_t end, struct json_field *field) {
     const char *from = scan->bytes + begin;
     const char *last = scan->bytes + end;
@@ -145,7 +149,7 @@ static bool decode_string(struct scan *scan, size_t begin, size_t end, struct js
         if (escape == NULL) {
             break;
         }
-        const char name = from[1]; /* skip_string has checked that there is one */
+        const char name = from[1]; /* skip_string has checked that a byte follows the backslash */
         uint32_t point = (unsigned char)simple_escape(name);
         from += 2;
         if (name == 'u' ? !decode_unicode_escape(&from, last, &point, &field->replacements)
@@ -226,8 +230,9 @@ static bool skip_name(struct scan *scan) {
     return skip_string(scan, &ignored, &ignored) && expect(scan, ':', "expected a colon");
 }
 
-/* Opens the objects and lists that begin here, down to the first scalar or empty list. Bit d of
- * *objects: what is open at depth d is an object. Returns false on an error. */
+/* Moves past the beginnings of the objects and lists that begin here, down to the first scalar or
+ * empty list. Bit d of *objects is set if an object, not a list, is open at depth d. Returns false
+ * on an error. */
 static bool descend(struct scan *scan, uint64_t *objects, int *depth, bool *is_empty) {
     *is_empty = false;
     while (!*is_empty && (peek_byte(scan) == '{' || peek_byte(scan) == '[')) {
@@ -245,7 +250,8 @@ static bool descend(struct scan *scan, uint64_t *objects, int *depth, bool *is_e
     return true;
 }
 
-/* Closes the objects and lists that end here. *has_more: another value follows in one of them. */
+/* Moves past the ends of the objects and lists that end here. *has_more is set if another value
+ * follows in one that is still open. Returns false on an error. */
 static bool ascend(struct scan *scan, uint64_t objects, int *depth, bool *has_more) {
     *has_more = false;
     while (*depth > 0 && !*has_more) {
@@ -267,7 +273,7 @@ static bool skip_value(struct scan *scan) {
     uint64_t objects = 0;
     int depth = 0;
     bool has_more = true;
-    while (has_more) { /* each turn reads a scalar or an empty object or list */
+    while (has_more) { /* each iteration reads a scalar, or an empty object or list */
         bool is_empty = false;
         if (!descend(scan, &objects, &depth, &is_empty) || (!is_empty && !skip_scalar(scan)) ||
             !ascend(scan, objects, &depth, &has_more)) {

@@ -1,5 +1,5 @@
-/* json_field: the text in one field of a line of JSON. One pass, without memory of its own and
- * without recursion, because lines may be megabytes long and come from anywhere. */
+/* json_field: the text in one field of a line of JSON. The scanner makes one pass, without memory
+ * of its own and without recursion, because lines may be megabytes long and are untrusted. */
 #ifndef SKEP_CORPUS_JSON_FIELD_H
 #define SKEP_CORPUS_JSON_FIELD_H
 
@@ -17,15 +17,17 @@ enum json_field_status {
 
 struct json_field {
     char *text;            /* the decoded text, in the line's memory */
-    size_t length;         /* bytes of the text, which may contain NUL */
-    uint64_t replacements; /* escapes of lone surrogates, decoded as U+FFFD */
-    const char *reason;    /* JSON_FIELD_INVALID: what is wrong */
-    size_t column;         /* JSON_FIELD_INVALID: offset of the byte that is wrong */
+    size_t length;         /* number of bytes of the text, which may contain NUL */
+    uint64_t replacements; /* number of escapes of lone surrogates, each decoded as U+FFFD */
+    const char *reason;    /* JSON_FIELD_INVALID: why the line is invalid */
+    size_t column;         /* JSON_FIELD_INVALID: offset of the invalid byte in the line */
 };
 
-/* json_field_find: find the member `name` of the object in `line` and decode it in place. Two such
- * members, and NaN and Infinity, which Python writes and reads, are invalid.
- * line  [length] well-formed UTF-8, followed by a readable NUL; the content of strings changes */
+/* json_field_find: find the member `name` of the object in `line` and decode it in place. A line
+ * with two such members is invalid, and so is one with NaN or Infinity, which Python writes and
+ * reads.
+ * line  [length] well-formed UTF-8, followed by a readable NUL; the call changes the content of
+ *       strings */
 enum json_field_status json_field_find(char *line, size_t length, const char *name,
                                        struct json_field *field);
 

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The rows by their room, which is the number of tokens that still fit in. Rows with the same room
- * form a list, whose first row is first[room]. */
+/* The rows of a pack by their room: the number of tokens for which a row still has space. Rows with
+ * the same room form a list, whose first row is first[room]. */
 struct rooms {
-    int32_t *first; /* [row_tokens + 1]; -1: no row has this room */
+    int32_t *first; /* [row_tokens + 1]: by room, the first row with that room; -1: none */
     int32_t *next;  /* [rows] the next row of the same list; -1: none */
-    uint64_t *bits; /* bit r: a row has the room r */
+    uint64_t *bits; /* bit r: at least one row has the room r */
     int64_t words;  /* length of `bits` */
 };
 
@@ -59,7 +59,7 @@ static int compare_rows(const void *a, const void *b) {
     return x->offset < y->offset ? -1 : 1;
 }
 
-/* The smallest room of any row that is at least `length`; -1: no row has that much room. */
+/* Returns the smallest room of any row that is at least `length`; -1: no row has that much room. */
 static int64_t find_room(const struct rooms *rooms, int64_t length) {
     int64_t word = length / 64;
     uint64_t bits = rooms->bits[word] & ~(uint64_t)0 << length % 64;
@@ -113,7 +113,7 @@ void row_packer_pack(struct row_packer *packer) {
     region_finish(&scratch);
 }
 
-/* The index of the first item of a row. */
+/* Returns the index of the first item of row `row_index`, in items sorted by row. */
 static int find_first_item(const struct row_packer *packer, int row_index) {
     int low = 0, high = packer->item_count;
     while (low < high) {

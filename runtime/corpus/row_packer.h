@@ -7,15 +7,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Rows that are packed at a time: the tokens of PACKER_ROWS rows, but not fewer or more than the
- * limits. The more there are, the fuller the rows: only the last ones of a pack are not full. */
+/* Number of tokens that are packed at a time: those of PACKER_ROWS rows, but within these limits.
+ * The more tokens, the fuller the rows are on average, because only the last rows of a pack have
+ * much padding. */
 enum {
     PACKER_ROWS = 4096,
     PACKER_TOKENS_MIN = 1 << 20,
     PACKER_TOKENS_MAX = 1 << 24,
 };
 
-enum { PACKER_ROW_TOKENS_MAX = 1 << 20 }; /* limit of row_tokens */
+enum { PACKER_ROW_TOKENS_MAX = 1 << 20 }; /* maximum of row_tokens */
 
 /* A token of a row. */
 enum {
@@ -26,24 +27,25 @@ enum {
 
 /* A conversation. */
 struct packer_item {
-    int32_t length; /* number of its tokens */
-    int32_t row;    /* index of the row that it is put into */
-    int64_t offset; /* offset of its tokens in row_packer.tokens */
+    int32_t length; /* number of the conversation's tokens */
+    int32_t row;    /* index of the row into which the conversation is packed */
+    int64_t offset; /* offset of the conversation's tokens in row_packer.tokens */
 };
 
-/* A row_packer of zeros with `row_tokens` set is empty. */
+/* Conversations that are packed into rows. */
 struct row_packer {
-    int64_t row_tokens;        /* tokens of a row */
-    int64_t token_max;         /* tokens that are packed at a time */
-    int32_t *tokens;           /* [token_max]: ids and flags */
-    int64_t token_count;       /* tokens of all items */
-    struct packer_item *items; /* [item_count], in the order of addition; packed: by row */
+    int64_t row_tokens;  /* tokens of a row */
+    int64_t token_max;   /* maximum number of tokens that are packed at a time */
+    int32_t *tokens;     /* [token_count] token ids with flags; capacity token_max */
+    int64_t token_count; /* number of tokens of all items */
+    /* [item_count] conversations in the order of addition; after row_packer_pack sorted by row */
+    struct packer_item *items;
     int item_count, item_capacity;
-    int row_count; /* rows of the last row_packer_pack */
+    int row_count; /* number of rows that the last row_packer_pack made */
 };
 
-/* row_packer_init: memory in `region`, 4 bytes for each token that is packed at a time, at most
- * 64 MiB, of which pages are used as they are needed. */
+/* row_packer_init: make an empty packer. Its memory is in `region`: 4 bytes for each token that is
+ * packed at a time, at most 64 MiB, whose pages are used as they are needed. */
 void row_packer_init(struct row_packer *packer, int64_t row_tokens, struct region *region);
 
 /* row_packer_can_add: whether a conversation of this length can be added before the next pack. */
@@ -54,14 +56,15 @@ bool row_packer_can_add(const struct row_packer *packer, int64_t length);
 void row_packer_add(struct row_packer *packer, const int32_t *ids, const bool *is_trained,
                     int32_t length, struct region *region);
 
-/* row_packer_pack: decide on the row of each conversation: the longest first, each in the row where
- * it leaves the least room. Sets row_count. */
+/* row_packer_pack: assign a row to each conversation: the longest first, each to the row in which
+ * the least room remains. Sets row_count. */
 void row_packer_pack(struct row_packer *packer);
 
-/* row_packer_fill: write the tokens of a row. Those after the last conversation are `padding`,
- * which starts like a conversation. The conversations of a row are in the order of addition.
+/* row_packer_fill: write the tokens of a row. The tokens after the last conversation have the id
+ * `padding`; the first of them has the flag PACKED_START. The conversations of a row are in the
+ * order of addition.
  * row  [row_tokens]
- * returns  the number of its tokens that are not padding */
+ * returns  the number of the row's tokens that are not padding */
 int64_t row_packer_fill(const struct row_packer *packer, int row_index, int32_t padding,
                         int32_t *row);
 

@@ -7,15 +7,16 @@
 
 /* Each constant is the index of a word of 32 bits, and its comment says what the word holds. */
 enum {
-    WORD_MAGIC = 0,              /* llm.c's magic number */
-    WORD_VERSION = 1,            /* word with llm.c's version of the format */
-    WORD_TOKENS = 2,             /* number of tokens */
-    WORD_ORIGIN = 64,            /* ORIGIN_MAGIC if the words from here on are ours */
-    WORD_ORIGIN_VERSION = 65,    /* version of these words */
-    WORD_TOKENIZER_VERSION = 66, /* version of the algorithm that made the ids */
-    WORD_DOCUMENT_TOKEN = 67,    /* token id that ends a document */
+    WORD_MAGIC = 0,   /* llm.c's magic number */
+    WORD_VERSION = 1, /* word with llm.c's version of the format */
+    WORD_TOKENS = 2,  /* number of tokens */
+    /* word with ORIGIN_MAGIC, if this program wrote the words from here on */
+    WORD_ORIGIN = 64,
+    WORD_ORIGIN_VERSION = 65,    /* word with the version of the words from WORD_ORIGIN on */
+    WORD_TOKENIZER_VERSION = 66, /* word with the version of the algorithm that made the ids */
+    WORD_DOCUMENT_TOKEN = 67,    /* word with the token id that ends a document */
     WORD_FLAGS = 68,             /* FLAG_MASK or 0 */
-    WORD_ROW_TOKENS = 69,        /* tokens of a row; 0: no rows */
+    WORD_ROW_TOKENS = 69,        /* word with the number of tokens of a row; 0: no rows */
     WORD_DOCUMENTS = 70,         /* two words: number of documents */
     WORD_TEXT_BYTES = 72,        /* two words: bytes of text */
     WORD_TOKENIZER = 80,         /* eight words: hash of the tokenizer */
@@ -28,11 +29,13 @@ enum {
 
 static const uint32_t ORIGIN_MAGIC = 0x50454b53; /* "SKEP" */
 
-/* Both formats, with the version that llm.c's tools write and the one that its programs read. */
+/* The two formats of llm.c, with the version that its tools write and another one that its programs
+ * read. */
 static const struct header_form {
-    uint32_t magic;                  /* magic number of the format */
-    int width;                       /* bytes of a token */
-    uint32_t version, other_version; /* versions that are written, and also read */
+    uint32_t magic; /* magic number of the format */
+    int width;      /* bytes of a token */
+    /* version that is written; another version that is also read */
+    uint32_t version, other_version;
 } FORMS[] = {{20240520, 2, 1, 1}, {20240801, 4, 7, 1}};
 
 static uint32_t get_word(const uint8_t *bytes, int word) {

@@ -10,25 +10,27 @@
 
 enum {
     SHARD_HEADER_BYTES = 1024,
-    SHARD_TOKENS_MAX = INT32_MAX, /* llm.c's count of tokens is an int32 */
-    SHARD_NO_DOCUMENT_TOKEN = -1, /* documents do not end with a token */
+    SHARD_TOKENS_MAX = INT32_MAX, /* maximum number of tokens in a file: llm.c stores it as int32 */
+    /* value in place of a token id: documents do not end with a token */
+    SHARD_NO_DOCUMENT_TOKEN = -1,
 };
 
-/* What the header of a token file states. */
+/* The contents of the header of a token file. */
 struct shard_header {
-    int width;                  /* bytes of a token: 2 or 4 */
-    int64_t version;            /* llm.c's version of the format */
+    int width;                  /* size of a token in bytes: 2 or 4 */
+    int64_t version;            /* version of llm.c's format */
     int64_t token_count;        /* number of tokens of the file */
     bool has_origin;            /* whether the fields below are present; false for files of llm.c */
-    struct hash tokenizer_hash; /* hash of the tokenizer.json */
+    struct hash tokenizer_hash; /* hash of the tokenizer.json that made the ids */
     int64_t tokenizer_version;  /* version of the algorithm that made the ids */
     int64_t document_token;     /* token that ends a document; SHARD_NO_DOCUMENT_TOKEN: none */
-    uint64_t document_count;    /* documents that end in this file */
-    uint64_t text_bytes;        /* bytes of UTF-8 of the text */
-    /* Whether two lists of bits follow the tokens, of shard_bits_bytes each: whether a token is
-     * trained, and whether a document starts with it. Only in files of rows. */
+    uint64_t document_count;    /* number of documents that end in this file */
+    uint64_t text_bytes;        /* number of bytes of the text in UTF-8 */
+    /* Whether a mask follows the tokens: two lists of shard_bits_bytes bytes with a bit for each
+     * token, which show whether the token is trained, and whether a document starts with it. Only
+     * files of rows have a mask. */
     bool has_mask;
-    int64_t row_tokens; /* tokens of the rows that documents are packed into; 0: no rows */
+    int64_t row_tokens; /* number of tokens in each row of packed documents; 0: no rows */
 };
 
 /* shard_header_is_valid_start: whether `bytes`, the first 4 bytes of a file, are the magic number
@@ -45,8 +47,8 @@ void shard_header_write(const struct shard_header *header,
 const char *shard_header_read(const uint8_t bytes[static SHARD_HEADER_BYTES],
                               struct shard_header *header);
 
-/* shard_bits_bytes: the bytes of a list of bits for `token_count` tokens. Bit i % 8 of byte i / 8
- * is that of token i. */
+/* shard_bits_bytes: return the size in bytes of a list of bits for `token_count` tokens. Bit i % 8
+ * of byte i / 8 is the bit of token i. */
 int64_t shard_bits_bytes(int64_t token_count);
 
 #endif

@@ -24,14 +24,15 @@ static void set_path(struct shard_writer *writer) {
     path_join(writer->folder, name, writer->path, sizeof writer->path);
 }
 
-/* The offset in the file at which the buffer begins. */
+/* Returns the offset in the file at which the buffer is to be written. */
 static int64_t file_offset(const struct shard_writer *writer) {
     return SHARD_HEADER_BYTES +
            (int64_t)(writer->position.in_shard.tokens * (uint64_t)writer->header.width) -
            (int64_t)writer->buffered_bytes;
 }
 
-/* Tokens are written behind a header of zeros, which no reader accepts. */
+/* Creates the next file, with a header of zeros, which no reader accepts. Tokens are written after
+ * the header. */
 static enum status open_shard(struct shard_writer *writer, struct fault *fault) {
     static const uint8_t NO_HEADER[SHARD_HEADER_BYTES];
     if (writer->position.shard == SHARDS_MAX) {
@@ -52,7 +53,7 @@ static enum status flush_buffer(struct shard_writer *writer, struct fault *fault
     return OK;
 }
 
-/* Writes the bits behind the tokens, and clears them for the next file. */
+/* Writes the mask's bits after the tokens of the file, and clears the bits for the next file. */
 static enum status write_mask(struct shard_writer *writer, struct fault *fault) {
     const int64_t tokens = (int64_t)writer->position.in_shard.tokens;
     const size_t bytes = (size_t)shard_bits_bytes(tokens);
@@ -66,7 +67,8 @@ static enum status write_mask(struct shard_writer *writer, struct fault *fault) 
     return OK;
 }
 
-/* Writes the header last: until then the file is not a token file. */
+/* Completes a file by writing its header. This comes last, so that the file is not a token file
+ * before. */
 static enum status complete_shard(struct shard_writer *writer, struct fault *fault) {
     uint8_t bytes[SHARD_HEADER_BYTES];
     struct shard_header header = writer->header;
@@ -88,7 +90,8 @@ static enum status complete_shard(struct shard_writer *writer, struct fault *fau
     return OK;
 }
 
-/* The tokens of one call may fill thousands of files. */
+/* Completes a file, and checks for a stop request, because the tokens of one call may fill
+ * thousands of files. */
 static enum status complete_full_shard(struct shard_writer *writer, struct fault *fault) {
     TRY(complete_shard(writer, fault));
     return stop_requested() ? fault_set(fault, STATUS_STOPPED, writer->folder,
@@ -96,7 +99,7 @@ static enum status complete_full_shard(struct shard_writer *writer, struct fault
                             : OK;
 }
 
-/* Appends tokens, fewer than the buffer has room for. */
+/* Appends `count` tokens to the buffer, which must have room for them. */
 static void encode_tokens(struct shard_writer *writer, const int32_t *ids, size_t count) {
     uint8_t *to = writer->buffer + writer->buffered_bytes;
     if (writer->header.width == 2) {
@@ -116,7 +119,7 @@ static void encode_tokens(struct shard_writer *writer, const int32_t *ids, size_
     writer->position.total.tokens += count;
 }
 
-/* Adds the text and document of tokens to the counts. */
+/* Adds the text and the document from which tokens are to the counts. */
 static void count_source(struct shard_writer *writer, uint64_t text_bytes, bool ends_document) {
     struct shard_position *position = &writer->position;
     position->in_shard.text_bytes += text_bytes;
@@ -188,7 +191,7 @@ enum status shard_writer_resume(struct shard_writer *writer, const struct shard_
     int64_t bytes;
     writer->position = *position;
     if (position->in_shard.tokens == 0) {
-        return OK; /* the file is created with its first token */
+        return OK; /* the file is not created before its first token */
     }
     set_path(writer);
     TRY(file_open_append(writer->path, &writer->fd, &bytes, fault));

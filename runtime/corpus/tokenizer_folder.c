@@ -31,7 +31,7 @@ enum status tokenizer_folder_find(const char *model, char folder[static PATH_BYT
 }
 
 bool tokenizer_folder_hash(const char *model, struct hash *hash) {
-    enum { PIECE_BYTES = 1 << 12 }; /* bytes that are hashed at a time */
+    enum { PIECE_BYTES = 1 << 12 }; /* number of bytes that are read and hashed at a time */
     char folder[PATH_BYTES];
     char path[PATH_BYTES + NAME_BYTES];
     uint8_t piece[PIECE_BYTES];

@@ -1,4 +1,4 @@
-/* utf8_repair: one pass, with a fast path for ASCII, eight bytes at a time. */
+/* utf8_repair: repairs in one pass, with a fast path for ASCII that tests eight bytes at a time. */
 #include "runtime/corpus/utf8_repair.h"
 
 #include <string.h>
@@ -6,13 +6,15 @@
 static const uint64_t HIGH_BITS = 0x8080808080808080u;
 static const char REPLACEMENT[] = "\xef\xbf\xbd";
 
-/* A start of a character: how many of its bytes are there and valid, and how many it needs. */
+/* The beginning of a character: the number of its bytes that are present and valid, and the number
+ * that the character needs. */
 struct character {
-    size_t present, needed; /* needed: 0 if the first byte starts no character */
+    /* valid bytes; bytes of the whole character, 0 if the first byte starts none */
+    size_t present, needed;
 };
 
-/* The length of a character by its first byte, and the range of its second byte. Later bytes are
- * in the range 80 to BF. */
+/* Returns the beginning of the character at `at`. Each row has a range of first bytes, the range of
+ * the second byte, and the character's length. Later bytes are in the range 80 to BF. */
 static struct character read_character(const unsigned char *at, size_t count) {
     static const unsigned char ROWS[][5] = {
         {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
@@ -39,7 +41,7 @@ static struct character read_character(const unsigned char *at, size_t count) {
     return character;
 }
 
-/* The number of bytes from `at` on that are ASCII, in whole words of eight. */
+/* Returns the number of bytes from `at` on that are ASCII, in whole words of eight bytes. */
 static size_t ascii_words(const char *at, size_t count) {
     size_t length = 0;
     while (count - length >= sizeof(uint64_t)) {
@@ -67,7 +69,7 @@ struct utf8_repaired utf8_repair(const char *bytes, size_t count, bool is_last, 
                 read_character((const unsigned char *)bytes + at, count - at);
             const bool is_whole = character.present == character.needed;
             if (!is_whole && !is_last && character.needed > 0 && at + character.present == count) {
-                break; /* the rest of the character may follow */
+                break; /* the rest of the character may be in the next call's input */
             }
             if (!is_whole) {
                 result.first_replaced = result.replacements == 0 ? at : result.first_replaced;

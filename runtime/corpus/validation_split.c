@@ -2,12 +2,13 @@
 
 #include "base/random.h"
 
-/* The first index of a group of documents of which one is kept. */
+/* Returns the index of the first document of a group. Of each group, one document is kept for
+ * validation. */
 static uint64_t group_begin(uint64_t group, uint64_t share_ppm) {
     return (group * VALIDATION_MILLION + share_ppm - 1) / share_ppm;
 }
 
-/* The index that is kept in a group. */
+/* Returns the index of the document of a group that is kept for validation. */
 static uint64_t kept_index(uint64_t group, uint64_t share_ppm) {
     const uint64_t begin = group_begin(group, share_ppm);
     const uint64_t size = group_begin(group + 1, share_ppm) - begin;
