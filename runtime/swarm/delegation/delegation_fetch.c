@@ -39,9 +39,9 @@ void delegation_fetch_begin(struct delegation_fetch *fetch, const char *address,
     fetch->state = start_connecting(fetch, address) ? DOWNLOAD_PENDING : DOWNLOAD_FAILED;
 }
 
-/* While the connection is being made, recv() reports that nothing is ready. If the connection was
- * refused, recv() reports an error. A frame that fills the buffer is complete, and later bytes are
- * not read. */
+/* Receives what has arrived, and returns the state of the fetch. While the connection is being
+ * made, recv() reports that nothing is ready. If the connection was refused, recv() reports an
+ * error. A frame that fills the buffer is complete, and later bytes are not read. */
 enum download_state delegation_fetch_step(struct delegation_fetch *fetch, int64_t now_ms) {
     ssize_t got = 1;
     while (fetch->state == DOWNLOAD_PENDING && got > 0 && fetch->count < sizeof fetch->bytes) {

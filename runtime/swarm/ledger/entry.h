@@ -221,7 +221,8 @@ struct entry {
     struct rollback_order order; /* ROLLBACK: the operator's order; zero: there is none. */
     /* The operator's documents that become valid with this entry; all kinds but COMMIT. */
     struct entry_documents documents;
-    /* OPEN: what allows the tracker to open the round; ABORT: number of the start that aborts. */
+    /* OPEN: what allows the tracker to open the round; ABORT: number of the tracker's start that
+     * aborts. */
     struct entry_leases leases;
     double reference_norm; /* Reference norm of the newest commit; 0: none (norms.h). */
     /* OPEN: ms from its arrival at a member to the deadline of declarations; in files:

@@ -60,7 +60,8 @@ static const char *seats_error(const struct entry *entry) {
                : "has a roster that consists of guests only";
 }
 
-/* The sum of weights cannot overflow: each is at most 2^63 / SWARM_MEMBERS_MAX. */
+/* Returns the sum of the contributors' weights, which cannot overflow: each weight is at most 2^63
+ * / SWARM_MEMBERS_MAX. */
 static uint64_t sum_weights(const struct entry *entry, uint64_t contributors) {
     uint64_t weight = 0;
     for (uint32_t i = 0; i < entry->seat_count; i++) {

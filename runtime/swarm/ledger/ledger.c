@@ -132,8 +132,9 @@ static bool is_order_signed(const struct ledger_chain *chain, const struct entry
                                     &entry->order);
 }
 
-/* The operator's signature of a delegation is verified if the operator's key is known. If not,
- * the tracker's signatures are still checked against the key in the ledger's last delegation. */
+/* Returns the error in the delegation of an entry, or NULL. The operator's signature of a
+ * delegation is verified if the operator's key is known. If not, the tracker's signatures are still
+ * checked against the key in the ledger's last delegation. */
 static const char *delegation_error(const struct ledger_chain *chain, const struct entry *entry) {
     const struct delegation *delegation = &entry->documents.delegation;
     const struct hash *swarm = entry->kind == ENTRY_GENESIS ? &entry->manifest : &chain->swarm;
@@ -201,7 +202,8 @@ static const char *documents_error(const struct ledger_chain *chain, const struc
     return error == NULL ? roster_error(chain, entry) : error;
 }
 
-/* An entry with a delegation is signed by the tracker that this delegation names. */
+/* Returns the error in the signatures of an entry, or NULL. An entry with a delegation is signed by
+ * the tracker that this delegation names. */
 static const char *signatures_error(const struct ledger_chain *chain, const struct entry *entry) {
     const struct delegation *delegation = &entry->documents.delegation;
     if (delegation->serial != 0) {

@@ -408,7 +408,7 @@ static enum status read_suspension(const struct json_node *root,
     return line_read_mask(&node, "contributors", &suspension->evidence.contributors, fault);
 }
 
-/* A genesis of protocol 1 has no field `protocol`. */
+/* Rejects the genesis of another protocol. That of protocol 1 has no field `protocol`. */
 static enum status check_protocol(const struct json_node *genesis, struct fault *fault) {
     struct json_node node;
     uint64_t protocol = 0;

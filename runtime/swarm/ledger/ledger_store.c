@@ -163,8 +163,8 @@ static enum status prepare_statements(struct ledger_store *store, struct fault *
     return OK;
 }
 
-/* The application id of an existing file is not written again, so that a start that is refused
- * later has changed no byte. */
+/* Creates the tables. The application id of an existing file is not written again, so that a start
+ * that is refused later has changed no byte. */
 static enum status create_tables(struct ledger_store *store, bool is_new, struct fault *fault) {
     TRY(execute_sql(store, "BEGIN IMMEDIATE;", fault));
     TRY(execute_sql(store, TABLES, fault));

@@ -65,7 +65,8 @@ static enum status read_hash(struct manifest_reader *reader, const struct yaml_n
                : set_value_fault(reader, node, "is not a hash of 64 hexadecimal digits");
 }
 
-/* Versions are checked before the keys, because a newer version may have unknown keys. */
+/* Rejects a version above `ours`. Versions are checked before the keys, because a newer version may
+ * have unknown keys. */
 static enum status check_version(struct manifest_reader *reader, const char *key, int64_t ours,
                                  int64_t *found) {
     const struct yaml_node *root = reader->document.root;
@@ -124,8 +125,8 @@ static enum status read_file_kind(struct manifest_reader *reader, const struct y
     return OK;
 }
 
-/* The name is printed in messages and the format is compared: neither may contain a path or control
- * characters. */
+/* Returns the error in the name or the format of a file, or NULL. The name is printed in messages
+ * and the format is compared: neither may contain a path or control characters. */
 static const char *file_error(const struct manifest_file *file) {
     static const char LETTERS[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
     size_t length = strlen(file->name);

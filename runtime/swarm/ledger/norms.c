@@ -138,7 +138,8 @@ static uint64_t guest_weight_max(const struct entry_member *members, uint32_t se
     return sum_weights(members, seat_count, voters) / NORM_GUEST_DIVISOR;
 }
 
-/* No product or sum overflows: weights are below 2^57, and their sums below 2^63. */
+/* Lowers the weights of guests to their common limit. No product or sum overflows: weights are
+ * below 2^57, and their sums below 2^63. */
 static void limit_guest_weights(struct entry_member *members, uint32_t seat_count,
                                 uint64_t voters) {
     const uint64_t most = guest_weight_max(members, seat_count, voters);

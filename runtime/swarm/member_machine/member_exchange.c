@@ -420,9 +420,9 @@ static void start_sum(struct member *member, uint32_t slice, struct actions *act
     action->entry = &member->round.open;
 }
 
-/* Optional contributions never delay the exchange: while this member waits for expected ones of
- * other slices, it defers a few sums that still lack an optional one. More deferred sums would
- * occupy the contribution slots of all seats. */
+/* Starts the next sum. Optional contributions never delay the exchange: while this member waits for
+ * expected ones of other slices, it defers a few sums that still lack an optional one. More
+ * deferred sums would occupy the contribution slots of all seats. */
 void member_start_next_sum(struct member *member, struct actions *actions) {
     ASSERT(member->table.version > 0 && member->round.seat != NO_SEAT);
     uint32_t first_deferred = 0;

@@ -73,9 +73,9 @@ void results_restart_slice(struct member_results *results, uint32_t slice, uint3
     clear_row(results, slice, epoch);
 }
 
-/* Compares contributors too: equal bytes do not prove equal results, because a different sum may
- * give the same bytes, and an owner or the tracker may list a contributor that is not in the
- * sum. */
+/* Whether the stored result of a slice is the one that an entry lists. Compares contributors too:
+ * equal bytes do not prove equal results, because a different sum may give the same bytes, and an
+ * owner or the tracker may list a contributor that is not in the sum. */
 static bool is_listed_result(const struct slice_report *report, const struct entry_slice *named) {
     ASSERT(report->has_result <= 1);
     return report->has_result != 0 && hash_equal(&report->hash, &named->hash) &&

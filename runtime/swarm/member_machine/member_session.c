@@ -77,8 +77,9 @@ void member_session_tick(struct member *member, struct actions *actions) {
     job_clear_backoff(&member->job);
 }
 
-/* Session numbers increase, so a WELCOME with a lower number was delayed. A WELCOME for a different
- * start id means that this process lost its session and must introduce itself again. */
+/* Adopts the session of a WELCOME. Session numbers increase, so a WELCOME with a lower number was
+ * delayed. A WELCOME for a different start id means that this process lost its session and must
+ * introduce itself again. */
 static void handle_welcome(struct member *member, const struct message *message) {
     struct member_session *session = &member->session;
     if (message->session <= session->id) {

@@ -305,7 +305,7 @@ struct record_speed {
     uint32_t owner_rounds_in_time;
     uint32_t rounds_without_slices; /* exchanges since the member last owned slices */
     uint32_t slow_rounds;           /* exchanges since the member became slow */
-    uint32_t retry_rounds;          /* slow_rounds after which owners wait for the member again */
+    uint32_t retry_rounds;          /* value of slow_rounds at which owners wait for it again */
     uint32_t lost_round; /* last round in which the member's loss cost the others time; 0: none */
     uint32_t replaced_round; /* last round in which the member was replaced as owner; 0: none */
 };
@@ -391,8 +391,8 @@ enum record_part {
 
 enum action_kind {
     ACTION_SEND, /* Send `message` to `to`, or to the tracker if `to_tracker`. */
-    /* In one transaction, write `parts` of `record` and append `entry`, unless it is NULL, to the
-     * ledger. */
+    /* In one transaction, write `parts` of `record`, and append `entry` to the ledger unless it is
+     * NULL. */
     ACTION_WRITE, /* Tracker: make the record durable. */
     /* Store the bytes that followed the current message: a result, sketches of `seat`, or the
      * contribution of `seat` in its slot `slot`. */

@@ -149,7 +149,8 @@ bool allow_list_is_missing(const char *path, const struct allow_list *list) {
     return list->stamp.inode != 0 && file_stamp_of(path).inode == 0;
 }
 
-/* Guests never vote, so an open list must name the members that do. */
+/* Rejects an open list with fewer than ROSTER_VOTERS_MIN members. Guests never vote, so an open
+ * list must name the members that do. */
 static enum status check_voters(const struct yaml_document *document, const struct allow_list *list,
                                 struct fault *fault) {
     if (!list->is_open || list->count >= ROSTER_VOTERS_MIN) {

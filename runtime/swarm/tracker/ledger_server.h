@@ -24,7 +24,7 @@ struct ledger_request {
 struct ledger_server {
     struct entry entry;     /* the entry that is being encoded */
     uint8_t *page;          /* [wire_ledger_page_bytes_max]: the page that is being sent */
-    bool has_warned;        /* the log says that an entry cannot be read */
+    bool has_warned;        /* a warning that an entry cannot be read was logged */
     int64_t next_answer_ms; /* earliest time of the next answer */
     uint32_t next_guest;    /* guest slot in which the next query is sought first */
 };

@@ -31,7 +31,7 @@ struct document_buffer {
     size_t capacity, count; /* size of `bytes`, and how many of them are used */
     struct frame header;    /* header of the document's frames, without the session */
     struct hash key;        /* key of the encoded message (message_key), or hash of a checkpoint */
-    uint32_t generation;    /* increases with each new content */
+    uint32_t generation;    /* number of the content, which rises with each new content */
 };
 
 /* The newest content of all documents. */

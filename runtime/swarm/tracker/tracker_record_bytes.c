@@ -53,7 +53,7 @@ static void pack_members(struct packer *packer, void *object) {
 
 static void pack_speeds(struct packer *packer, void *object) {
     struct tracker_record *record = ((const struct packed_record *)object)->record;
-    uint32_t count = record->member_count; /* known when the speeds are read */
+    uint32_t count = record->member_count; /* known: `members` is read before the speeds */
     pack_expected(packer, "format", SPEEDS_VERSION, "has an unknown version");
     count = pack_element_count(packer, "member_count", &count, SWARM_MEMBERS_MAX);
     const struct packer_rows numbers = {

@@ -4,7 +4,7 @@
 
 enum { GENERAL_FACTOR = 4 }; /* factor on the waits for owners while most owners are late */
 
-/* After a restart of the tracker, the waits for all owners of an open exchange begin again. */
+/* Starts the waits for all owners now: after a restart, those of an open exchange begin again. */
 void exchange_init(struct tracker_exchange *exchange, char **memory, uint32_t slice_count,
                    uint32_t incarnation, int64_t now_ms) {
     ASSERT(!exchange->is_poll_open);

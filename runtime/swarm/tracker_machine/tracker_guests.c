@@ -6,7 +6,8 @@ void tracker_restore_roster_epoch(struct tracker *tracker, const struct roster_e
     tracker->roster.epoch = *roster;
 }
 
-/* There are no guests in a closed swarm, whose roster epoch names every member that is admitted. */
+/* Whether the member in a row is a guest. In a closed swarm none is, because the roster epoch names
+ * every member that is admitted. */
 bool tracker_is_guest(const struct tracker *tracker, uint32_t row) {
     const struct roster_epoch *epoch = &tracker->roster.epoch;
     ASSERT(row < SWARM_MEMBERS_MAX);

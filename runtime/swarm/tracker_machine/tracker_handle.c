@@ -178,8 +178,8 @@ static void handle_report(struct tracker *tracker, uint32_t row, const struct me
     }
 }
 
-/* The signature of a declaration covers its samples, so the table repeats them unchanged: a
- * declaration of more samples than the seat was assigned is ignored. */
+/* Stores a declaration. The signature covers the number of samples, so the table repeats this
+ * number unchanged: a declaration of more samples than the seat was assigned is ignored. */
 static void handle_declare(struct tracker *tracker, uint32_t row, const struct message *message,
                            int64_t now_ms) {
     int seat = tracker->seats.seat_of_row[row];
@@ -212,9 +212,9 @@ static void reject_session(const struct tracker *tracker, uint32_t row,
     send_to_identity(&message->from, welcome, actions);
 }
 
-/* A member may leave only between rounds, and only while a voter that stays has the current
- * state: otherwise the last copy of a committed round could be lost. If no voter stays, all may
- * leave. */
+/* Marks a member as leaving. It is released only between rounds, and only while a voter that stays
+ * has the current state. Otherwise the last copy of a committed round could be lost. If no voter
+ * stays, all may leave. */
 static void handle_leave(struct tracker *tracker, uint32_t row, struct actions *actions) {
     tracker_mark_leaving(&tracker->members[row]);
     uint32_t staying = 0;
@@ -238,8 +238,8 @@ static void handle_leave(struct tracker *tracker, uint32_t row, struct actions *
     }
 }
 
-/* Members with the current state exit after they were released, so a member that arrives later does
- * not wait for them. */
+/* Releases the members once the run is complete. Members with the current state then exit, so a
+ * member that arrives later does not wait for them. */
 void tracker_send_goodbyes(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
     if (!tracker_is_run_complete(tracker)) {
         return;

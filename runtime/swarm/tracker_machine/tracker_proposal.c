@@ -1,7 +1,7 @@
 /* tracker_proposal: the proposal of a round, the votes on it, and the COMMIT of a quorum. */
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
-/* Proposal ids start above those of every earlier incarnation. */
+/* Initializes the proposals, whose ids start above those of every earlier incarnation. */
 void proposal_init(struct tracker_proposal *proposal, struct entry_slice *slices,
                    uint32_t incarnation) {
     ASSERT(proposal->id == 0);

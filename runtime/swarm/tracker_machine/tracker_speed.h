@@ -65,7 +65,7 @@ struct tracker_speed {                       /* assigned only by tracker_speed.c
     uint32_t lost_round;
     uint32_t replaced_round; /* last round in which the member was replaced as an owner; 0: none */
     uint32_t slow_rounds;    /* exchanges since the member became slow */
-    uint32_t retry_rounds;   /* slow_rounds after which owners wait for the member again */
+    uint32_t retry_rounds;   /* value of slow_rounds at which owners wait for the member again */
     bool is_slow;            /* owners do not wait for the member's contributions */
     bool is_retried; /* owners wait for the member on trial, after rounds as a slow member */
     bool has_resumed_samples; /* the member's samples are those of an aborted round */

@@ -2,7 +2,7 @@
 #include "runtime/swarm/tracker_machine/tracker_state.h"
 
 enum {
-    /* heartbeats; after a longer time without events, the process counts as paused */
+    /* number of heartbeats; after a longer time without events, the process was paused */
     GAP_HEARTBEATS = 3,
     WAIT_PERCENT = 3, /* percentage of all time by which late members may delay rounds */
 };
@@ -31,8 +31,9 @@ void stage_init(struct tracker_stage *stage, const struct tracker_record *record
     }
 }
 
-/* Ticks arrive every heartbeat. A longer time without any event is a pause of the tracker or a jump
- * of its clock, so it does not count as silence of the members. */
+/* Moves all times by a gap without events, and returns the gap; 0: no gap. Ticks arrive every
+ * heartbeat, so a longer time without any event is a pause of the tracker or a jump of its clock,
+ * and no silence of the members. */
 int64_t stage_skip_gap(struct tracker_stage *stage, int64_t heartbeat_ms, int64_t now_ms) {
     ASSERT(heartbeat_ms > 0);
     int64_t gap_ms = now_ms - stage->last_event_ms - heartbeat_ms;

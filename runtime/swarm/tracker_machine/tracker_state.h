@@ -172,7 +172,7 @@ struct tracker_leases {          /* assigned only by tracker_leases.c */
     uint64_t mute; /* rows of members that did not vote in a round that became too old */
     /* time at which the electors that can vote became half or too few to continue; 0: enough */
     int64_t no_majority_since_ms;
-    bool is_fork_possible; /* electors have been half or too few for FORK_POSSIBLE_MS */
+    bool is_fork_possible; /* electors that can vote were half or too few for FORK_POSSIBLE_MS */
 };
 
 /* Separations of owners from contributors, by the rows of the contributor and of the owner. */

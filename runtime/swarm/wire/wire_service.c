@@ -168,8 +168,8 @@ struct wire_ledger_page wire_begin_ledger_page(uint64_t first, uint64_t entry_co
     return (struct wire_ledger_page){.first = first, .entry_count = entry_count};
 }
 
-/* The records are written at a fixed offset after the longest possible map, because the length
- * of the map depends on the length of the records. */
+/* Appends the record of an entry to a page. The records are written at a fixed offset after the
+ * longest possible map, because the length of the map depends on the length of the records. */
 bool wire_add_ledger_entry(struct wire_ledger_page *page, const struct entry *entry,
                            uint8_t *payload, uint32_t slice_count) {
     uint8_t *records = payload + WIRE_LEDGER_FIELDS_BYTES;

@@ -122,8 +122,9 @@ static bool are_declarations_verified(const struct wire_shape *shape, const stru
     return verified;
 }
 
-/* The tracker decides which seat owns a slice, so the plans are only range-checked. With a base,
- * the receiver has the declarations. */
+/* Whether a table has only seats of the round's OPEN, and declarations that are signed. The tracker
+ * decides which seat owns a slice, so the plans are only range-checked. With a base, the receiver
+ * has the declarations already. */
 static bool is_table_verified(const struct wire_shape *shape, const struct entry *open,
                               const struct round_table *table, uint32_t base) {
     if (open == NULL || open->kind != ENTRY_OPEN || open->round != table->round) {
