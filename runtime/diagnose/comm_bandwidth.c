@@ -41,7 +41,8 @@ static struct collective_call make_call(const struct comm_check *row, uint64_t b
                                     .slot_bytes = is_one_slot ? bytes : bytes / (uint64_t)world};
 }
 
-static double run_batch(struct comm *comm, const struct collective_call *call, int64_t calls) {
+static double seconds_per_call(struct comm *comm, const struct collective_call *call,
+                               int64_t calls) {
     int64_t begin = clock_monotonic_ns();
     for (int64_t i = 0; i < calls; i++) {
         collective_run(&comm->communicator, call);
@@ -73,9 +74,9 @@ static enum status measure_rate(struct comm *comm, struct comm_rate *rate, struc
     double times[BATCH_COUNT];
     int64_t calls;
     struct collective_call call = make_call(rate->row, rate->bytes, comm->world);
-    TRY(agree_on_call_count(comm, run_batch(comm, &call, FIRST_CALL_COUNT), &calls, fault));
+    TRY(agree_on_call_count(comm, seconds_per_call(comm, &call, FIRST_CALL_COUNT), &calls, fault));
     for (int i = 0; i < BATCH_COUNT; i++) {
-        times[i] = run_batch(comm, &call, calls);
+        times[i] = seconds_per_call(comm, &call, calls);
         rate->best_s = i == 0 || times[i] < rate->best_s ? times[i] : rate->best_s;
     }
     rate->median_s = median_f64(times, BATCH_COUNT);

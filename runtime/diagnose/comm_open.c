@@ -13,7 +13,7 @@ const char *comm_group_name(enum comm_group group) {
     return NAMES[group];
 }
 
-static int smallest_divisor(int number) {
+static int smallest_prime_divisor(int number) {
     for (int divisor = 2; divisor * divisor <= number; divisor++) {
         if (number % divisor == 0) {
             return divisor;
@@ -23,7 +23,7 @@ static int smallest_divisor(int number) {
 }
 
 static void list_groups(const struct comm *comm, struct collective_group groups[COMM_GROUP_COUNT]) {
-    int row = smallest_divisor(comm->world);
+    int row = smallest_prime_divisor(comm->world);
     const int first[COMM_GROUP_COUNT] = {0, comm->rank / row * row, comm->rank % row,
                                          comm->world - 1};
     const int apart[COMM_GROUP_COUNT] = {1, 1, row, -1};

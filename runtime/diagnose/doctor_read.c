@@ -20,7 +20,7 @@
 #include <sys/timex.h>
 #include <unistd.h>
 
-static uint64_t limit_of(__rlimit_resource_t resource, bool is_hard) {
+static uint64_t resource_limit(__rlimit_resource_t resource, bool is_hard) {
     struct rlimit limit;
     if (getrlimit(resource, &limit) != 0) {
         return UINT64_MAX;
@@ -111,8 +111,8 @@ void doctor_read(struct doctor_facts *facts) {
     facts->memory_bytes = machine.memory_total_bytes;
     facts->memory_free_bytes = machine.memory_available_bytes;
     facts->shared_memory_bytes = free_bytes_of("/dev/shm");
-    facts->memlock_bytes = limit_of(RLIMIT_MEMLOCK, false);
-    facts->open_files_max = limit_of(RLIMIT_NOFILE, true);
+    facts->memlock_bytes = resource_limit(RLIMIT_MEMLOCK, false);
+    facts->open_files_max = resource_limit(RLIMIT_NOFILE, true);
     facts->is_overcommit_strict = is_overcommit_strict();
     find_folder(getenv("STATE_DIRECTORY") != NULL ? "STATE_DIRECTORY" : "XDG_STATE_HOME",
                 ".local/state", &facts->folders[0]);

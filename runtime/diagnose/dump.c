@@ -121,7 +121,7 @@ static float batch_loss(struct dump *dump) {
                    (double)dump->batch->valid);
 }
 
-static void run_batch(struct dump *dump) {
+static void collect_outputs(struct dump *dump) {
     struct session *session = dump->session;
     fill_batch(dump);
     dump->losses[0] = batch_loss(dump);
@@ -220,7 +220,7 @@ enum status dump_run(struct session *session, const struct dump_request *request
     dump.tensors = region_alloc(&session->region, tensors, sizeof *dump.tensors);
     dump.pieces = region_alloc(&session->region, tensors, sizeof *dump.pieces);
     dump.losses = region_alloc(&session->region, (size_t)request->steps + 1, sizeof(float));
-    run_batch(&dump);
+    collect_outputs(&dump);
     return write_file(&dump);
 }
 

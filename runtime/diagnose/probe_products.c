@@ -148,8 +148,8 @@ static void time_kernel_and_library(struct product_bench *bench, struct cuda_pro
 
 /* ---- the library ---- */
 
-static enum status time_dtypes(struct product_bench *bench, struct cuda_products *library,
-                               struct probe_gpu *result, struct fault *fault) {
+static enum status measure_dtype_rates(struct product_bench *bench, struct cuda_products *library,
+                                       struct probe_gpu *result, struct fault *fault) {
     time_kernel_and_library(bench, library, DTYPE_F32, &result->f32_flops, &result->own_f32_flops);
     time_kernel_and_library(bench, library, DTYPE_BF16, &result->bf16_flops,
                             &result->own_bf16_flops);
@@ -159,8 +159,8 @@ static enum status time_dtypes(struct product_bench *bench, struct cuda_products
                                    bench->failure.action, fault);
 }
 
-static enum status time_with_library(struct product_bench *bench, struct region *region,
-                                     struct probe_gpu *result, struct fault *fault) {
+static enum status measure_with_library(struct product_bench *bench, struct region *region,
+                                        struct probe_gpu *result, struct fault *fault) {
     struct cuda_products products;
     struct fault absent;
     uint64_t before;
@@ -168,12 +168,12 @@ static enum status time_with_library(struct product_bench *bench, struct region 
     TRY(cuda_device_free_bytes(bench->port.cuda, &before, fault));
     if (cuda_products_open(&bench->target, region, &products, &absent) != OK) {
         snprintf(result->products, sizeof result->products, "no cuBLASLt: %.150s", absent.reason);
-        return time_dtypes(bench, NULL, result, fault);
+        return measure_dtype_rates(bench, NULL, result, fault);
     }
     size_t version = products.lt.cublasLtGetVersion();
     snprintf(result->products, sizeof result->products, "cuBLASLt %zu.%zu.%zu", version / 10000,
              version / 100 % 100, version % 100);
-    enum status status = time_dtypes(bench, &products, result, fault);
+    enum status status = measure_dtype_rates(bench, &products, result, fault);
     if (status == OK) {
         status = cuda_device_free_bytes(bench->port.cuda, &behind, fault);
     }
@@ -244,7 +244,7 @@ enum status probe_products(const struct cuda_device *device, const struct cuda_k
     TRY(port_init(&bench.port, &bench.target, fault));
     enum status status = open_bench(&bench, result, fault);
     if (status == OK) {
-        status = time_with_library(&bench, &region, result, fault);
+        status = measure_with_library(&bench, &region, result, fault);
     }
     close_bench(&bench);
     region_finish(&region);

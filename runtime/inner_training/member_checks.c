@@ -110,8 +110,8 @@ static struct message_refusal recheck_slice(const struct replica *replica,
                : (struct message_refusal){.reason = REFUSAL_SUM, .suspect = slice->owner};
 }
 
-static void write_seat_id(const struct entry *entry, uint32_t seat,
-                          char id[static HASH_HEX_BYTES]) {
+static void write_member_id(const struct entry *entry, uint32_t seat,
+                            char id[static HASH_HEX_BYTES]) {
     struct hash key;
     memcpy(key.bytes, entry->seats[seat].id.bytes, sizeof key.bytes);
     hash_hex(&key, id);
@@ -119,7 +119,7 @@ static void write_seat_id(const struct entry *entry, uint32_t seat,
 
 static void log_recheck(const struct member_job *job, const struct message_refusal *refusal) {
     char id[HASH_HEX_BYTES];
-    write_seat_id(job->entry, refusal->suspect, id);
+    write_member_id(job->entry, refusal->suspect, id);
     if (refusal->reason == REFUSAL_NONE) {
         log_line(LOG_INFO,
                  "round %u, slice %u: the result is correct: it matches the contributions",
@@ -142,7 +142,7 @@ static uint64_t find_opposed_contributions(const struct member_job *job) {
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
         const bool is_opposed = (opposed >> seat & 1) != 0;
         char id[HASH_HEX_BYTES];
-        write_seat_id(entry, seat, id);
+        write_member_id(entry, seat, id);
         log_line(is_opposed ? LOG_INFO : LOG_DEBUG,
                  "round %u: contribution of member %.12s%s: cosine with the others %.3f, "
                  "standard deviation %.3f",

@@ -32,8 +32,8 @@ static struct tensor_set flat_tensor_set(struct session *session, float *flat) {
                                .piece_count = flat != NULL ? (int)count : 0};
 }
 
-static void add_outer_tensors(struct trainer *trainer, const char *file, const char *prefix,
-                              float *flat) {
+static void add_flat_group(struct trainer *trainer, const char *file, const char *prefix,
+                           float *flat) {
     const struct snapshot_group group = {
         .file = file, .prefix = prefix, .set = flat_tensor_set(&trainer->session, flat)};
     trainer_add_group(trainer, &group, &group.set);
@@ -42,12 +42,12 @@ static void add_outer_tensors(struct trainer *trainer, const char *file, const c
 void outer_state_plan_snapshots(struct member_run *member) {
     struct trainer *trainer = &member->trainer;
     const struct replica *replica = &member->outer.replica;
-    add_outer_tensors(trainer, "weights.safetensors", "", replica->params);
+    add_flat_group(trainer, "weights.safetensors", "", replica->params);
     if (replica_memory_of(&member->swarm.terms.shape).momentum > 0) {
-        add_outer_tensors(trainer, "outer.safetensors", "momentum.", replica->momentum);
+        add_flat_group(trainer, "outer.safetensors", "momentum.", replica->momentum);
     }
     if (replica_memory_of(&member->swarm.terms.shape).feedback > 0) {
-        add_outer_tensors(trainer, "outer.safetensors", "feedback.", replica->feedback);
+        add_flat_group(trainer, "outer.safetensors", "feedback.", replica->feedback);
     }
     trainer_add_view_group(trainer, "optimizer.safetensors", "exp_avg.", VIEW_MOMENT1);
     trainer_add_view_group(trainer, "optimizer.safetensors", "exp_avg_sq.", VIEW_MOMENT2);

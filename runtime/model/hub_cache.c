@@ -29,7 +29,7 @@ bool hub_cache_is_model_name(const char *path) {
            is_hub_name(slash + 1, strlen(slash + 1));
 }
 
-static const char *nonempty_environment(const char *name) {
+static const char *nonempty_variable(const char *name) {
     const char *value = getenv(name);
     return value != NULL && value[0] != '\0' ? value : NULL;
 }
@@ -40,7 +40,7 @@ static bool find_cache_folder(char *out, size_t capacity) {
                                                {"XDG_CACHE_HOME", "/huggingface/hub"},
                                                {"HOME", "/.cache/huggingface/hub"}};
     for (size_t i = 0; i < ARRAY_COUNT(LOCATIONS); i++) {
-        const char *value = nonempty_environment(LOCATIONS[i][0]);
+        const char *value = nonempty_variable(LOCATIONS[i][0]);
         if (value != NULL) {
             int length = snprintf(out, capacity, "%s%s", value, LOCATIONS[i][1]);
             return length > 0 && (size_t)length < capacity;

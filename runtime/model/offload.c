@@ -184,7 +184,7 @@ static void emit_op(struct offload_rewrite *rewrite, int index) {
     *graph_add_op(rewrite->graph, op.kind, op.layer, op.operands, operand_count) = op;
 }
 
-static int *alloc_no_op_indexes(struct region *region, size_t count) {
+static int *allocate_op_indexes(struct region *region, size_t count) {
     int *positions = region_alloc(region, count, sizeof *positions);
     memset(positions, 0xff, count * sizeof *positions); /* NO_OP is -1 */
     return positions;
@@ -218,10 +218,10 @@ void offload_apply(struct graph *graph) {
         .old_forward_count = graph->forward_count,
         .forward_spans = region_alloc(region, layers, sizeof(struct op_span)),
         .backward_spans = region_alloc(region, layers, sizeof(struct op_span)),
-        .last_forward_use = alloc_no_op_indexes(region, tensors),
-        .first_backward_use = alloc_no_op_indexes(region, tensors),
+        .last_forward_use = allocate_op_indexes(region, tensors),
+        .first_backward_use = allocate_op_indexes(region, tensors),
         .offloaded = region_alloc(region, tensors, sizeof(struct offloaded_tensor)),
-        .offloaded_index = alloc_no_op_indexes(region, tensors)};
+        .offloaded_index = allocate_op_indexes(region, tensors)};
     find_offloaded_tensors(&rewrite, graph->tensor_count);
     emit_rewritten_ops(&rewrite);
 }

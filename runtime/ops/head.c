@@ -57,7 +57,7 @@ KERNEL_CALLS(head_loss_gradient, head_loss_run, &call->args->head_loss,
              call->addresses[HEAD_LOSS_GRADIENT_DWEIGHT], call->addresses[OP_WORKSPACE])
 
 #if SKEP_CUDA
-static void choose_loss(struct cuda_products *products, const struct op_call *call) {
+static void choose_loss_algorithms(struct cuda_products *products, const struct op_call *call) {
     struct cuda_head_loss_operands operands = {.hidden = call->addresses[HEAD_LOSS_HIDDEN],
                                                .weight = call->addresses[HEAD_LOSS_WEIGHT],
                                                .workspace = call->addresses[OP_WORKSPACE]};
@@ -77,7 +77,7 @@ static void choose_gradient_algorithms(struct cuda_products *products, const str
 
 OPERATION(head_loss, .shape_operand = HEAD_LOSS_HIDDEN, .args = make_head_args,
           .workspace_bytes = head_workspace, .flops = head_flops, .bytes = head_traffic_bytes,
-          .text = append_head_text, .choose_algorithms = ON_CUDA(choose_loss));
+          .text = append_head_text, .choose_algorithms = ON_CUDA(choose_loss_algorithms));
 
 OPERATION(head_loss_gradient, .shape_operand = HEAD_LOSS_GRADIENT_HIDDEN, .args = make_head_args,
           .workspace_bytes = head_workspace, .flops = head_flops, .bytes = head_traffic_bytes,

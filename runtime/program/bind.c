@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-static uint64_t operand_begin(const struct bound_program *bound, const struct operand *operand) {
+static uint64_t operand_offset_in_extent(const struct bound_program *bound,
+                                         const struct operand *operand) {
     uint64_t index = (uint64_t)bound->ranks.index[operand->axis];
     return operand->offset + operand->stride * index;
 }
@@ -25,14 +26,15 @@ static void resolve_operands(struct bound_program *bound, struct region *region)
             const struct operand *operand = call_operand(instruction, k);
             if (operand->extent != EXTENT_NONE) {
                 bound->addresses[i][k] = (char *)program_extent_address(bound, operand->extent) +
-                                         operand_begin(bound, operand);
+                                         operand_offset_in_extent(bound, operand);
             }
         }
     }
 }
 
-static uint64_t offset_in_space(const struct bound_program *bound, const struct operand *operand) {
-    return bound->program->plan.offsets[operand->extent] + operand_begin(bound, operand);
+static uint64_t operand_offset_in_space(const struct bound_program *bound,
+                                        const struct operand *operand) {
+    return bound->program->plan.offsets[operand->extent] + operand_offset_in_extent(bound, operand);
 }
 
 static struct collective_call make_collective_call(const struct bound_program *bound,
@@ -48,8 +50,8 @@ static struct collective_call make_collective_call(const struct bound_program *b
                                     .group = (int)args->axis,
                                     .space = extents[to->extent].space,
                                     .wire = args->wire,
-                                    .from = offset_in_space(bound, from),
-                                    .to = offset_in_space(bound, to),
+                                    .from = operand_offset_in_space(bound, from),
+                                    .to = operand_offset_in_space(bound, to),
                                     .slot_bytes = args->slot_bytes};
 }
 

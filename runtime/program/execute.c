@@ -90,7 +90,7 @@ static void execute_after_waits(struct bound_program *bound, enum lane lane, uin
     }
 }
 
-static void join_lanes_traced(struct bound_program *bound) {
+static void wait_for_lanes_traced(struct bound_program *bound) {
     uint32_t last = bound->program->schedule.segments[bound->segment].end - 1;
     struct trace_record record = {
         .kind = TRACE_JOIN, .instruction = last, .begin_ns = clock_monotonic_ns()};
@@ -106,7 +106,7 @@ void execute_lane(void *context, enum lane lane) {
         execute_after_waits(bound, lane, bound->order[list->first + i]);
     }
     if (lane == LANE_COMPUTE && bound->trace != NULL) {
-        join_lanes_traced(bound);
+        wait_for_lanes_traced(bound);
     }
 }
 

@@ -6,7 +6,7 @@ static bool has_permanent_life(enum extent_role role) {
            role == ROLE_OUTER || role == ROLE_EXCHANGE;
 }
 
-static int segment_at(const struct schedule *schedule, uint32_t step) {
+static int segment_of_step(const struct schedule *schedule, uint32_t step) {
     ASSERT(step < (uint32_t)schedule->instruction_count);
     return schedule->instructions[step].segment;
 }
@@ -22,7 +22,7 @@ static void extend_life_to_use(struct schedule *schedule, const struct operand *
     struct extent *extent = &schedule->extents[operand->extent];
     if (extent->last == 0) {
         bool filled = (operand->access & ACCESS_READ) != 0;
-        extent->first = filled ? schedule->segments[segment_at(schedule, step)].first : step;
+        extent->first = filled ? schedule->segments[segment_of_step(schedule, step)].first : step;
     }
     if (step + 1 > extent->last) {
         extent->last = step + 1;
@@ -33,8 +33,8 @@ static void extend_life_to_use(struct schedule *schedule, const struct operand *
 /* If an extent is alive across the end of a segment, its life covers both segments entirely,
  * because each segment may repeat. */
 static void extend_across_segments(struct schedule *schedule, struct extent *extent) {
-    int first = segment_at(schedule, extent->first);
-    int last = segment_at(schedule, extent->last - 1);
+    int first = segment_of_step(schedule, extent->first);
+    int last = segment_of_step(schedule, extent->last - 1);
     ASSERT(first <= last); /* segments are listed in the order of enum segment_kind */
     if (first != last) {
         extent->first = schedule->segments[first].first;
@@ -72,7 +72,7 @@ static void extend_for_other_lanes(struct schedule *schedule, const struct order
         ends_here = ends_here && clocks->after[last].done[lane] >= uses->newest_position[lane];
     }
     if (!ends_here) {
-        extent->last = schedule->segments[segment_at(schedule, last)].end;
+        extent->last = schedule->segments[segment_of_step(schedule, last)].end;
     }
 }
 

@@ -13,7 +13,8 @@ static const struct operand *operand_or_workspace_at(const struct instruction *i
     return index < OPERANDS_MAX ? &instruction->operands[index] : &instruction->workspace;
 }
 
-static bool segment_has_lanes(const struct schedule *schedule, const struct segment *segment) {
+static bool segment_uses_other_lanes(const struct schedule *schedule,
+                                     const struct segment *segment) {
     ASSERT(segment->first <= segment->end);
     for (uint32_t i = segment->first; i < segment->end; i++) {
         if (schedule->instructions[i].lane != LANE_COMPUTE) {
@@ -330,7 +331,7 @@ enum status schedule_verify(const struct schedule *schedule, const uint64_t *off
     }
     for (int kind = 0; kind < SEGMENT_COUNT; kind++) {
         const struct segment *segment = &schedule->segments[kind];
-        if (segment_has_lanes(schedule, segment)) {
+        if (segment_uses_other_lanes(schedule, segment)) {
             TRY(verify_segment(&verification, segment, fault));
         }
     }

@@ -53,7 +53,7 @@ static int input_extent(const struct translation *translation, int tensor) {
     return inputs->scalars;
 }
 
-static const char *extent_name(const struct translation *translation, const char *name) {
+static const char *name_with_segment(const struct translation *translation, const char *name) {
     if (translation->segment == SEGMENT_MICROBATCH) {
         return name;
     }
@@ -76,7 +76,7 @@ static int extent_of_owner(struct translation *translation, int tensor) {
         }
     }
     if (translation->tensor_extents[tensor] == EXTENT_NONE) {
-        const char *name = extent_name(translation, of->name);
+        const char *name = name_with_segment(translation, of->name);
         translation->tensor_extents[tensor] =
             of->kind == TENSOR_SAVED
                 ? extent_table_add_offloaded(translation->schedule, name, ROLE_ACTIVATIONS, true,

@@ -49,7 +49,7 @@ static void make_rank_report(const struct session *session, const struct hash *d
     }
 }
 
-static bool has_same_keys(const struct rank_report *a, const struct rank_report *b, int *key) {
+static bool has_same_settings(const struct rank_report *a, const struct rank_report *b, int *key) {
     for (int i = 0; i < setting_key_count(); i++) {
         if (!hash_equal(&a->keys[i], &b->keys[i])) {
             *key = i;
@@ -68,7 +68,7 @@ static struct rank_difference find_difference(const struct rank_report *all, int
             found.item_name = "host";
         } else if (strcmp(all[rank].version, all[0].version) != 0) {
             found.item_name = "version";
-        } else if (!has_same_keys(&all[rank], &all[0], &found.key)) {
+        } else if (!has_same_settings(&all[rank], &all[0], &found.key)) {
             found.item_name = setting_key_at(found.key)->name;
         } else if (!hash_equal(&all[rank].data, &all[0].data)) {
             found.item_name = "data";

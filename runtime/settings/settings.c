@@ -426,8 +426,8 @@ static const char *folder_of_path(const char *path, struct region *region) {
     return region_copy_text(region, folder);
 }
 
-static const char *output_path(const char *configured, const char *stem, const char *name,
-                               struct region *region) {
+static const char *path_or_default(const char *configured, const char *stem, const char *name,
+                                   struct region *region) {
     if (configured != NULL) {
         return configured;
     }
@@ -456,9 +456,9 @@ static enum status read_source(const struct settings_source *source,
     TRY(complete_precision(&read, fault));
     TRY(check_run_length(&read, fault));
     TRY(read_offload(&read, fault));
-    read.snapshot_folder = output_path(read.snapshot_folder, read.stem, "snapshots", region);
-    read.export_folder = output_path(read.export_folder, read.stem, "model", region);
-    read.metrics_path = output_path(read.metrics_path, read.stem, "metrics.jsonl", region);
+    read.snapshot_folder = path_or_default(read.snapshot_folder, read.stem, "snapshots", region);
+    read.export_folder = path_or_default(read.export_folder, read.stem, "model", region);
+    read.metrics_path = path_or_default(read.metrics_path, read.stem, "metrics.jsonl", region);
     *settings = read;
     return OK;
 }

@@ -64,7 +64,7 @@ static enum status derive_token_counts(struct settings *settings, const struct b
     return OK;
 }
 
-static bool recompute_parse(const struct comma_item *item, enum recompute *kind) {
+static bool parse_recompute(const struct comma_item *item, enum recompute *kind) {
     for (int i = 0; i < RECOMPUTE_COUNT; i++) {
         const char *name = recompute_name((enum recompute)i);
         if (strlen(name) == item->length && memcmp(name, item->text, item->length) == 0) {
@@ -90,7 +90,7 @@ static enum status derive_layer_recompute(struct settings *settings,
     enum recompute *kinds = region_alloc(region, (size_t)blueprint->layers, sizeof *kinds);
     struct comma_item item;
     for (int64_t layer = 0; comma_list_next(&at, &item); layer++) {
-        if (!recompute_parse(&item, &kinds[layer])) {
+        if (!parse_recompute(&item, &kinds[layer])) {
             return fault_set(fault, STATUS_INPUT, settings_location(settings, "strategy.recompute"),
                              NULL,
                              "strategy.recompute: \"%.*s\" is not one of none, selective and block",

@@ -18,8 +18,8 @@ static int unit_of_param_tensor(const struct span_search *search, int tensor) {
     return search->units->params[search->units->position_of_param[param]].unit;
 }
 
-static bool is_operand_kind(const struct span_search *search, const struct op *op, int index,
-                            enum tensor_kind kind) {
+static bool operand_has_kind(const struct span_search *search, const struct op *op, int index,
+                             enum tensor_kind kind) {
     return op_access(op, index) != 0 && search->graph->tensors[op->operands[index]].kind == kind;
 }
 
@@ -70,7 +70,7 @@ static void find_param_uses(struct span_search *search) {
         const struct op *op = &graph->ops[i];
         bool uses = false;
         for (int k = 0; k < OPERANDS_MAX; k++) {
-            if (!is_operand_kind(search, op, k, TENSOR_PARAM)) {
+            if (!operand_has_kind(search, op, k, TENSOR_PARAM)) {
                 continue;
             }
             int unit = unit_of_param_tensor(search, op->operands[k]);
@@ -168,7 +168,7 @@ static void set_gather_positions(const struct span_search *search) {
 
 /* Return the unit whose gradients operand `index` holds, or -1. */
 static int gradient_unit(const struct span_search *search, const struct op *op, int index) {
-    bool gradient = is_operand_kind(search, op, index, TENSOR_PARAM_GRADIENT);
+    bool gradient = operand_has_kind(search, op, index, TENSOR_PARAM_GRADIENT);
     return gradient ? unit_of_param_tensor(search, op->operands[index]) : -1;
 }
 

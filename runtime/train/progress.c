@@ -25,7 +25,7 @@ void progress_init(struct progress *progress, const struct session *session) {
     }
 }
 
-static void add_memory(struct text *line, const struct progress *progress) {
+static void add_memory_use(struct text *line, const struct progress *progress) {
     char held[24];
     char planned[24];
     struct process_memory memory = {0};
@@ -52,7 +52,7 @@ void progress_show_step(struct progress *progress, const struct progress_positio
              (double)result->tokens / progress->smooth_s,
              100 * progress->flops / progress->smooth_s / progress->peak_flops);
     activity_add_time(&line, (double)(at->until - at->step) * progress->smooth_s + at->other_s);
-    add_memory(&line, progress);
+    add_memory_use(&line, progress);
     activity_line_show(buffer);
 }
 

@@ -87,7 +87,7 @@ static int shown_length(struct line_value value) {
     return value.length < SHOWN_BYTES ? (int)value.length : SHOWN_BYTES;
 }
 
-static bool same_value(struct line_value a, struct line_value b) {
+static bool is_same_value(struct line_value a, struct line_value b) {
     return a.length == b.length && memcmp(a.text, b.text, a.length) == 0;
 }
 
@@ -121,7 +121,7 @@ enum status resume_check_settings(const struct settings *settings, const struct 
         struct line_value old_value = find_line_value(snapshot->keys, key->name);
         struct line_value new_value = find_line_value(now, key->name);
         if (key->class != SETTING_SHARED || old_value.text == NULL || new_value.text == NULL ||
-            same_value(old_value, new_value)) {
+            is_same_value(old_value, new_value)) {
             continue;
         }
         if (strcmp(key->name, "eval.every") == 0) {

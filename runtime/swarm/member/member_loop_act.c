@@ -91,7 +91,7 @@ static void store_slice_bytes(struct member_loop *loop, const struct action *act
     }
 }
 
-static int own_seat(const struct member_loop *loop) {
+static int own_seat_in_open_round(const struct member_loop *loop) {
     for (uint32_t seat = 0; seat < loop->open.seat_count; seat++) {
         if (memcmp(&loop->open.seats[seat].id, &loop->slices.id, sizeof loop->slices.id) == 0) {
             return (int)seat;
@@ -103,7 +103,7 @@ static int own_seat(const struct member_loop *loop) {
 static void post_training_job(struct member_loop *loop, const struct action *action) {
     struct member_job job = {.kind = ACTION_TRAIN,
                              .round = action->round,
-                             .seat = own_seat(loop),
+                             .seat = own_seat_in_open_round(loop),
                              .commits = action->commits,
                              .members = action->members,
                              .time_left_ms = action->time_left_ms,
@@ -271,7 +271,8 @@ void member_loop_step(struct member_loop *loop, const struct event *event) {
 void member_loop_on_answer(struct member_loop *loop, const struct mailbox_updates *updates) {
     const struct event *event = &updates->event;
     if (event->kind == EVENT_TRAINED) {
-        slice_store_record_own_contribution(&loop->slices, event->round, own_seat(loop));
+        slice_store_record_own_contribution(&loop->slices, event->round,
+                                            own_seat_in_open_round(loop));
     } else {
         state_fetcher_on_answer(&loop->fetcher, event->job);
     }

@@ -35,7 +35,7 @@ static bool store_result_for_fetcher(struct member_loop *loop, const struct mess
     return is_needed;
 }
 
-static void on_entry(struct member_loop *loop, const struct entry *entry) {
+static void record_round_entry(struct member_loop *loop, const struct entry *entry) {
     if (entry->kind == ENTRY_OPEN) {
         loop->open = *entry;
         loop->open.slices = NULL;
@@ -90,7 +90,7 @@ void member_loop_deliver(struct member_loop *loop, const struct message *message
 
 static void deliver_verified(struct member_loop *loop, const struct message *message) {
     if (message->kind == MESSAGE_ENTRY) {
-        on_entry(loop, message->entry);
+        record_round_entry(loop, message->entry);
     }
     member_loop_deliver(loop, catch_up_replace_message(&loop->catch_up, message));
 }

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-static const struct slices *store_slices(const struct slice_store *store) {
+static const struct slices *slices_of_store(const struct slice_store *store) {
     return &store->options->replica->shape.slices;
 }
 
@@ -100,7 +100,7 @@ static uint64_t own_seat_of_list(const struct slice_store *store, const struct m
 /* Copies a list to `incoming`, with this member's encoding where it was left out. */
 static bool receive_list(struct slice_store *store, const struct message *message,
                          const uint8_t *bytes, size_t byte_count) {
-    const struct slices *slices = store_slices(store);
+    const struct slices *slices = slices_of_store(store);
     const uint32_t slice = message->slice;
     if (byte_count < SPARSE_RESULT_HEADER_BYTES || byte_count > slices_result_bytes_max(slices)) {
         return false;
@@ -127,7 +127,7 @@ static bool receive_list(struct slice_store *store, const struct message *messag
 
 bool slice_store_receive(struct slice_store *store, const struct message *message,
                          const uint8_t *bytes, size_t byte_count) {
-    const struct slices *slices = store_slices(store);
+    const struct slices *slices = slices_of_store(store);
     if (message->slice >= slices->count) {
         return false;
     }
@@ -183,7 +183,8 @@ void slice_store_compute_values(struct slice_store *store, const struct message 
 /* ---- keep ---- */
 
 void slice_store_keep_result(struct slice_store *store, const struct message *message) {
-    ASSERT(store->incoming_bytes <= slices_range(store_slices(store), message->slice).result_bytes);
+    ASSERT(store->incoming_bytes <=
+           slices_range(slices_of_store(store), message->slice).result_bytes);
     memcpy(replica_result(store->options->replica, message->round, message->slice), store->incoming,
            store->incoming_bytes);
     *result_index_clear_row(&store->index, message->round, message->slice) =
@@ -249,7 +250,7 @@ void slice_store_add_evidence(struct slice_store *store, struct message *message
 /* Returns a result as it is sent for this item. */
 static struct slice_data data_of_result(const struct slice_store *store,
                                         const struct outbox_item *item, const uint8_t *result) {
-    const struct slices *slices = store_slices(store);
+    const struct slices *slices = slices_of_store(store);
     const bool is_sparse = slices_are_sparse(slices);
     /* the bytes may be those of a damaged file */
     if (result == NULL ||
@@ -272,7 +273,7 @@ struct slice_data slice_store_find_bytes(struct slice_store *store, const struct
         message->proof = &store->proof;
         return (struct slice_data){.bytes = replica_own_contribution(replica, item->slice),
                                    .byte_count =
-                                       slices_range(store_slices(store), item->slice).bytes};
+                                       slices_range(slices_of_store(store), item->slice).bytes};
     }
     const struct stored_result *stored =
         result_index_find(&store->index, item->round, item->slice, &item->hash);

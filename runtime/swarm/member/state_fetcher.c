@@ -40,14 +40,14 @@ static bool request_result(void *context, uint32_t source, const struct replay_r
 
 /* ---- own files ---- */
 
-static bool read_own_hashes(void *context, const struct hash *root, struct hash *hashes) {
+static bool read_stored_hashes(void *context, const struct hash *root, struct hash *hashes) {
     const struct state_fetcher *fetcher = context;
     return state_store_read_hashes(fetcher->args.states, root, 0, fetcher->fetch.leaf_count,
                                    hashes);
 }
 
-static size_t read_own_leaf(void *context, const struct hash *root, uint64_t index,
-                            uint8_t *bytes) {
+static size_t read_stored_leaf(void *context, const struct hash *root, uint64_t index,
+                               uint8_t *bytes) {
     const struct state_fetcher *fetcher = context;
     return state_store_read_leaf(fetcher->args.states, root, index, bytes);
 }
@@ -83,8 +83,8 @@ void state_fetcher_init(struct state_fetcher *fetcher, const struct state_fetche
         (struct leaf_fetch_callbacks){fetcher, request_hashes, request_leaf, request_result});
     if (args->states != NULL) {
         leaf_fetch_set_file(&fetcher->fetch, &(struct leaf_file){.context = fetcher,
-                                                                 .read_hashes = read_own_hashes,
-                                                                 .read_leaf = read_own_leaf});
+                                                                 .read_hashes = read_stored_hashes,
+                                                                 .read_leaf = read_stored_leaf});
     }
 }
 

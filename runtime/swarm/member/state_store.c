@@ -63,7 +63,7 @@ static void add_found_state(struct state_store *store, const struct state_file_h
     store->states[store->count++] = *found;
 }
 
-static void inspect_file(struct state_store *store, const char *name) {
+static void add_or_remove_file(struct state_store *store, const char *name) {
     struct state_file_header header;
     struct fault fault;
     char path[PATH_BYTES];
@@ -93,7 +93,7 @@ enum status state_store_open(const char *folder, const struct slices *slices,
     }
     for (const struct dirent *file = readdir(listing); file != NULL; file = readdir(listing)) {
         if (strncmp(file->d_name, PREFIX, PREFIX_LENGTH) == 0) {
-            inspect_file(store, file->d_name);
+            add_or_remove_file(store, file->d_name);
         }
     }
     closedir(listing);

@@ -39,7 +39,7 @@ static int32_t *rejected_count_of(const struct replica_cuda *cuda, int slot) {
     return (int32_t *)replica_scratch(cuda->replica, 2 * REPLICA_DEVICE_SLOTS) + slot;
 }
 
-static CUdeviceptr address_of(const void *address) {
+static CUdeviceptr device_pointer(const void *address) {
     return (CUdeviceptr)(uintptr_t)address;
 }
 
@@ -62,8 +62,8 @@ static void enqueue_copy(const struct cuda_compute *compute, void *to, const voi
                          uint64_t bytes) {
     if (!has_failed(compute)) {
         cuda_record_result(compute,
-                           compute->driver->cuMemcpyAsync(address_of(to), address_of(from), bytes,
-                                                          compute->stream),
+                           compute->driver->cuMemcpyAsync(device_pointer(to), device_pointer(from),
+                                                          bytes, compute->stream),
                            "copy the outer state");
     }
 }
@@ -145,8 +145,8 @@ static void enqueue_encoding_in_slot(const struct replica_cuda *cuda, int slot,
     }
     if (!has_failed(compute)) {
         cuda_record_result(compute,
-                           compute->driver->cuMemsetD8Async(address_of(memory.rejected_count), 0,
-                                                            sizeof *memory.rejected_count,
+                           compute->driver->cuMemsetD8Async(device_pointer(memory.rejected_count),
+                                                            0, sizeof *memory.rejected_count,
                                                             compute->stream),
                            "reset the rejected count");
     }

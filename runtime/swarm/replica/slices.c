@@ -13,7 +13,8 @@ struct slice_limits {
     int64_t min, max; /* shortest and longest slice, multiples of the granule */
 };
 
-static enum status reject_slices(const struct slices *slices, int64_t count, struct fault *fault) {
+static enum status too_many_slices_fault(const struct slices *slices, int64_t count,
+                                         struct fault *fault) {
     return fault_set(fault, STATUS_INPUT, "swarm.codec",
                      "choose a codec with fewer bits per parameter",
                      "%lld parameters in %s need %lld slices; a swarm has at most %d",
@@ -32,14 +33,14 @@ static enum status choose_partition(struct slices *slices, uint32_t members_max,
     elements = elements > limits->max ? limits->max : elements;
     int64_t count = div_ceil(parameter_count, elements);
     if (count > SWARM_SLICES_MAX) {
-        return reject_slices(slices, count, fault);
+        return too_many_slices_fault(slices, count, fault);
     }
     slices->elements = elements;
     slices->count = (uint32_t)count;
     return OK;
 }
 
-static int64_t granules_within(enum codec codec, uint64_t bytes) {
+static int64_t whole_granule_elements(enum codec codec, uint64_t bytes) {
     int64_t elements = codec_elements_within(codec, bytes);
     return elements - elements % SLICE_GRANULE;
 }
@@ -48,8 +49,8 @@ enum status slices_divide(int64_t parameter_count, enum codec codec, uint32_t me
                           struct slices *slices, struct fault *fault) {
     struct slices made = {.parameter_count = parameter_count, .codec = codec};
     const struct slice_limits limits = {.granule = SLICE_GRANULE,
-                                        .min = granules_within(codec, SLICE_BYTES_MIN),
-                                        .max = granules_within(codec, SLICE_BYTES_MAX)};
+                                        .min = whole_granule_elements(codec, SLICE_BYTES_MIN),
+                                        .max = whole_granule_elements(codec, SLICE_BYTES_MAX)};
     TRY(choose_partition(&made, members_max, &limits, fault));
     int64_t longest = min_i64(parameter_count, made.elements);
     made.bytes_max = codec_bytes(codec, longest);

@@ -76,7 +76,7 @@ void sparse_result_write_head(const struct slices *slices, uint8_t *bytes, uint3
     memcpy(at + sizeof head, part->proof.path, part->proof.path_count * sizeof part->proof.path[0]);
 }
 
-static bool is_zero(const uint8_t *bytes, uint64_t count) {
+static bool are_all_zero(const uint8_t *bytes, uint64_t count) {
     uint8_t bits = 0;
     for (uint64_t i = 0; i < count; i++) {
         bits |= bytes[i];
@@ -99,7 +99,7 @@ bool sparse_result_read_head(const struct slices *slices, const uint8_t *bytes, 
                                        .proof = {.norm = head.norm, .path_count = head.path_count}};
     memcpy(part->proof.path, at + sizeof head, used - sizeof head);
     return norm_is_valid(head.norm) && head.clip >= 0 && head.clip <= 1 && !signbit(head.clip) &&
-           head.weight < WEIGHTS_END / SWARM_MEMBERS_MAX && is_zero(at + used, size - used);
+           head.weight < WEIGHTS_END / SWARM_MEMBERS_MAX && are_all_zero(at + used, size - used);
 }
 
 /* ---- check ---- */
