@@ -80,7 +80,7 @@ static void pack_chain(struct packer *pack, void *object) {
     }
 }
 
-/* The cast is safe: only a packer that reads writes into the chain. */
+/* The cast is safe: only a packer in reading mode writes into the chain. */
 static struct packed_object packed_chain(const struct ledger_chain *chain) {
     return (struct packed_object){pack_chain, (void *)(uintptr_t)chain};
 }

@@ -191,7 +191,7 @@ void entry_pack_record(struct packer *packer, struct entry *entry, uint32_t slic
     pack_record(packer, &(struct packed_entry){entry, slice_max, ENTRY_WITH_SLICES});
 }
 
-/* The cast is safe: only a packer that reads writes into the entry. */
+/* The cast is safe: only a packer in reading mode writes into the entry. */
 static struct packed_entry cast_away_const(const struct entry *entry, enum entry_form form) {
     return (struct packed_entry){(struct entry *)(uintptr_t)entry, SWARM_SLICES_MAX, form};
 }

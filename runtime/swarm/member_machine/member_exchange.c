@@ -357,8 +357,8 @@ static bool omits_own_contribution(const struct member *member, const struct mes
            request->values.left_out == seat_bit((uint32_t)seat);
 }
 
-/* A result of the open round that is not stored yet is sent later. A result of an earlier round,
- * requested by its hash, is sent if its bytes are still stored. */
+/* Answers a request for a result. A result of the open round that is not stored yet is sent later.
+ * A result of an earlier round, requested by its hash, is sent if its bytes are still stored. */
 static void answer_result_request(struct member *member, const struct message *request,
                                   struct actions *actions) {
     const struct slice_report *report = &member->results.reports[request->slice];

@@ -37,8 +37,8 @@ void member_free_slot(struct member_requests *requests, uint32_t seat, uint32_t 
     requests->peers[seat].slots[slot] = 0;
 }
 
-/* An abandoned SUM or RECHECK still reads slots, perhaps of an earlier round. No slot is reused
- * until that job ends. */
+/* Whether an abandoned SUM or RECHECK still reads slots, perhaps of an earlier round. No slot is
+ * reused until that job ends. */
 static bool has_abandoned_sum(const struct member_job *job) {
     ASSERT(!job->is_backing_off || job->kind == JOB_NONE);
     return (job->kind == JOB_SUM || job->kind == JOB_RECHECK) && job->is_abandoned;

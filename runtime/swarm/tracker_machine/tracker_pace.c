@@ -140,8 +140,9 @@ void tracker_observe_result_spread(struct tracker *tracker, uint64_t owners, int
     }
 }
 
-/* An owner that took over slices during the exchange began later than the others. The time that was
- * lost with the owner before it is not its time, else that owner could lengthen all deadlines. */
+/* Returns when an owner began. One that took over slices during the exchange began later than the
+ * others: the time lost with the former owner does not count, else a former owner could lengthen
+ * all deadlines. */
 int64_t tracker_owner_began_ms(const struct tracker *tracker, uint32_t owner) {
     ASSERT(owner < SWARM_MEMBERS_MAX && tracker->stage.kind >= STAGE_EXCHANGE);
     return seats_contain(tracker->pace.owners, owner) ? tracker->exchange.table_ms
@@ -164,8 +165,9 @@ static int64_t median_result_ms(const struct tracker *tracker) {
     return median_ms(&finished);
 }
 
-/* A blocked owner stops waiting for members that are slower than half of the others. An owner that
- * is not blocked has as long as the other owners took for their results. */
+/* Returns how long an owner waits for contributions. A blocked owner stops waiting for members that
+ * are slower than half of the others. An owner that is not blocked has as long as the other owners
+ * took for their results. */
 int64_t tracker_contribution_wait_ms(const struct tracker *tracker, uint32_t owner) {
     const struct tracker_pace *pace = &tracker->pace;
     int64_t usual_ms = tracker->deadlines.timing.contribution_ms;

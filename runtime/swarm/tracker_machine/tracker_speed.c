@@ -424,9 +424,9 @@ static bool add_exchange_time(struct tracker *tracker, int64_t now_ms) {
     return !is_known || 100 * passed_ms > LOSS_COST_PERCENT * usual_ms;
 }
 
-/* A member that was lost in two of LOSS_ROUNDS exchanges, and made both long, becomes slow: it is
- * not waited for until it has delivered in time. After other losses it keeps its slices, because
- * the others hardly notice such losses. */
+/* Marks a member as slow that was lost in two of LOSS_ROUNDS exchanges, and made both long: no
+ * owner waits for it until it has delivered in time. After other losses it keeps its slices,
+ * because the others hardly notice such losses. */
 static void observe_losses(struct tracker *tracker, int64_t now_ms) {
     const struct entry *commit = &tracker->record.head;
     const bool was_long = add_exchange_time(tracker, now_ms);

@@ -66,8 +66,8 @@ void attendance_set_counts(struct attendance *attendance, uint32_t present, uint
     attendance->needed = needed;
 }
 
-/* More than half of the electors are needed. Exactly half is enough only with the first elector,
- * which may be the one that is missing. */
+/* Sets the needed electors to more than half of them. Exactly half is enough only with the first
+ * elector, which may be the one that is missing. */
 void attendance_set_electors(struct attendance *attendance, uint32_t present, uint32_t electors) {
     const uint32_t majority = electors / 2 + 1;
     attendance_set_counts(attendance, present, majority > present ? majority : present + 1);

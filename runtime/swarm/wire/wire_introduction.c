@@ -37,7 +37,8 @@ static const char *name_error(const char *name) {
                : "has a name with characters other than letters, digits and - _ .";
 }
 
-/* Only IP addresses are valid, because resolving a host name would block the receiver. */
+/* Returns the error in an address, or NULL. Only IP addresses are valid, because resolving a host
+ * name would block the receiver. */
 static const char *numeric_address_error(const char *address) {
     union numeric_address number;
     const char *error = address_error(address);
@@ -46,7 +47,8 @@ static const char *numeric_address_error(const char *address) {
                : "has a host name instead of an IP address";
 }
 
-/* "tcp://:PORT" is valid if it is an address once a host is inserted. */
+/* Returns the error in an address, or NULL. "tcp://:PORT" is valid if it is an address once a host
+ * is inserted. */
 const char *introduced_address_error(const char *address) {
     static const char NO_HOST[] = "tcp://";
     const size_t prefix = sizeof NO_HOST - 1;
