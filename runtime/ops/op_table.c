@@ -87,11 +87,9 @@ void op_enqueue(const struct cuda_compute *compute, const struct op_call *call) 
     operation->enqueue(compute, call);
 }
 
-bool op_choose_algorithms(struct cuda_products *products, const struct op_call *call) {
+void op_choose_algorithms(struct cuda_products *products, const struct op_call *call) {
     const struct operation *operation = find_operation(call->instruction->op);
-    if (operation->choose_algorithms == NULL) {
-        return false;
+    if (operation->choose_algorithms != NULL) {
+        operation->choose_algorithms(products, call);
     }
-    operation->choose_algorithms(products, call);
-    return true;
 }

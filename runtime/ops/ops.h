@@ -88,10 +88,9 @@ void op_run(const struct compute *compute, const struct op_call *call);
  * limits  only for OP_WORK_KERNEL and OP_WORK_COPY, in a build with CUDA */
 void op_enqueue(const struct cuda_compute *compute, const struct op_call *call);
 
-/* op_choose_algorithms: choose algorithms for the matrix products of this call. Called once when
- * the program is bound.
- * returns  false if the op has no matrix product
- * limits   only in a build with CUDA */
-bool op_choose_algorithms(struct cuda_products *products, const struct op_call *call);
+/* op_choose_algorithms: choose algorithms for the matrix products of this call, if there are any.
+ * Called once when the program is bound.
+ * limits  only in a build with CUDA */
+void op_choose_algorithms(struct cuda_products *products, const struct op_call *call);
 
 #endif

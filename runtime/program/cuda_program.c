@@ -401,28 +401,6 @@ static void zero_arenas(struct cuda_program *program) {
     }
 }
 
-/* Chooses the algorithm of every matrix product. Without cuBLASLt, the kernels of this project
- * compute all products. cuBLASLt loads the code of an algorithm when it is first executed, which
- * may fail or invalidate a capture. So each algorithm is executed once before the capture. */
-static void choose_product_algorithms(struct cuda_program *program, struct region *region) {
-    const struct bound_program *bound = program->bound;
-    struct fault absent;
-    if (cuda_products_open(bound->program->schedule.target, region, &program->products, &absent) !=
-        OK) {
-        log_line(LOG_WARNING, "%s: %s%s%s", absent.subject, absent.reason,
-                 absent.remedy[0] != '\0' ? "; " : "", absent.remedy);
-        return;
-    }
-    program->has_products = true;
-    program->compute.products = &program->products;
-    for (int i = 0; i < bound->program->schedule.instruction_count; i++) {
-        struct op_call call = call_at(bound, (uint32_t)i);
-        if (op_choose_algorithms(&program->products, &call)) {
-            run_instruction(&program->device, (uint32_t)i);
-        }
-    }
-}
-
 /* Launches every segment once, so that drivers and libraries do the work of a first launch now. */
 static enum status rehearse_segments(struct device *device, struct fault *fault) {
     struct cuda_program *program = get_cuda_program(device);

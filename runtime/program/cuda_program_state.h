@@ -39,7 +39,14 @@ struct cuda_program {
     struct cpu_call *cpu_calls; /* [instruction_count] */
 };
 
-/* ---- cuda_trial.c: executing instructions on zeroed arenas ---- */
+/* ---- cuda_trial.c: executing instructions before the capture ---- */
+
+/* choose_product_algorithms: load cuBLASLt, and choose an algorithm for each distinct product.
+ * Without cuBLASLt, which is logged, the kernels of this project compute all products. cuBLASLt
+ * loads the code of an algorithm at its first execution, which may fail. Each distinct product is
+ * therefore executed once before the capture, which loading could invalidate. Does not restore the
+ * arenas. */
+void choose_product_algorithms(struct cuda_program *program, struct region *region);
 
 /* warm_up_scalars: set scalars with which any segment can execute on zeroed arenas. */
 void warm_up_scalars(const struct cuda_program *program);

@@ -1,9 +1,30 @@
-/* cuda_trial: executes each instruction alone, because a graph that fails does not show which
- * kernel failed. */
+/* cuda_trial: executes instructions before segments are captured: each distinct product once, and
+ * with -v each instruction alone, because a graph that fails does not show which kernel failed. */
 #include "base/log.h"
 #include "runtime/program/cuda_program_state.h"
 #include "runtime/program/execute.h"
 #include "runtime/program/print.h"
+
+void choose_product_algorithms(struct cuda_program *program, struct region *region) {
+    const struct bound_program *bound = program->bound;
+    struct fault absent;
+    if (cuda_products_open(bound->program->schedule.target, region, &program->products, &absent) !=
+        OK) {
+        log_line(LOG_WARNING, "%s: %s%s%s", absent.subject, absent.reason,
+                 absent.remedy[0] != '\0' ? "; " : "", absent.remedy);
+        return;
+    }
+    program->has_products = true;
+    program->compute.products = &program->products;
+    for (int i = 0; i < bound->program->schedule.instruction_count; i++) {
+        struct op_call call = call_at(bound, (uint32_t)i);
+        const struct cuda_product *newest = program->products.newest;
+        op_choose_algorithms(&program->products, &call);
+        if (program->products.newest != newest) {
+            program->device.methods->run_instruction(&program->device, (uint32_t)i);
+        }
+    }
+}
 
 /* Sets the scalars for an execution on zeroed arenas. Ids, labels and positions of 0 are valid, but
  * a decode needs at least one token. */

@@ -8,4 +8,8 @@
  * (tests/emulated/launch.h). */
 bool emulated_device_find(const char *name, struct emulated_code *code);
 
+/* The cuBLASLt that programs find on the emulated device; NULL: none. */
+struct cublas_lt;
+extern const struct cublas_lt *emulated_cublas_lt;
+
 #endif

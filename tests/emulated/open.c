@@ -1,11 +1,13 @@
 /* open: what a program finds for a driver that is linked with -Wl,--wrap=cuda_driver_open: the
  * emulated one; with --wrap=nccl_library_find the emulated NCCL; and, with --wrap=cublas_lt_load,
- * no cuBLASLt, which knows real ones only. A test that opened the driver says what the device is
- * like; else the environment does: SKEP_EMULATED_SEED, SKEP_EMULATED_MIB (of device memory),
- * SKEP_EMULATED_DEVICES, SKEP_EMULATED_DISPLAY (1: each drives one), and SKEP_EMULATED_LOSE_AT, the
- * piece of work at which the device is lost (with SKEP_EMULATED_LOSE_RANK only that rank's). Of
- * NCCL: SKEP_EMULATED_NCCL, one of "absent", "refuse_memory", "refuse_joining", "slow",
- * "finalize_waits" and "error_at=N"; with SKEP_EMULATED_NCCL_RANK only for that rank. */
+ * no cuBLASLt, which knows real ones only, unless a test sets emulated_cublas_lt. A test that
+ * opened the driver says what the device is like; else the environment does: SKEP_EMULATED_SEED,
+ * SKEP_EMULATED_MIB (of device memory), SKEP_EMULATED_DEVICES, SKEP_EMULATED_DISPLAY (1: each
+ * drives one), and SKEP_EMULATED_LOSE_AT, the piece of work at which the device is lost (with
+ * SKEP_EMULATED_LOSE_RANK only that rank's). Of NCCL: SKEP_EMULATED_NCCL, one of "absent",
+ * "refuse_memory", "refuse_joining", "slow", "finalize_waits" and "error_at=N"; with
+ * SKEP_EMULATED_NCCL_RANK only for that rank. */
+#include "kernels/cuda/launch/products.h"
 #include "tests/emulated/device.h"
 #include "tests/emulated/nccl.h"
 
@@ -44,13 +46,18 @@ enum status __wrap_cuda_driver_open(struct cuda_driver *driver, struct fault *fa
     return OK;
 }
 
-struct cublas_lt;
+const struct cublas_lt *emulated_cublas_lt;
+
 MUST_CHECK enum status __wrap_cublas_lt_load(const char *path, struct cublas_lt *library,
                                              struct fault *fault);
 
 enum status __wrap_cublas_lt_load(const char *path, struct cublas_lt *library,
                                   struct fault *fault) {
-    (void)path, (void)library;
+    (void)path;
+    if (emulated_cublas_lt != NULL) {
+        *library = *emulated_cublas_lt;
+        return OK;
+    }
     return fault_set(fault, STATUS_INPUT, "cuBLASLt", NULL, "is not for an emulated device");
 }
 

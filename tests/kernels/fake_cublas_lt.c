@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { CALLS_MAX = 4096 }; /* products given to streams */
+
 struct fake_cublas_lt fake_cublas_lt;
 
 struct layout {
@@ -236,6 +238,37 @@ static bool fits(const struct operation *operation, const struct layout *a, cons
     return m == d->rows && n == d->columns && a_k == b_k && types;
 }
 
+/* All that a product needs once it runs, which may be again and again in a graph. */
+struct call {
+    struct operation operation;
+    struct layout a_layout, b_layout, d_layout;
+    const void *a, *b;
+    void *d;
+    double alpha, beta;
+};
+static struct call calls[CALLS_MAX];
+static int call_count;
+
+static void compute(void *context) {
+    const struct call *call = context;
+    const struct layout *d_layout = &call->d_layout;
+    const struct layout vector = {d_layout->type, d_layout->rows, 1, d_layout->rows};
+    bool turned = call->operation.transpose_a == CUBLAS_OP_T;
+    int64_t depth = turned ? call->a_layout.rows : call->a_layout.columns;
+    for (int64_t i = 0; i < d_layout->rows * d_layout->columns; i++) {
+        int64_t place[3] = {i % d_layout->rows, i / d_layout->rows, depth};
+        double sum = call->alpha * element(&call->operation, call->a, &call->a_layout, call->b,
+                                           &call->b_layout, place);
+        if (call->beta != 0) {
+            sum += call->beta * value_at(call->d, d_layout, place[0], place[1]);
+        }
+        if (call->operation.epilogue == CUBLASLT_EPILOGUE_BIAS) {
+            sum += value_at(call->operation.bias, &vector, place[0], 0);
+        }
+        put_value(call->d, d_layout, place[0], place[1], sum);
+    }
+}
+
 static cublasStatus_t multiply(cublasLtHandle_t handle, cublasLtMatmulDesc_t description,
                                const void *alpha, const void *a, cublasLtMatrixLayout_t a_handle,
                                const void *b, cublasLtMatrixLayout_t b_handle, const void *beta,
@@ -243,34 +276,31 @@ static cublasStatus_t multiply(cublasLtHandle_t handle, cublasLtMatmulDesc_t des
                                cublasLtMatrixLayout_t d_handle,
                                const cublasLtMatmulAlgo_t *algorithm, void *workspace,
                                size_t workspace_bytes, cudaStream_t stream) {
-    const struct operation *operation = (const struct operation *)(void *)description;
-    const struct layout *a_layout = (const struct layout *)(void *)a_handle;
-    const struct layout *b_layout = (const struct layout *)(void *)b_handle;
-    const struct layout *d_layout = (const struct layout *)(void *)d_handle;
     const struct fake_proposal *proposal = &fake_cublas_lt.proposals[algorithm->data[0]];
-    (void)stream;
+    struct call call = {.operation = *(const struct operation *)(void *)description,
+                        .a_layout = *(const struct layout *)(void *)a_handle,
+                        .b_layout = *(const struct layout *)(void *)b_handle,
+                        .d_layout = *(const struct layout *)(void *)d_handle,
+                        .a = a,
+                        .b = b,
+                        .d = d,
+                        .alpha = *(const float *)alpha,
+                        .beta = *(const float *)beta};
     ASSERT(handle != NULL && c == d && c_handle == d_handle);
     ASSERT(workspace != NULL && workspace_bytes >= proposal->workspace_bytes);
     fake_cublas_lt.runs++;
     fake_cublas_lt.last_id = proposal->id;
     if (fake_cublas_lt.run != CUBLAS_STATUS_SUCCESS ||
-        !fits(operation, a_layout, b_layout, d_layout)) {
+        !fits(&call.operation, &call.a_layout, &call.b_layout, &call.d_layout)) {
         return fake_cublas_lt.run != CUBLAS_STATUS_SUCCESS ? fake_cublas_lt.run
                                                            : CUBLAS_STATUS_INVALID_VALUE;
     }
-    const struct layout vector = {d_layout->type, d_layout->rows, 1, d_layout->rows};
-    int64_t depth = operation->transpose_a == CUBLAS_OP_T ? a_layout->rows : a_layout->columns;
-    for (int64_t i = 0; i < d_layout->rows * d_layout->columns; i++) {
-        int64_t place[3] = {i % d_layout->rows, i / d_layout->rows, depth};
-        double sum =
-            (double)*(const float *)alpha * element(operation, a, a_layout, b, b_layout, place);
-        if (*(const float *)beta != 0) {
-            sum += (double)*(const float *)beta * value_at(c, d_layout, place[0], place[1]);
-        }
-        if (operation->epilogue == CUBLASLT_EPILOGUE_BIAS) {
-            sum += value_at(operation->bias, &vector, place[0], 0);
-        }
-        put_value(d, d_layout, place[0], place[1], sum);
+    if (fake_cublas_lt.enqueue == NULL) {
+        compute(&call);
+    } else {
+        ASSERT(call_count < CALLS_MAX);
+        calls[call_count] = call;
+        fake_cublas_lt.enqueue(stream, compute, &calls[call_count++]);
     }
     return CUBLAS_STATUS_SUCCESS;
 }

@@ -23,6 +23,8 @@ struct fake_cublas_lt {
     cublasStatus_t create;    /* what making a handle answers */
     cublasStatus_t heuristic; /* what the heuristic answers */
     cublasStatus_t run;       /* what a product answers */
+    /* gives a product to its stream; NULL: it is computed at once */
+    void (*enqueue)(cudaStream_t stream, void (*run)(void *context), void *context);
     /* what it was asked */
     int heuristic_calls, runs, last_id, objects; /* objects: made and not yet destroyed */
     uint64_t workspace_limit, ways_allowed;
