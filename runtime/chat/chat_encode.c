@@ -1,10 +1,10 @@
-/* chat_encode: finds the tokens of a part by encoding the text before it. To keep this short, the
- * text is divided where a control token begins. */
+/* chat_encode: finds which tokens belong to a segment of the text by encoding the text before the
+ * segment. So that little text is encoded again, the text is divided where control tokens begin. */
 #include "runtime/chat/chat_encode.h"
 
 #include <string.h>
 
-/* The arguments of chat_encode. */
+/* The arguments of chat_encode, for the functions that it calls. */
 struct encoding {
     const struct tokenizer *tokenizer;
     struct tokenizer_encoder *encoder;
@@ -13,11 +13,11 @@ struct encoding {
     struct fault *fault;
 };
 
-/* A part of the text that is encoded separately, and its ids. */
+/* A part of the text that is encoded separately, and the ids of this part. */
 struct chunk {
-    size_t begin, end;  /* range of the text */
-    int first_segment;  /* index of its first segment */
-    int end_segment;    /* one after the index of its last segment */
+    size_t begin, end;  /* range of the chunk in the text */
+    int first_segment;  /* index of the chunk's first segment */
+    int end_segment;    /* one after the index of the chunk's last segment */
     const int32_t *ids; /* [count] */
     bool *is_trained;   /* [count] */
     size_t count;
@@ -50,7 +50,7 @@ static enum status encode_whole_text(struct encoding *encoding) {
     return OK;
 }
 
-/* Encodes a range of the text; `list` is valid until the next call. */
+/* Sets *list to the ids of a range of the text. The list is valid until the next call. */
 static enum status encode_range(struct encoding *encoding, size_t begin, size_t end,
                                 struct token_list *list) {
     const struct tokenizer_options options = {.is_continued = begin > 0, .has_more = true};
@@ -62,8 +62,8 @@ static size_t token_bytes(const struct encoding *encoding, int32_t id) {
     return tokenizer_token_text(encoding->tokenizer, id).count;
 }
 
-/* Finds the token of the chunk at an offset of the text: the number of tokens before it. A token
- * that crosses the offset counts if `rounds_up`. */
+/* Sets *index to the number of the chunk's tokens before an offset of the text. A token that
+ * crosses the offset is counted only if `rounds_up` is true. */
 static enum status find_token(struct encoding *encoding, const struct chunk *chunk, size_t offset,
                               bool rounds_up, size_t *index) {
     struct token_list before;
@@ -72,8 +72,9 @@ static enum status find_token(struct encoding *encoding, const struct chunk *chu
     while (same < before.count && same < chunk->count && before.ids[same] == chunk->ids[same]) {
         same++;
     }
-    /* Both texts are the same up to here. What follows before the offset is in other tokens there,
-     * because one of the chunk crosses it. */
+    /* The first `same` ids are those of the chunk. The rest of the text before the offset has other
+     * ids in the chunk, because a token of the chunk crosses the offset; so its bytes are
+     * counted. */
     for (size_t i = same; i < before.count; i++) {
         bytes_before += token_bytes(encoding, before.ids[i]);
     }
@@ -89,7 +90,7 @@ static size_t segment_end(const struct chat_text *text, int index) {
     return index + 1 < text->segment_count ? text->segments[index + 1].begin : (size_t)text->length;
 }
 
-/* Marks the tokens of the chunk that are trained. */
+/* Sets is_trained for each token of the chunk. */
 static enum status mark_chunk(struct encoding *encoding, const struct chunk *chunk) {
     for (int i = chunk->first_segment; i < chunk->end_segment; i++) {
         const struct chat_segment *segment = &encoding->text->segments[i];
@@ -109,7 +110,7 @@ static enum status mark_chunk(struct encoding *encoding, const struct chunk *chu
     return OK;
 }
 
-/* Finds the chunk that begins with segment `first`, whose ids begin at `position`. */
+/* Sets *chunk to the chunk that begins with segment `first`. Its ids begin at index `position`. */
 static enum status find_chunk(struct encoding *encoding, int first, size_t position,
                               struct chunk *chunk) {
     const struct chat_text *text = encoding->text;

@@ -1,4 +1,5 @@
-/* chat_template: the templates that this program knows, and the one of a model's folder. */
+/* chat_template: the templates that this program knows, and the search for the template of a
+ * model's folder. */
 #include "runtime/chat/chat_template.h"
 
 #include "base/check.h"
@@ -10,8 +11,8 @@
 #include <string.h>
 
 enum {
-    TEMPLATE_BYTES_MAX = 1 << 20,    /* size of chat_template.jinja */
-    CONFIG_FILE_BYTES_MAX = 1 << 24, /* size of tokenizer_config.json */
+    TEMPLATE_BYTES_MAX = 1 << 20,    /* maximum size of chat_template.jinja */
+    CONFIG_FILE_BYTES_MAX = 1 << 24, /* maximum size of tokenizer_config.json */
 };
 
 static const char *const CHATML[] = {"<|im_start|>", "<|im_end|>", NULL};
@@ -114,7 +115,7 @@ static const struct chat_template *find_choice(const char *name) {
     return NULL;
 }
 
-/* Finds the template that has this text, by its hash. */
+/* Finds the known template whose hash is that of `text`. */
 static enum status find_by_text(const char *path, const char *text, size_t length,
                                 const struct chat_template **found, struct fault *fault) {
     char hex[HASH_HEX_BYTES];
@@ -131,7 +132,8 @@ static enum status find_by_text(const char *path, const char *text, size_t lengt
                      "its chat template is not one that skep knows: hash %s", hex);
 }
 
-/* The text of `chat_template`: a string, or the one named "default" in a list. NULL: none. */
+/* Sets *text to the template in the member `chat_template`: a string, or the template with the name
+ * "default" in a list. NULL: no template. */
 static enum status find_text(const struct json_node *config, const char **text,
                              struct fault *fault) {
     struct json_node node;
@@ -222,7 +224,7 @@ enum status chat_template_check(const struct chat_template *chat, const struct t
     return OK;
 }
 
-/* The text of a token, or "" for none. */
+/* Returns the text of token `id`, or "" for TOKENIZER_NO_ID. */
 static const char *copy_token(const struct tokenizer *tokenizer, int32_t id,
                               struct region *region) {
     const struct token_text text = tokenizer_token_text(tokenizer, id);

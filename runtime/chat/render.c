@@ -1,4 +1,5 @@
-/* render: reads a conversation's JSON, and appends to its text. */
+/* render: reads a conversation's JSON, and has the functions with which renderers append to the
+ * text. */
 #include "runtime/chat/render.h"
 
 #include "base/check.h"
@@ -49,7 +50,8 @@ enum status add_content(struct renderer *renderer, const struct chat_message *me
     return add_data(renderer, &message->node, message->content, strlen(message->content));
 }
 
-/* The bytes of a space, as str.isspace() of Python has it, at the start of `text`; 0: none. */
+/* Returns the size in bytes of the white-space character at the start of `text`; 0: the text does
+ * not start with white space. White space is as in Python's str.isspace(). */
 static size_t space_bytes(const char *text, const char *end) {
     static const char *const SPACES[] = {
         "\t",           "\n",           "\v",           "\f",           "\r",
@@ -67,8 +69,9 @@ static size_t space_bytes(const char *text, const char *end) {
     return 0;
 }
 
-/* The bytes of a space at the end of the text; 0: none. No character has another one's bytes at its
- * end. */
+/* Returns the size in bytes of the white-space character at the end of the text; 0: the text does
+ * not end with white space. No character in UTF-8 ends with the bytes of a shorter character, so at
+ * most one size matches. */
 static size_t last_space_bytes(const char *text, const char *end) {
     for (size_t bytes = 1; bytes <= 3 && bytes <= (size_t)(end - text); bytes++) {
         if (space_bytes(end - bytes, end) == bytes) {
@@ -228,9 +231,12 @@ enum status chat_render(const struct chat_options *options, const struct json_no
 /* ---- turns ---- */
 
 enum {
-    TURN_SEGMENTS_MAX = 4, /* of a message, and of what surrounds all of them */
-    TURN_BYTES_MAX = 128,  /* what a template adds to a message, but for its end token */
-    FRAME_BYTES_MAX = 512, /* what it adds to a conversation, but for the date */
+    /* maximum number of segments of a message, and of the text around all messages */
+    TURN_SEGMENTS_MAX = 4,
+    /* maximum bytes that a template adds to a message, without the end token */
+    TURN_BYTES_MAX = 128,
+    /* maximum bytes that a template adds to a conversation, without the date */
+    FRAME_BYTES_MAX = 512,
 };
 
 enum status chat_render_turns(const struct chat_options *options, const struct chat_turn *turns,

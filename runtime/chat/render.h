@@ -1,12 +1,12 @@
-/* render: the state of rendering one conversation, and what all renderers have in common. */
+/* render: the state of rendering one conversation, and the functions that all renderers use. */
 #ifndef SKEP_CHAT_RENDER_H
 #define SKEP_CHAT_RENDER_H
 
 #include "runtime/chat/chat.h"
 
-/* A message. A member that the file lacks, or that is null, is absent. */
+/* A message. Its members that are missing or null in the file count as absent. */
 struct chat_message {
-    struct json_node node;  /* the message in the file */
+    struct json_node node;  /* JSON object of the message in the file */
     const char *role;       /* such as "user" */
     const char *content;    /* its text; "": absent */
     const char *reasoning;  /* `reasoning_content`; NULL: absent */
@@ -17,7 +17,7 @@ struct chat_message {
 /* The state of rendering one conversation. */
 struct renderer {
     const struct chat_options *options;
-    struct chat_text *text; /* what has been rendered */
+    struct chat_text *text; /* text that has been rendered so far */
     const struct json_node *conversation;
     struct json_node list;         /* the list `messages` */
     struct chat_message *messages; /* [count] */
@@ -27,17 +27,17 @@ struct renderer {
     struct fault *fault;
 };
 
-/* add_fixed: append text of the template. */
+/* add_fixed: append text that is part of the template, and may contain control tokens. */
 void add_fixed(struct renderer *renderer, const char *text);
 
-/* add_data: append text of the conversation.
- * node    what it is from, for a fault
+/* add_data: append text that is from the conversation.
+ * node    JSON value that has the text, for a fault
  * errors  STATUS_INPUT when it contains a special token and options->guard is set */
 MUST_CHECK enum status add_data(struct renderer *renderer, const struct json_node *node,
                                 const char *text, size_t bytes);
 
-/* add_content: append the content of a message. add_trimmed: without white space at its ends, as
- * str.strip() of Python returns it. */
+/* add_content: append the content of a message. add_trimmed: append the content without white space
+ * at its ends, as str.strip() of Python returns it. */
 MUST_CHECK enum status add_content(struct renderer *renderer, const struct chat_message *message);
 MUST_CHECK enum status add_trimmed(struct renderer *renderer, const struct chat_message *message);
 
@@ -46,23 +46,24 @@ MUST_CHECK enum status add_trimmed(struct renderer *renderer, const struct chat_
 MUST_CHECK enum status add_json(struct renderer *renderer, const struct json_node *node,
                                 int indent);
 
-/* begin_message: a control token follows, which is not trained.
- * begin_answer: what follows is trained. end_answer: what follows is not trained. */
+/* begin_message: begin a segment that starts with a control token and is not trained. begin_answer:
+ * begin a segment that is trained. end_answer: begin a segment that is not trained. */
 void begin_message(struct renderer *renderer);
 void begin_answer(struct renderer *renderer);
 void end_answer(struct renderer *renderer);
 
-/* has_role: whether the message is of this role. */
+/* has_role: whether the message has the role `role`. */
 bool has_role(const struct chat_message *message, const char *role);
 
-/* find_tool_call: find the function of call number `index` of a message: its member `function`, or
- * itself.
+/* find_tool_call: find the function of call number `index` of a message: the member `function` of
+ * the call, or the call itself.
  * name        set to the function's name
- * arguments   set to its member `arguments`
+ * arguments   set to the function's member `arguments`
  * errors      STATUS_INPUT */
 struct tool_call {
-    struct json_node call, function, arguments; /* the call, and members of it */
-    const char *name;                           /* name of the function */
+    /* the call, its function and the function's arguments */
+    struct json_node call, function, arguments;
+    const char *name; /* name of the function */
 };
 MUST_CHECK enum status find_tool_call(struct renderer *renderer, const struct chat_message *message,
                                       int index, struct tool_call *call);

@@ -8,23 +8,25 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NUMBER_BYTES = 40 }; /* buffer for the text of a number */
+enum { NUMBER_BYTES = 40 }; /* size of the buffer for the text of a number */
 
-/* An object or a list that has been opened. */
+/* An object or a list that is being written. */
 struct level {
     struct json_node node; /* the object or list */
-    struct json_walk walk; /* of an object: position of the next member */
-    size_t next;           /* of a list: index of the next element */
-    size_t count;          /* number of values in it */
-    bool is_object;        /* it is an object, not a list */
+    struct json_walk walk; /* for an object: position of the next member */
+    size_t next;           /* for a list: index of the next element */
+    size_t count;          /* number of values in the object or list */
+    bool is_object;        /* true: an object; false: a list */
 };
 
 /* The state of writing a value as JSON. */
 struct json_dump {
     struct renderer *renderer;
-    int indent;                              /* spaces for each level; 0: everything on one line */
-    int depth;                               /* number of open objects and lists */
-    struct level levels[JSON_DEPTH_MAX + 1]; /* [depth]: the open ones */
+    /* number of spaces for each level; 0: everything on one line */
+    int indent;
+    int depth; /* number of open objects and lists */
+    /* [depth]: the open objects and lists, outermost first */
+    struct level levels[JSON_DEPTH_MAX + 1];
 };
 
 static enum status add_quoted(struct renderer *renderer, const struct json_node *node,
@@ -51,8 +53,8 @@ static enum status add_quoted(struct renderer *renderer, const struct json_node 
     return OK;
 }
 
-/* Writes a number as repr(float) of Python: the fewest digits that give the same number back, with
- * an exponent below 1e-4 and from 1e16 on. */
+/* Writes a number as repr(float) of Python: the fewest digits from which the same number is read,
+ * with an exponent below 1e-4 and from 1e16 on. */
 static void format_real(double value, char out[static NUMBER_BYTES]) {
     char digits[NUMBER_BYTES];
     double back = 0;
@@ -66,7 +68,8 @@ static void format_real(double value, char out[static NUMBER_BYTES]) {
     (void)text_parse_i64(exponent_text + 1, &exponent);
     exponent = is_small ? -exponent : exponent;
     if (exponent < -4 || exponent >= 16) {
-        memcpy(out, digits, sizeof digits); /* printf and Python write the exponent alike */
+        /* printf and Python write the exponent in the same form */
+        memcpy(out, digits, sizeof digits);
         return;
     }
     const int64_t decimals = precision - 1 - exponent;
@@ -107,7 +110,7 @@ static void add_line_break(struct json_dump *dump) {
     }
 }
 
-/* Opens an object or a list. */
+/* Begins to write an object or a list. */
 static void open_level(struct json_dump *dump, const struct json_node *node, bool is_object) {
     struct level *level = &dump->levels[dump->depth++];
     *level = (struct level){.node = *node, .count = json_child_count(node), .is_object = is_object};
@@ -117,18 +120,18 @@ static void open_level(struct json_dump *dump, const struct json_node *node, boo
     add_fixed(dump->renderer, is_object ? "{" : "[");
 }
 
-/* Adds a value: a scalar, or the start of an object or a list. */
+/* Writes a value: a scalar, or the beginning of an object or a list. */
 static enum status add_value(struct json_dump *dump, const struct json_node *node) {
     const bool is_object = json_node_is_object(node);
     if (!is_object && !json_node_is_array(node)) {
         return add_scalar(dump->renderer, node);
     }
-    ASSERT(dump->depth <= JSON_DEPTH_MAX); /* json_parse allows no more */
+    ASSERT(dump->depth <= JSON_DEPTH_MAX); /* json_parse accepts no deeper nesting */
     open_level(dump, node, is_object);
     return OK;
 }
 
-/* Adds the next value of the innermost object or list, or ends it. */
+/* Writes the next value of the innermost open object or list, or its end. */
 static enum status add_next(struct json_dump *dump) {
     struct level *level = &dump->levels[dump->depth - 1];
     if (level->next == level->count) {
@@ -158,7 +161,7 @@ static enum status add_next(struct json_dump *dump) {
 enum status add_json(struct renderer *renderer, const struct json_node *node, int indent) {
     struct json_dump dump = {.renderer = renderer, .indent = indent};
     TRY(add_value(&dump, node));
-    while (dump.depth > 0) { /* each turn reads a value or ends one */
+    while (dump.depth > 0) { /* each iteration writes a value, or ends an object or list */
         TRY(add_next(&dump));
     }
     return OK;

@@ -1,9 +1,10 @@
-/* render_llama: Llama 3, and what Llama 3.1 to 3.3 add to it: a date, and tools. */
+/* render_llama: renders conversations for Llama 3, and with a date and tools for Llama 3.1 to
+ * 3.3. */
 #include "runtime/chat/chat_template.h"
 
 #include <string.h>
 
-enum { TOOL_INDENT = 4 }; /* spaces for each level of a tool's JSON */
+enum { TOOL_INDENT = 4 }; /* number of spaces for each level of a tool's JSON */
 
 static void add_header(struct renderer *renderer, const char *role) {
     add_fixed(renderer, "<|start_header_id|>");
@@ -62,7 +63,7 @@ static enum status add_system(struct renderer *renderer) {
     return OK;
 }
 
-/* Adds the first message after the system message, with the tools before its content. */
+/* Adds the first message after the system message, with the tools before that message's content. */
 static enum status add_tools(struct renderer *renderer, int index) {
     if (index == renderer->count) {
         return json_fault(&renderer->list, renderer->fault, "add a message of the role user",
@@ -103,7 +104,7 @@ static enum status add_tool_call(struct renderer *renderer, const struct chat_me
     return OK;
 }
 
-/* The template writes the result of a tool as a string in JSON. */
+/* Adds the result of a tool, which the template writes as a string in JSON. */
 static enum status add_tool_result(struct renderer *renderer, const struct chat_message *message) {
     struct json_node content;
     TRY(json_require(&message->node, "content", &content, renderer->fault));

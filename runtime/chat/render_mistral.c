@@ -1,12 +1,12 @@
-/* render_mistral: Mistral 7B Instruct v0.3. */
+/* render_mistral: renders conversations for Mistral 7B Instruct v0.3. */
 #include "runtime/chat/chat_template.h"
 
 #include <string.h>
 
-enum { CALL_ID_CHARACTERS = 9 }; /* length of the id of a tool call */
+enum { CALL_ID_CHARACTERS = 9 }; /* number of characters of the id of a tool call */
 
-/* Checks that questions and answers alternate after the system message, apart from calls and their
- * results. */
+/* Checks that questions and answers alternate after the system message, not counting tool calls and
+ * their results. */
 static enum status check_order(struct renderer *renderer, int first) {
     bool expects_question = true;
     for (int i = first; i < renderer->count; i++) {
@@ -24,7 +24,7 @@ static enum status check_order(struct renderer *renderer, int first) {
     return OK;
 }
 
-/* Adds a function as the template writes it: texts are in quotes, but not escaped. */
+/* Adds a tool's function as the template writes it: its texts are in quotes, but not escaped. */
 static enum status add_tool_function(struct renderer *renderer, const struct json_node *function) {
     struct json_walk walk = json_walk_over(function);
     struct fault ignored;
@@ -67,7 +67,8 @@ static enum status add_tools(struct renderer *renderer) {
     return OK;
 }
 
-/* Finds the last question. The template puts the tools before each question that equals it. */
+/* Returns the last question. The template puts the tools before each question that equals this
+ * one. */
 static const struct chat_message *find_last_question(const struct renderer *renderer) {
     const struct chat_message *last = NULL;
     for (int i = 0; i < renderer->count; i++) {
@@ -93,7 +94,7 @@ static enum status add_question(struct renderer *renderer, const struct chat_mes
     return OK;
 }
 
-/* Reads the id of a call, which must have nine characters. */
+/* Reads the id of a tool call. The id must have nine characters. */
 static enum status read_id(struct renderer *renderer, const struct json_node *object,
                            const char *key, const char **id) {
     struct json_node node;
@@ -119,7 +120,8 @@ static enum status add_tool_calls(struct renderer *renderer, const struct chat_m
         TRY(find_tool_call(renderer, message, i, &call));
         TRY(read_id(renderer, &call.call, "id", &id));
         TRY(add_json(renderer, &call.function, 0));
-        renderer->text->length--; /* the template puts the id inside the function's brace */
+        /* removes the brace that ends the function, because the template puts the id before it */
+        renderer->text->length--;
         add_fixed(renderer, ", \"id\": \"");
         TRY(add_data(renderer, &call.call, id, strlen(id)));
         add_fixed(renderer, i + 1 < message->call_count ? "\"}, " : "\"}]");

@@ -1,4 +1,4 @@
-/* render_qwen: ChatML, and what Qwen adds to it: tools, and blocks of thoughts. */
+/* render_qwen: renders conversations as ChatML, and for Qwen with tools and blocks of thoughts. */
 #include "runtime/chat/chat_template.h"
 
 #include <string.h>
@@ -50,8 +50,8 @@ enum status render_chatml(struct renderer *renderer) {
 
 /* ---- tools ---- */
 
-/* Adds the system message of a conversation with tools: the conversation's own one or the default
- * one, and the tools. */
+/* Adds the system message of a conversation with tools: the conversation's own system message or
+ * the default one, and then the tools. */
 static enum status add_tools(struct renderer *renderer, const char *default_system) {
     const struct chat_message *first = &renderer->messages[0];
     const bool has_system = has_role(first, "system");
@@ -93,7 +93,7 @@ static enum status add_tool_call(struct renderer *renderer, const struct tool_ca
     return OK;
 }
 
-/* Adds the result of a call. The results of consecutive calls are one message. */
+/* Adds the result of a tool call. The results of consecutive calls form one message. */
 static enum status add_tool_result(struct renderer *renderer, int index) {
     const struct chat_message *message = &renderer->messages[index];
     if (index == 0 || !has_role(message - 1, "tool")) {
@@ -159,9 +159,9 @@ enum status render_qwen2(struct renderer *renderer) {
 static const char THINK_END[] = "</think>";
 static const char THINK_BEGIN[] = "<think>";
 
-/* A range of a message's text. */
+/* A range of the text of a message. */
 struct range {
-    const char *begin, *end; /* first byte, and one after the last */
+    const char *begin, *end; /* first byte, and one after the last byte */
 };
 
 static struct range without_newlines(struct range range, bool at_begin, bool at_end) {
@@ -174,7 +174,7 @@ static struct range without_newlines(struct range range, bool at_begin, bool at_
     return range;
 }
 
-/* The last occurrence of `word` in the range; NULL: none. */
+/* Returns the last occurrence of `word` in the range; NULL: none. */
 static const char *find_last(struct range range, const char *word) {
     const size_t bytes = strlen(word);
     for (const char *at = range.end - bytes; at >= range.begin && at + bytes <= range.end; at--) {
@@ -185,13 +185,14 @@ static const char *find_last(struct range range, const char *word) {
     return NULL;
 }
 
-/* An answer's content, and the thoughts before it. */
+/* The parts of an answer: the content, and the thoughts before the content. */
 struct thoughts {
     struct range reasoning, content;
 };
 
-/* Divides an answer as the template does: its thoughts are a member of their own, or before the
- * first </think>; its content is then after the last one. */
+/* Divides an answer as the template does: the thoughts are the member `reasoning_content`, or the
+ * text before the first </think>. In the second case, the content is the text after the last
+ * </think>. */
 static struct thoughts divide_answer(const struct chat_message *message) {
     const struct range all = {message->content, message->content + strlen(message->content)};
     struct thoughts thoughts = {.content = all, .reasoning = {all.begin, all.begin}};
@@ -217,7 +218,7 @@ static enum status add_range(struct renderer *renderer, const struct chat_messag
     return add_data(renderer, &message->node, range.begin, (size_t)(range.end - range.begin));
 }
 
-/* Adds the block of thoughts. Without thinking, the model gets an empty one with the question. */
+/* Adds the block of thoughts. Without thinking, the model gets an empty block with the question. */
 static enum status add_thoughts(struct renderer *renderer, const struct chat_message *message,
                                 struct range reasoning) {
     const bool is_given = reasoning.begin == reasoning.end && !renderer->options->is_thinking;
@@ -268,7 +269,8 @@ static bool is_question(const struct chat_message *message) {
     return has_role(message, "user") && !is_result;
 }
 
-/* The index of the last question; answers before it are without their thoughts. */
+/* Returns the index of the last question. Answers before that question are rendered without their
+ * thoughts. */
 static int find_last_question(const struct renderer *renderer) {
     for (int i = renderer->count - 1; i >= 0; i--) {
         if (is_question(&renderer->messages[i])) {

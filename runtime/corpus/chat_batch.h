@@ -58,7 +58,7 @@ struct chat_reader {
     int next_input;             /* index of the input to open next */
     const char *path;           /* path of the current input */
     uint64_t line;              /* number of the current line in the current input, from 1 */
-    uint64_t conversations;     /* read so far */
+    uint64_t conversations;     /* number of conversations read so far */
     size_t searched;            /* number of the window's unread bytes that contain no line end */
 };
 

@@ -24,7 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* number of number of tokens of a full file by default, as in llm.c's data */
+/* number of tokens of a full file by default, as in llm.c's data */
 enum { CORPUS_SHARD_TOKENS = 100000000 };
 
 /* the field of JSON lines that contains text, unless the user specifies another field */

@@ -17,7 +17,7 @@ struct corpus_folder {
 
 /* The folder to which a corpus is written, and options for writing it. */
 struct corpus_folder_options {
-    const char *path; /* path of the folder, which must not exist or be empty */
+    const char *path; /* path of the folder, which either does not exist or is empty */
     bool waits;       /* wait while another process writes the folder; false: an error */
     bool has_stdin;   /* an input is standard input, which cannot be read twice */
 };
