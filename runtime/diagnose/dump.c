@@ -21,7 +21,8 @@ struct dump {
     const struct dump_batch *batch;
     struct fault *fault;
     int64_t first_row, row_count; /* First row and number of rows of the batch on this rank. */
-    int64_t valid_labels;         /* Number of labels in these rows that count for the loss. */
+    /* Number of labels in this rank's rows that count for the loss. */
+    int64_t valid_labels;
     float *losses; /* [steps + 1] loss before each step, and loss after the last step */
     struct tensor_spec *tensors;
     struct tensor_piece *pieces; /* Tensor parts that this rank writes. */

@@ -9,9 +9,10 @@
 #include <stdint.h>
 
 struct dump_batch {
-    const char *path;         /* path of the batch file */
-    int64_t rows, time;       /* Shape of input_ids. */
-    int64_t longest_document; /* Tokens in the longest document. 0: no cu_seqlens. */
+    const char *path;   /* path of the batch file */
+    int64_t rows, time; /* Shape of input_ids. */
+    /* Number of tokens in the longest document; 0: the file has no cu_seqlens. */
+    int64_t longest_document;
     int32_t *ids, *positions; /* [rows, time] */
     int32_t *labels;          /* [rows, time]: label that each token must predict. */
     int64_t valid;            /* Number of labels that contribute to the loss; above 0. */

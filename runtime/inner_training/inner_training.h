@@ -138,7 +138,7 @@ struct last_logged {
     int64_t wait_logged_ns; /* time at which the wait was last logged; 0: never */
 };
 
-/* What this member contributed to the swarm since its process started. */
+/* Totals of this member's contributions to the swarm since its process started. */
 struct contribution_totals {
     uint64_t tokens;      /* number of tokens of this member's contributions to committed rounds */
     uint32_t rounds;      /* number of rounds to which this member contributed */

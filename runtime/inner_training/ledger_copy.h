@@ -27,7 +27,8 @@ struct ledger_copy {
     struct ledger_file *existing;
     /* existing->entry is the first entry, which ledger_copy_read has not returned yet */
     bool first_is_unread;
-    const struct ledger_chain *checkpoint; /* state that the file begins with; NULL: the genesis */
+    /* chain state that the file begins with; NULL: the genesis */
+    const struct ledger_chain *checkpoint;
     /* [LEDGER_CHAIN_BYTES_MAX]: buffer for the bytes of a chain state */
     uint8_t *state_bytes;
     char *line;        /* [line_bytes]: text of the entry that is being written */

@@ -35,7 +35,8 @@ enum status member_run_find_data(struct member_run *member, struct fault *fault)
                                   fault);
 }
 
-/* Binds the outer state and the transfer between it and the weights that are trained. */
+/* Binds the outer state to its extents, and prepares the transfer between the replica and the
+ * trained weights. */
 static enum status bind_state(struct member_run *member, struct fault *fault) {
     struct session *session = &member->trainer.session;
     if (is_rank0(member)) {

@@ -93,8 +93,9 @@ struct special_tokens {
  * them overflows int64. */
 struct blueprint {
     enum family family;
-    const char *model_type;      /* model_type in config.json, for example "llama" */
-    enum dtype checkpoint_dtype; /* config.json's torch_dtype or dtype; f32 without them */
+    const char *model_type; /* model_type in config.json, for example "llama" */
+    /* dtype of the weights, from config.json's torch_dtype or dtype; f32 if both are absent */
+    enum dtype checkpoint_dtype;
     int64_t vocab, hidden, ffn, layers, heads, kv_heads, head_dim, max_positions; /* sizes */
     double norm_epsilon;
     bool tied;                       /* whether the head uses the embedding's weights */

@@ -9,8 +9,8 @@
 #include "kernels/cuda/launch/products.h"
 #endif
 
-/* out[m, n] = x[m, k] B[k, n], where B is the weight. The kernel transposes a weight that is stored
- * as [out, in], and not one stored as [in, out] (Conv1D). */
+/* Returns the arguments of out[m, n] = x[m, k] B[k, n], where B is the weight. The kernel
+ * transposes a weight that is stored as [out, in], and not one stored as [in, out] (Conv1D). */
 static union kernel_args make_forward_args(const struct op_source *source) {
     const struct tensor *x = op_tensor(source, LINEAR_X);
     const struct tensor *weight = op_tensor(source, LINEAR_WEIGHT);

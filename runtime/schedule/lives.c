@@ -30,8 +30,8 @@ static void extend_life_to_use(struct schedule *schedule, const struct operand *
     ASSERT(extent->first <= step);
 }
 
-/* If an extent is alive across the end of a segment, its life covers both segments entirely,
- * because each segment may repeat. */
+/* Extends a life to whole segments: if an extent is alive across the end of a segment, its life
+ * covers both segments entirely, because each segment may repeat. */
 static void extend_across_segments(struct schedule *schedule, struct extent *extent) {
     int first = segment_of_step(schedule, extent->first);
     int last = segment_of_step(schedule, extent->last - 1);

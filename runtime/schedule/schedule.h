@@ -67,7 +67,7 @@ struct resident_extent {
 
 struct schedule_options {
     int64_t sequence;     /* tokens per row */
-    int64_t microbatch;   /* rows of one microbatch on one rank */
+    int64_t microbatch;   /* number of rows of one microbatch on one rank */
     int64_t accumulation; /* microbatches per step */
     /* capacity of the key-value cache in tokens; 0: the program does not generate text */
     int64_t context;

@@ -87,7 +87,8 @@ static enum status load_piece(const struct session *session, const struct safete
     return piece_read(&span, piece, true, &staging, fault);
 }
 
-/* The weights of a snapshot are fp32. They are rounded once if the compute dtype is smaller. */
+/* Loads pieces from a snapshot, whose weights are fp32 and are rounded once if the compute dtype is
+ * smaller. */
 static enum status load_pieces(struct session *session, const struct snapshot *snapshot,
                                const struct tensor_piece *pieces, int count, struct fault *fault) {
     struct safetensors file;

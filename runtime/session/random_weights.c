@@ -70,7 +70,7 @@ static void fill_constant(const struct param *param, const struct random_normals
 }
 
 /* Draws elements [first, first + count) of a range, into the pieces in host memory and into the
- * staging buffer for those in device memory, then copies the latter. */
+ * staging buffer for those in device memory, then copies the staged values to device memory. */
 static enum status draw_chunk(const struct random_weights *weights, const struct param *param,
                               const struct drawn_range *range, int64_t first, int64_t count,
                               struct fault *fault) {

@@ -254,8 +254,8 @@ static enum status plan_combination(const struct session *session, enum purpose 
     return status;
 }
 
-/* The last reduction made the program fit. Removes each earlier reduction without which it still
- * fits. */
+/* Removes each reduction without which the program still fits. The last reduction stays, because it
+ * made the program fit. */
 static enum status remove_unneeded_reductions(const struct session *session, enum purpose purpose,
                                               struct combination *combination,
                                               struct remedy *remedy, struct fault *fault) {

@@ -69,8 +69,8 @@ static const struct target *rank_share_of_target(const struct target *machine, i
     return share;
 }
 
-/* Number of communicators that a rank joins: one for its shard group, one for its replica group and
- * one for the whole site. Without replicas, the shard group is the whole site. */
+/* Returns the number of communicators that a rank joins: one for its shard group, one for its
+ * replica group and one for the whole site. Without replicas, the shard group is the whole site. */
 static int communicator_count(const struct session *session) {
     const struct sharding *sharding = &session->sharding_settings.sharding;
     bool both = sharding->shard > 1 && sharding->replicate > 1;

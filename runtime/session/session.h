@@ -60,9 +60,9 @@ struct session {
     /* length of the longest document in tokens; set before session_read when a row contains several
      * documents */
     int64_t longest_document;
-    /* ranks of the site, set before session_read; 0: one rank, without a launcher */
+    /* number of ranks of the site, set before session_read; 0: one rank, without a launcher */
     int ranks;
-    int local_ranks; /* ranks that share this machine; 0: all ranks */
+    int local_ranks; /* number of ranks that share this machine; 0: all ranks */
     struct sharding_settings sharding_settings;
     const struct resident_extent *resident; /* resident extents of a program that trains */
     int resident_count;                     /* number of resident extents */

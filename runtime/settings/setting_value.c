@@ -216,8 +216,8 @@ static enum status read_paths(const struct setting_value *setting, struct path_l
     return status;
 }
 
-/* A text such as org/name is a path only if that path exists; otherwise it is a Hub name. Every
- * other text is a path. */
+/* Reads the value of `model`. A text such as org/name is a path only if that path exists; otherwise
+ * it is a Hub name. Every other text is a path. */
 static enum status read_model(const struct setting_value *setting, const char **out,
                               struct fault *fault) {
     const char *path;

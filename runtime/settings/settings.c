@@ -154,8 +154,7 @@ static enum status join_items(const struct yaml_document *document, const struct
     return OK;
 }
 
-/* A SETTING_TEXT value may be a list, because strategy.recompute may have one kind for each
- * layer. */
+/* Whether the value may be a list, as that of strategy.recompute with one kind for each layer. */
 static bool can_be_list(const struct setting_key *key) {
     return key->type == SETTING_PAIR || key->type == SETTING_PATHS || key->type == SETTING_TEXT;
 }
@@ -400,7 +399,7 @@ static enum status read_offload(struct settings *settings, struct fault *fault) 
     return OK;
 }
 
-/* The stem of "runs/a.yaml" is "runs/a"; without a run file it is "skep-run". */
+/* Returns the stem: "runs/a" for "runs/a.yaml", and "skep-run" without a run file. */
 static const char *default_stem(const char *path, struct region *region) {
     if (path == NULL) {
         return "skep-run";

@@ -77,7 +77,7 @@ struct settings {
     int64_t export_dtype;         /* type of the exported weights: enum dtype */
     int64_t rounding;             /* rounding of bf16 moments: enum rounding */
     int64_t wire_sum;             /* Order of sums over ranks: exact or ring. */
-    int64_t zero_stage, replicas; /* ZeRO stage 0 to 3; replicas inside a site */
+    int64_t zero_stage, replicas; /* ZeRO stage 0 to 3; number of replicas inside a site */
     int64_t prefetch_units;       /* Number of units gathered in advance. */
     int64_t gathered_units_max;   /* Maximum number of gathered units; 0: unlimited. */
     int64_t keep_gathered; /* Whether gathered parameters are kept until the backward pass. */
@@ -87,9 +87,10 @@ struct settings {
     /* One kind of recomputation, or a comma-separated list with one kind for each layer. */
     const char *recompute;
     int64_t context_tokens; /* Capacity of the key-value cache in tokens; 0: sequence_tokens. */
-    /* Steps between evaluations; maximum tokens of an evaluation. */
+    /* Number of steps between evaluations; maximum number of tokens of an evaluation. */
     int64_t eval_every, eval_tokens;
-    int64_t snapshot_every, snapshot_keep; /* Steps between snapshots; snapshots to keep. */
+    /* Number of steps between snapshots; number of snapshots to keep. */
+    int64_t snapshot_every, snapshot_keep;
     const char *snapshot_folder, *export_folder, *metrics_path;
     /* Path of the trace, NULL: no trace; range of steps that are traced. */
     const char *trace_path, *trace_steps;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    SEQUENCE_DEFAULT_MAX = 1024,   /* limit of the default of batch.sequence */
+    SEQUENCE_DEFAULT_MAX = 1024,   /* largest default of batch.sequence, in tokens */
     BYTE_VOCAB = 256,              /* token ids of a model whose tokens are bytes */
     FINE_TUNING_WARMUP_STEPS = 20, /* default of schedule.warmup_steps with init: weights */
 };

@@ -36,8 +36,8 @@ static enum status read_frozen(const struct blueprint *blueprint,
     return OK;
 }
 
-/* The kind of the first of the parameters whose product one matrix product may compute: q for k and
- * v, else the kind itself. */
+/* Returns the kind of the first of the parameters whose product one matrix product may compute: q
+ * for k and v, else the kind itself. */
 static enum param_kind first_kind_of_product(enum param_kind kind) {
     switch (kind) {
     case PARAM_K:

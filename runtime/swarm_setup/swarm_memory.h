@@ -36,7 +36,7 @@ enum swarm_extent {
 /* swarm_device_computes_on_replica: whether the target's device computes on the replica. */
 bool swarm_device_computes_on_replica(const struct target *target);
 
-/* The properties of a member that its memory depends on. */
+/* The properties of a member that determine the memory that the member needs. */
 struct swarm_member_kind {
     bool is_site;        /* the member has several ranks */
     bool records_rounds; /* true if swarm.record is set */

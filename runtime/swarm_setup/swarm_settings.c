@@ -194,8 +194,8 @@ static bool is_key_set(const struct settings *settings, int key) {
     return settings->value_locations[key] != NULL;
 }
 
-/* A manifest is untrusted input. It may set shared settings only, so that it cannot choose where a
- * member writes. */
+/* Rejects a manifest that sets local settings, because it is untrusted input and must not choose
+ * where a member writes. */
 static enum status check_manifest_keys(const struct settings *settings, struct fault *fault) {
     for (int i = 0; i < setting_key_count(); i++) {
         if (is_key_set(settings, i) && !swarm_shares_key(setting_key_at(i))) {

@@ -323,7 +323,7 @@ static enum status create_swarm(struct tracker_setup *setup, const struct tracke
     return create_manifest(setup, region, fault);
 }
 
-/* A lost store is an error: members have copies of its ledger and would reject a new, empty one. */
+/* Rejects a lost store: members have copies of its ledger and would reject a new, empty one. */
 static enum status report_lost_store(const struct tracker_setup *setup, struct fault *fault) {
     char remedy[sizeof fault->remedy];
     struct text text = text_over(remedy, sizeof remedy);

@@ -165,7 +165,7 @@ void metrics_close(struct metrics *metrics) {
     }
 }
 
-/* JSON has no infinities and no NaN. They are therefore written as null. */
+/* Adds a number to the line. Infinities and NaN are written as null, because JSON has neither. */
 static void add_number(struct text *line, const char *name, double value) {
     if (isfinite(value)) {
         text_add(line, ", \"%s\": %.9g", name, value);

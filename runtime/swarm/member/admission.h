@@ -32,7 +32,7 @@ struct admission {                             /* this member's admission by the
     bool is_connected;            /* the connection to the tracker is open */
     bool is_admitted;             /* the tracker has accepted this member */
     bool is_reachable;            /* the tracker found that other members can connect */
-    /* since when other members cannot connect; 0: they can, or this member is not admitted */
+    /* since when other members cannot connect to this one; 0: they can, or it is not admitted */
     int64_t unreachable_ns;
     bool is_replaced;           /* another process has joined with this identity */
     uint32_t member_count;      /* number of members in the address book, including this one */

@@ -37,7 +37,7 @@ struct mailbox {                    /* exchange of jobs and answers between the 
     int64_t training_posted_ns;  /* when `training` was posted, from which its deadline counts */
     uint64_t running_generation; /* generation at the start of the running job */
     atomic_uint_least64_t generation;  /* number of events so far that made training stale */
-    atomic_uint_least32_t ended_round; /* training of this round ends after its current step */
+    atomic_uint_least32_t ended_round; /* round whose training ends after its current step */
 
     bool has_answer;     /* `answer` is posted and not collected yet */
     struct event answer; /* the event that answers a job or training */

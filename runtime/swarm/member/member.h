@@ -54,7 +54,7 @@ struct member_loop_options {
     bool (*read_stored_result)(void *context, uint32_t round, uint32_t slice,
                                const struct hash *hash, uint8_t *bytes);
     const struct state_store *states; /* states on this member's disk; NULL: none */
-    /* round of the replica's state; a tracker's ledger that ends before it is rejected */
+    /* round of the replica's state; a tracker's ledger that ends before that round is rejected */
     uint32_t state_round;
     /* checkpoint that this member's copy of the ledger begins with; NULL: it begins with the
      * genesis */

@@ -51,8 +51,8 @@ static void record_round_entry(struct member_loop *loop, const struct entry *ent
     }
 }
 
-/* Does what a verified message requires before the state machine gets it. Returns false if the
- * state machine must not get it. */
+/* Prepares the delivery of a verified message: appends its entry to the ledger, or computes the
+ * values of its slice. Returns whether the state machine may get the message. */
 static bool prepare_delivery(struct member_loop *loop, struct message *message) {
     switch (message->kind) {
     case MESSAGE_ENTRY:

@@ -12,7 +12,7 @@ enum {
     PEER_TIMEOUT_FACTOR = 2,
     /* number of pings in a timeout; with fewer, one lost packet would seem a dead connection */
     PINGS_PER_TIMEOUT = 4,
-    /* received bytes are recent up to this age; the messenger counts them every 100 ms */
+    /* age up to which received bytes count as recent; the messenger counts them every 100 ms */
     RECENT_ARRIVAL_MS = 200,
     /* time that a newly listed peer has to connect, before its timeout begins */
     FIRST_CONNECTION_MAX_MS = 10000,

@@ -15,7 +15,7 @@ struct outbox_item; /* uplink.h */
  * The sketches of a proposal, by which this member checks its sums: those of its own contribution,
  * which it signs and sends to other voters, and those that it received. */
 
-/* What a member signed about one page of its sketches. */
+/* Hash and signature of one page of a member's sketches. */
 struct sketch_page {
     struct hash hash;           /* hash of the encoded sketches */
     struct signature signature; /* the sender's signature of the page */

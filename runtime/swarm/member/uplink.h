@@ -173,10 +173,11 @@ struct uplink_measurements {
     /* KiB/s: upper quartile of the rates of the busy seconds of each exchange */
     struct recent_values typical_rates;
     struct recent_values busy_second_rates; /* KiB/s: rates of the busy seconds of this exchange */
-    int64_t unpaced_kib_s;                  /* typical rate of the last exchange without pacing */
-    int64_t pinged_ns;                      /* send time of the unanswered ping; 0: none */
-    uint32_t round;                         /* round of the exchange that is measured; 0: none */
-    int64_t table_received_ns, last_result_ns;      /* when the TABLE and the last result arrived */
+    /* typical rate in KiB/s of the last exchange without pacing */
+    int64_t unpaced_kib_s;
+    int64_t pinged_ns;                         /* send time of the unanswered ping; 0: none */
+    uint32_t round;                            /* round of the exchange that is measured; 0: none */
+    int64_t table_received_ns, last_result_ns; /* when the TABLE and the last result arrived */
     struct rate_window second_window, short_window; /* windows of 1 s and of SHORT_WINDOW_MS */
     uint32_t best_kib_s;        /* highest rate in KiB/s of any second of this exchange */
     uint64_t short_window_rate; /* bytes/s, most recent short window; INT64_MAX: unknown */
@@ -232,7 +233,7 @@ struct uplink_pacing {
 
 /* Sources of the number of bytes queued for each peer. */
 struct uplink_traffic {
-    struct messenger *messenger;        /* has bytes in its own queues */
+    struct messenger *messenger;        /* messenger, which has queues of its own */
     const struct peers *peers;          /* the peers whose rates are set */
     const struct outbox *contributions; /* queued contributions */
     const struct outbox *results;       /* queued results; NULL while they are deferred */

@@ -191,7 +191,7 @@ struct leaf_fetch {                        /* fetches the outer state leaf by le
     struct leaf_replay replay;  /* replays commits on fetched leaves */
     uint32_t *versions;         /* [leaf_count]: version of each leaf (leaf_replay); 0: missing */
     uint32_t target_version;    /* version of the leaves of `root` */
-    /* leaves below this index: the oldest replay step was applied to them */
+    /* the oldest replay step was applied to all leaves below this index */
     uint64_t replayed_leaves;
     uint64_t next_leaf;      /* leaves below this index are present or requested */
     uint64_t missing_count;  /* number of leaves that are not present */

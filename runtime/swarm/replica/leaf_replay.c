@@ -45,7 +45,7 @@ static void cancel_request(struct leaf_replay *replay, struct replay_slice *slic
     slice->state = RESULT_MISSING;
 }
 
-/* Cancels the requests of a step to these sources. */
+/* Cancels the requests of a step to the sources in the mask `sources`. */
 static void cancel_requests(struct leaf_replay *replay, struct replay_step *step,
                             uint64_t sources) {
     for (uint32_t s = 0; s < slice_count_of(replay); s++) {

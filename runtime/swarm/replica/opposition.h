@@ -41,7 +41,8 @@ struct opposition_round {
     uint64_t silent; /* seats whose sketches are missing */
 };
 
-/* The cosine of one contribution and the sum of the others, and its standard deviation. */
+/* The cosine of one contribution and the sum of the others, and the standard deviation of this
+ * estimate. */
 struct opposition_measure {
     double cosine, deviation; /* {0, 0}: not measured */
 };

@@ -65,7 +65,7 @@ struct slices {
     uint64_t bytes;       /* encoded size of all slices */
 };
 
-struct slice_range {        /* the elements of a slice, and where its bytes are */
+struct slice_range {        /* the elements of a slice, and the position and size of its bytes */
     int64_t begin, end;     /* first element, and the one after the last */
     uint64_t offset;        /* offset of the slice in the concatenated encodings */
     uint64_t bytes;         /* encoded size of the slice */
@@ -222,8 +222,8 @@ struct replica_shape {
     struct slices slices;             /* division of the parameters into slices */
     uint32_t members_max;             /* maximum number of members */
     float outer_rate, outer_momentum; /* learning rate and momentum of the outer step */
-    /* swarm.outer_lr / swarm.outer_gain, from which the momentum of a round follows; 0: it is
-     * outer_momentum in every round */
+    /* swarm.outer_lr / swarm.outer_gain, from which the momentum of a round follows; 0: the
+     * momentum is outer_momentum in every round */
     double rate_per_gain;
 };
 

@@ -52,8 +52,8 @@ static bool encode_chunk(struct replica *replica, struct replica_chunk chunk) {
                         replica->contribution + replica_encoded_offset(replica, chunk.begin));
 }
 
-/* Encodes on the device, which copies one slot's encoding to the host while it computes the other
- * slot's. */
+/* Encodes on the device, which copies the encoding in one slot to host memory while it computes in
+ * the other slot. */
 static bool encode_on_device(struct replica *replica) {
     int64_t count = replica->shape.slices.parameter_count;
     struct replica_device *device = replica->device;

@@ -103,7 +103,7 @@ static bool is_explained(const struct sketch *found, const struct sketch *expect
            (missing > 0 || largest <= DEVIATIONS_MAX * sqrt(variance));
 }
 
-/* Whether the result of a slice can be the mean of these contributions. */
+/* Whether the result of a slice can be the mean of the contributions in `parts`. */
 bool sum_check_matches_parts(const struct replica *replica, uint32_t round, uint32_t slice,
                              const struct hash *seed, const struct sum_part *parts,
                              uint32_t count) {
