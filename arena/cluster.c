@@ -8,7 +8,7 @@ static const uint64_t TOTAL_BYTES_MAX = (uint64_t)1 << 62;
 struct event {
     uint32_t step;  /* program step */
     bool is_birth;  /* true: a life begins; false: a life ends */
-    uint64_t bytes; /* size of the item */
+    uint64_t bytes; /* size of the item in bytes */
 };
 
 /* At equal steps, sort deaths before births: lives are half-open, so bytes that are freed at a

@@ -9,8 +9,9 @@
 /* The birth or death of an extent at a step. */
 struct life_change {
     uint32_t step;
-    int is_birth; /* 1: the extent becomes alive at `step`; 0: it is no longer alive */
-    int extent;   /* index of the extent in the plan */
+    /* 1: the extent becomes alive at `step`; 0: the extent is no longer alive from `step` on */
+    int is_birth;
+    int extent; /* index of the extent in the plan */
 };
 
 /* The extents that are alive at the current step, sorted by offset. They are disjoint, because

@@ -8,7 +8,7 @@
 struct chat_message {
     struct json_node node;  /* JSON object of the message in the file */
     const char *role;       /* such as "user" */
-    const char *content;    /* its text; "": absent */
+    const char *content;    /* text of the message; "": absent */
     const char *reasoning;  /* `reasoning_content`; NULL: absent */
     struct json_node calls; /* `tool_calls` */
     int call_count;         /* number of tool calls; 0: absent or an empty list */

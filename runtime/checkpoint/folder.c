@@ -18,9 +18,9 @@ enum { FOLDER_MODE = 0755 }; /* permissions of a new folder */
 struct directory_record {
     uint64_t inode; /* number of the file in the file system */
     int64_t next;   /* position of the next record */
-    uint16_t bytes; /* size of this record */
+    uint16_t bytes; /* size of this record in bytes */
     uint8_t type;   /* DT_DIR, DT_REG and so on */
-    char name[];    /* name of the file */
+    char name[];    /* name of the file in the folder */
 };
 
 static enum status walk_begin(const char *path, int flags, struct folder_walk *walk,

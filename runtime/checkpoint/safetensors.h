@@ -84,7 +84,8 @@ struct safetensors {
     const struct safetensors_entry **by_name;
 };
 
-const char *safetensors_dtype_name(enum safetensors_dtype dtype); /* for example "F32" */
+/* returns the name of the type, for example "F32" */
+const char *safetensors_dtype_name(enum safetensors_dtype dtype);
 int safetensors_dtype_bits(enum safetensors_dtype dtype);
 /* safetensors_dtype_is_loadable: for F32, BF16, F16 and I32, set *memory to the type in memory and
  * return true; return false for other types. */

@@ -51,7 +51,7 @@ struct snapshot_value {
 
 struct snapshot_file {
     char name[SNAPSHOT_NAME_BYTES];
-    int64_t bytes;    /* size of the file */
+    int64_t bytes;    /* size of the file in bytes */
     struct hash hash; /* hash of the file's content */
 };
 
@@ -75,7 +75,7 @@ struct snapshot {
 struct snapshot_group {
     const char *file;      /* "weights.safetensors" */
     const char *prefix;    /* prefix of the stored names: "", "exp_avg." or "exp_avg_sq." */
-    struct tensor_set set; /* tensors, and the pieces of them, which have the tensors' types */
+    struct tensor_set set; /* tensors, and their pieces in this process, in the tensors' types */
 };
 
 /* The arguments that are the same for every save of a run. All ranks pass the same arguments,

@@ -33,8 +33,8 @@ struct tensor_file {
     /* [header.count]: tensors and pieces, in the order of the header */
     const struct tensor_source *sources;
     char *header_text;
-    size_t header_bytes; /* size of `header_text` */
-    int64_t bytes;       /* size of the whole file */
+    size_t header_bytes; /* size of `header_text` in bytes */
+    int64_t bytes;       /* size of the whole file in bytes */
 };
 
 /* tensor_file_plan: lay out a file `name` with the tensors of `sources` and `__metadata__`

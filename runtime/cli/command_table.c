@@ -1,4 +1,5 @@
-/* command_table: the list of commands, and facts that concern all of them. */
+/* command_table: the list of commands, the options of all commands, and the tables of the general
+ * man page. */
 #include "runtime/cli/command_table.h"
 
 #include "base/text.h"

@@ -6,7 +6,7 @@
 
 #include "runtime/cli/cli.h"
 
-/* Commands in the order in which help lists them. */
+/* The commands, in the order in which `skep help` lists commands. */
 extern const struct command *const COMMANDS[];
 extern const int COMMAND_COUNT;
 

@@ -14,18 +14,21 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROW_TOKENS_DEFAULT = 2048 }; /* tokens of a row without --sequence */
+enum { ROW_TOKENS_DEFAULT = 2048 }; /* number of tokens of a row if --sequence is not given */
 
 struct chat_request { /* options of `skep data --chat`; NULL and 0: not given */
-    const char *template_name, *date, *thinking, *long_text; /* values of options; NULL: not set */
-    int64_t row_tokens;                                      /* --sequence; 0: not set */
-    bool parses_special;                                     /* --parse-special */
+    /* values of the options; NULL: not given */
+    const char *template_name, *date, *thinking, *long_text;
+    /* number of tokens of a row from --sequence; 0: not given */
+    int64_t row_tokens;
+    bool parses_special; /* --parse-special */
 };
 
-struct request {                                                      /* options of `skep data` */
-    const char *model, *folder, *field, *document_token, *validation; /* NULL: not set */
+struct request { /* options of `skep data` */
+    /* values of the options; NULL: not given */
+    const char *model, *folder, *field, *document_token, *validation;
     const char *ids_path, *decode_path; /* files for --ids and --decode; NULL: not requested */
-    int64_t threads, shard_tokens;      /* --threads and --shard-tokens; 0: not set */
+    int64_t threads, shard_tokens;      /* values of --threads and --shard-tokens; 0: not given */
     bool is_strict, is_literal, is_special, json; /* --strict, --literal, --special, --json */
     bool is_chat;                                 /* --chat */
     struct chat_request chat;                     /* options for --chat */
@@ -33,7 +36,7 @@ struct request {                                                      /* options
 
 /* ---- options ---- */
 
-/* What the command does. */
+/* The mode of the command: what it reads and prints or writes. */
 enum mode { MODE_TEXT = 1, MODE_CHAT = 2, MODE_IDS = 4, MODE_DECODE = 8 };
 
 static enum mode mode_of(const struct request *request) {
@@ -47,7 +50,7 @@ static const char *mode_option(enum mode mode) {
     return mode == MODE_IDS ? "--ids" : mode == MODE_DECODE ? "--decode" : "--chat";
 }
 
-/* An option, and the modes that it is for. */
+/* An option, and the modes in which it has an effect. */
 struct option_use {
     const char *name;
     bool is_given;
@@ -67,7 +70,7 @@ static enum status option_fault(const struct option_use *use, enum mode mode, st
                            "is only for --ids and --decode");
 }
 
-/* Rejects an option that would have no effect. */
+/* Rejects an option that would have no effect in the mode of the command. */
 static enum status check_modes(const struct request *request, struct fault *fault) {
     const enum mode mode = mode_of(request);
     const struct chat_request *chat = &request->chat;
@@ -124,7 +127,7 @@ static enum status check_options(const struct request *request, const struct inv
     return check_modes(request, fault);
 }
 
-/* Reads a share such as "1%" or "0.5 %", in millionths. */
+/* Reads a share such as "1%" or "0.5 %" into *share_ppm, in millionths. */
 static enum status read_share(const char *value, uint64_t *share_ppm, struct fault *fault) {
     char number[32];
     double percent = 0;
@@ -263,7 +266,7 @@ static enum status report_stop(const struct request *request, struct fault *faul
     return STATUS_STOPPED;
 }
 
-/* A path without '/' at its end. */
+/* Returns a path without '/' at its end. */
 static const char *trim_slashes(const char *path, struct region *region) {
     int length = (int)strlen(path);
     while (length > 1 && path[length - 1] == '/') {

@@ -8,16 +8,17 @@
 #include <string.h>
 
 enum {
-    PROMPT_TOKENS_MAX = 1 << 16,    /* tokens of a prompt */
-    GENERATED_TOKENS_DEFAULT = 200, /* tokens that are generated without --tokens */
-    BYTE_VOCAB = 256,               /* token ids of a model whose tokens are bytes */
+    PROMPT_TOKENS_MAX = 1 << 16, /* maximum number of tokens of a prompt */
+    /* number of tokens that are generated if --tokens is not given */
+    GENERATED_TOKENS_DEFAULT = 200,
+    BYTE_VOCAB = 256, /* number of token ids of a model whose tokens are bytes */
 };
 
 struct request {               /* options of `skep generate` and the prompt's tokens */
     int64_t seed, vocab;       /* random seed; number of token ids of the model */
     struct option_texts stops; /* texts that end the output */
     struct dialog_choices chat;
-    struct sampling sampling;          /* what is generated, and how */
+    struct sampling sampling;          /* state of the generation and printing of text */
     int32_t tokens[PROMPT_TOKENS_MAX]; /* token ids of the prompt */
 };
 
@@ -30,13 +31,13 @@ static enum status add_token(struct request *request, int64_t token, struct faul
     return OK;
 }
 
-/* Reads a list of token ids. */
+/* Reads the prompt as a list of token ids into request->tokens. */
 static enum status read_ids(struct request *request, struct fault *fault) {
     struct token_ids ids;
     int64_t id;
     token_ids_begin(&ids, request->sampling.prompt, strlen(request->sampling.prompt));
     enum token_ids_status status = token_ids_next(&ids, &id);
-    while (status == TOKEN_IDS_FOUND) { /* each turn reads an id */
+    while (status == TOKEN_IDS_FOUND) { /* each iteration reads an id */
         if (id >= request->vocab) {
             return fault_set(fault, STATUS_USAGE, "--prompt", "use the ids of this model's tokens",
                              "id %.*s is not in the vocabulary, whose largest id is %lld",

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 struct request {          /* options of `skep pack` */
-    const char *out_path; /* NULL: not requested */
+    const char *out_path; /* path of the solution; NULL: not requested */
     bool json;            /* --json */
     struct pack_request pack;
 };

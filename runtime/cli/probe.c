@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum {
-    PROFILE_TEXT_BYTES = 16384, /* text of a profile */
+    PROFILE_TEXT_BYTES = 16384, /* size of the buffer for the text of a profile */
     VALUE_BYTES = 40,           /* size of the buffer for the text of a measured value */
 };
 

@@ -31,7 +31,7 @@ struct byte_stream {
     uint64_t file_bytes; /* number of bytes read from the file so far */
     size_t head_bytes;   /* number of bytes in `head` */
     unsigned char head[COMPRESSION_MAGIC_BYTES]; /* first decompressed bytes of the file */
-    /* bytes read from the file; those at [begin, end) are not decoded yet */
+    /* bytes read from the file, of which [begin, end) are not decoded yet */
     unsigned char input[BYTE_STREAM_INPUT_BYTES];
 };
 

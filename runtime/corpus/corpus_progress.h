@@ -7,7 +7,7 @@
 #include "runtime/corpus/chat_corpus.h"
 #include "runtime/corpus/shard_writer.h"
 
-/* Parts of a corpus, and their number. */
+/* The parts of a corpus, and the number of parts. */
 enum corpus_part { CORPUS_TRAIN, CORPUS_VALIDATION, CORPUS_PARTS };
 
 /* Progress of a part of conversations, which are collected, then packed and written together. All
@@ -22,7 +22,8 @@ struct chat_progress {
 struct corpus_progress {
     struct hash arguments_hash; /* hash of tokenizer, options and inputs */
     uint64_t batches;           /* number of batches of the reader whose tokens are in the files */
-    struct hash text_hash;      /* chained hash of the text of these batches */
+    /* chained hash of the text of the batches whose tokens are in the files */
+    struct hash text_hash;
     struct shard_position parts[CORPUS_PARTS]; /* by part: end of the durable tokens */
     struct chat_progress chats[CORPUS_PARTS];  /* by part: progress of conversations */
 };

@@ -12,7 +12,7 @@ struct rooms {
     int32_t *first; /* [row_tokens + 1]: by room, the first row with that room; -1: none */
     int32_t *next;  /* [rows] the next row of the same list; -1: none */
     uint64_t *bits; /* bit r: at least one row has the room r */
-    int64_t words;  /* length of `bits` */
+    int64_t words;  /* number of 64-bit words of `bits` */
 };
 
 void row_packer_init(struct row_packer *packer, int64_t row_tokens, struct region *region) {

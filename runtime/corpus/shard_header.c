@@ -29,11 +29,11 @@ enum {
 
 static const uint32_t ORIGIN_MAGIC = 0x50454b53; /* "SKEP" */
 
-/* The two formats of llm.c, with the version that its tools write and another one that its programs
- * read. */
+/* The two formats of llm.c, each with the version that its tools write and another version that its
+ * programs read. */
 static const struct header_form {
     uint32_t magic; /* magic number of the format */
-    int width;      /* bytes of a token */
+    int width;      /* size of a token in bytes */
     /* version that is written; another version that is also read */
     uint32_t version, other_version;
 } FORMS[] = {{20240520, 2, 1, 1}, {20240801, 4, 7, 1}};

@@ -38,7 +38,7 @@ struct data_options {
     int64_t sequence;       /* Number of tokens in a row. */
     int64_t vocab;          /* Number of token ids of the model. */
     int64_t separator;      /* Token id that ends a document; DATA_NO_SEPARATOR: none. */
-    /* The separator is read from the files' headers, where these have one. */
+    /* The separator is read from the header of each file that has one. */
     bool reads_separator;
 };
 

@@ -22,7 +22,7 @@ struct local_files {
     /* [count] descriptions of the files; a root is set once the file has been hashed */
     struct manifest_file *files;
     const char **paths;     /* [count]: paths of the files */
-    int count, train_count; /* Number of files; number of training files among them. */
+    int count, train_count; /* Number of all files; number of training files, which come first. */
     /* manifest to which the files are compared; NULL: a new swarm without one */
     const struct manifest *manifest;
     struct region *region;

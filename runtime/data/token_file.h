@@ -17,7 +17,7 @@ struct token_file {
     enum token_format format;
     int64_t bytes;       /* Size of the whole file. */
     int64_t data_offset; /* Number of bytes before the first token. */
-    int64_t token_count; /* at least 1 */
+    int64_t token_count; /* number of tokens, at least 1 */
     /* Contents of the header in llm.c's format; for a file without one, has_origin is false and
      * there is no document token. */
     struct shard_header header;

@@ -20,7 +20,7 @@ struct added_walk {
     const struct tokenizer *tokenizer;
     const struct added_set *set;    /* tokens that are searched for */
     const char *text;               /* [bytes] */
-    size_t bytes;                   /* length of the text */
+    size_t bytes;                   /* length of the text in bytes */
     bool is_literal;                /* texts of special tokens are handled as ordinary text */
     size_t search_at;               /* position where the search continues */
     size_t part_begin;              /* position where the next part without added tokens begins */
@@ -31,7 +31,7 @@ struct added_walk {
 
 /* A part of a text: a token, or the bytes from `begin` to `end`. */
 struct added_part {
-    const struct added_token *token; /* NULL: text */
+    const struct added_token *token; /* the added token; NULL: the part has no added token */
     size_t begin, end;               /* range of the text, if `token` is NULL */
 };
 

@@ -19,7 +19,7 @@ void pattern_finish(const struct pattern *pattern);
 struct matcher {
     const struct pattern *pattern;
     const char *text;          /* [bytes] */
-    size_t bytes;              /* length of the text */
+    size_t bytes;              /* length of the text in bytes */
     struct scratch symbols;    /* uint8_t: symbol of each character of the text */
     size_t symbol_count;       /* number of characters in the text */
     size_t at_byte, at_symbol; /* current position: byte offset in `text`, and index in `symbols` */

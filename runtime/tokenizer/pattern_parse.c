@@ -20,9 +20,10 @@ struct parser {
     const char *subject;         /* subject of faults */
     struct pattern_draft *draft; /* sets and items that have been parsed */
     struct fault *fault;
-    bool ignores_case[PATTERN_DEPTH_MAX]; /* by depth: the group is inside (?i: */
-    int depth;                            /* number of open groups */
-    bool can_repeat;                      /* a quantifier may follow */
+    /* by depth: whether the group ignores case, because of (?i: ) */
+    bool ignores_case[PATTERN_DEPTH_MAX];
+    int depth;          /* number of open groups */
+    bool can_repeat;    /* a quantifier may follow */
     char folded_before; /* inside a (?i: ) group: preceding literal in lower case; NUL: none */
 };
 

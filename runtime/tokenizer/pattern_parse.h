@@ -1,4 +1,4 @@
-/* pattern_parse: a pattern as sets of characters and the syntax between them. */
+/* pattern_parse: parses a pattern into sets of characters and the syntax between these sets. */
 #ifndef SKEP_TOKENIZER_PATTERN_PARSE_H
 #define SKEP_TOKENIZER_PATTERN_PARSE_H
 
@@ -10,7 +10,7 @@ enum {
     PATTERN_BYTES_MAX = 4096, /* maximum size of a pattern; the longest published one has 600 */
     /* maximum number of sets of a pattern: a mask has one bit for each */
     PATTERN_SETS_MAX = 64,
-    PATTERN_ITEMS_MAX = 2048,  /* items of a pattern */
+    PATTERN_ITEMS_MAX = 2048,  /* maximum number of items of a pattern */
     PATTERN_RANGES_MAX = 512,  /* maximum number of ranges in all sets of a pattern */
     PATTERN_DEPTH_MAX = 32,    /* maximum number of levels of nested groups */
     PATTERN_SYNTAX_BYTES = 16, /* size of the buffer for the text of an item */
@@ -20,7 +20,7 @@ struct pattern_range {
     uint32_t low, high; /* code points, both included */
 };
 
-/* A set of characters: those of some classes and ranges, or all others. */
+/* A set of characters: those of some classes and ranges or, if negated, all except those. */
 struct pattern_set {
     bool classes[UNICODE_CLASSES]; /* by class: whether its characters are in the set */
     int first_range, range_count;  /* span of the draft's `ranges` */

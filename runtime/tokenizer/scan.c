@@ -8,7 +8,7 @@
 struct scanned_text {
     const struct unicode *unicode;
     const char *text; /* [end] */
-    size_t end;       /* length of the text */
+    size_t end;       /* length of the text in bytes */
 };
 
 /* The kinds (enum unicode_kind) of the character at `at`. */

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 enum {
-    STOP_TEXTS_MAX = 16,  /* values of --stop */
+    STOP_TEXTS_MAX = 16,  /* maximum number of stop texts */
     STOP_BYTES_MAX = 256, /* maximum size of a stop text */
     PRINTED_BYTES = 4096, /* size of the buffer for text that is not printed yet */
 };

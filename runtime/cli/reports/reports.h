@@ -98,7 +98,7 @@ struct comm_report {
     struct comm_verdict verdicts[COMM_CHECK_COUNT][COMM_GROUP_COUNT];
     /* [rate_count]: measured speeds */
     struct comm_rate rates[COMM_RATE_COUNT * COMM_SIZES_MAX];
-    int rate_count; /* 0: not measured */
+    int rate_count; /* number of measured speeds; 0: none was measured */
 };
 
 void comm_report_print(const struct comm_report *report, bool json);

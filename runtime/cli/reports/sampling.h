@@ -14,7 +14,7 @@ struct sampling {
     bool is_chat;       /* questions are answered */
     /* tokenizer of the model; NULL: tokens are bytes, or ids are printed */
     const struct tokenizer *tokenizer;
-    struct dialog dialog;       /* with is_chat */
+    struct dialog dialog;       /* the conversation; used only with is_chat */
     int rejected_count;         /* number of questions of standard input that were rejected */
     struct generated_text text; /* the output */
     struct generation generation;

@@ -1,5 +1,5 @@
-/* The compact Unicode tables: tools/unicode_tables.py writes this file, and describes their
- * form. */
+/* The compact Unicode tables: tools/unicode_tables.py writes this file, and describes the form of
+ * the tables. */
 #ifndef SKEP_TOKENIZER_UNICODE_UNICODE_DATA_H
 #define SKEP_TOKENIZER_UNICODE_UNICODE_DATA_H
 
