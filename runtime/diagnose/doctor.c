@@ -3,6 +3,8 @@
 
 #include "base/text.h"
 
+#include "build_config.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,7 +16,6 @@ static const uint64_t GIB = 1ull << 30;
 static const double RELEASE_UNIX_S = 1767225600;
 
 enum {
-    DRIVER_MAJOR_MIN = 580, /* major version of the oldest NVIDIA driver with CUDA 13 */
     /* open files that a tracker with 1000 members needs, or a data set of 3000 files */
     OPEN_FILES_MIN = 4096,
     /* locked memory in MiB that NCCL needs for buffers of network adapters */
@@ -67,8 +68,8 @@ static void judge_device(const struct doctor_facts *facts, struct doctor_report 
         set_remedy(check, "install a build with CUDA, or build Skep with nvcc 13.0 or newer");
     } else {
         set_found(check, "this machine has an NVIDIA GPU, but its driver cannot use it");
-        set_remedy(check, "run nvidia-smi; install the driver 580 or newer, or pass the GPU into "
-                          "the container with --gpus all");
+        set_remedy(check, "run nvidia-smi; update the driver (see below), or pass the GPU into the "
+                          "container with --gpus all");
     }
 }
 
@@ -78,7 +79,7 @@ static void judge_driver(const struct doctor_facts *facts, struct doctor_report 
     struct text text = text_over(digits, sizeof digits);
     text_add_bytes(&text, facts->driver, strcspn(facts->driver, "."));
     bool is_known = text_parse_i64(digits, &major);
-    bool is_old = is_known && major < DRIVER_MAJOR_MIN;
+    bool is_old = is_known && major < CUDA_DRIVER_BRANCH_MIN;
     if (!facts->has_gpu) {
         set_found(add_check(report, "driver", DOCTOR_OK), "not needed without an NVIDIA GPU");
         return;
@@ -89,7 +90,7 @@ static void judge_driver(const struct doctor_facts *facts, struct doctor_report 
                          : (is_known ? DOCTOR_OK : DOCTOR_WARNING));
     set_found(check, "NVIDIA driver %s",
               facts->driver[0] != '\0' ? facts->driver : "of an unknown version");
-    set_remedy(check, "install NVIDIA's driver 580 or newer");
+    set_remedy(check, facts->driver_remedy);
 }
 
 static void judge_memory(const struct doctor_facts *facts, struct doctor_report *report) {

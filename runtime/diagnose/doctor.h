@@ -37,6 +37,8 @@ struct doctor_facts {
     bool has_gpu;    /* an NVIDIA GPU is in this machine */
     int gpu_count;   /* number of GPUs that this process can use */
     char driver[32]; /* "580.65.06"; "" unknown */
+    /* how to install an NVIDIA driver that is new enough */
+    char driver_remedy[DOCTOR_TEXT_BYTES];
     /* the processor: name, number of CPUs, instruction set */
     char cpu[DOCTOR_TEXT_BYTES];
     uint64_t memory_bytes, memory_free_bytes; /* size of host memory; free part of it */

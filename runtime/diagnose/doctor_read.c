@@ -5,6 +5,7 @@
 #include "runtime/diagnose/doctor.h"
 #include "runtime/diagnose/probe_gpu.h"
 #include "targets/os/machine.h"
+#include "targets/ports/driver_remedy.h"
 #include "targets/ports/nvml.h"
 #include "targets/probe/detect.h"
 
@@ -83,6 +84,7 @@ static void read_gpu(struct doctor_facts *facts) {
     facts->has_cuda = SKEP_CUDA;
     facts->gpu_count = probe_gpu_count();
     facts->driver[0] = '\0';
+    driver_remedy_read(facts->driver_remedy);
     if (nvml_open(&nvml)) {
         nvml_driver_version(&nvml, facts->driver);
     }

@@ -1,6 +1,10 @@
 #include "targets/ports/cuda_driver.h"
 
+#include "targets/ports/driver_remedy.h"
+#include "targets/ports/nvml.h"
 #include "targets/ports/shared_library.h"
+
+#include "build_config.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -10,11 +14,35 @@ static const char *const LIBRARY = "libcuda.so.1";
 #define NAME_OF(name)            #name
 #define CUDA_DRIVER_SYMBOL(name) {NAME_OF(name), offsetof(struct cuda_driver, name)},
 static const struct library_symbol SYMBOLS[] = {CUDA_DRIVER_FUNCTIONS(CUDA_DRIVER_SYMBOL)};
+static const struct library_symbol OPTIONAL_SYMBOLS[] = {
+    CUDA_DRIVER_OPTIONAL_FUNCTIONS(CUDA_DRIVER_SYMBOL)};
+static const struct library_symbol VERSION_SYMBOL[] = {CUDA_DRIVER_SYMBOL(cuDriverGetVersion)};
 
 static enum status set_driver_fault(const char *reason, const char *detail, struct fault *fault) {
-    return fault_set(fault, STATUS_INPUT, LIBRARY,
-                     "install NVIDIA's driver, 580 or newer, or use a cpu target", "%s%s%s", reason,
+    char how[DRIVER_REMEDY_BYTES];
+    char remedy[sizeof fault->remedy];
+    driver_remedy_read(how);
+    snprintf(remedy, sizeof remedy, "%s, or use a cpu target", how);
+    return fault_set(fault, STATUS_INPUT, LIBRARY, remedy, "%s%s%s", reason,
                      detail[0] != 0 ? ": " : "", detail);
+}
+
+enum status cuda_driver_check_version(int version, struct fault *fault) {
+    struct nvml nvml;
+    char release[32] = "";
+    char reason[160];
+    if (version >= CUDA_DRIVER_VERSION_MIN) {
+        return OK;
+    }
+    if (nvml_open(&nvml)) {
+        nvml_driver_version(&nvml, release);
+    }
+    snprintf(reason, sizeof reason,
+             "NVIDIA's driver %s%s(CUDA %d.%d) is too old: this build needs %d (CUDA %d.%d)",
+             release, release[0] != '\0' ? " " : "", version / 1000, version % 1000 / 10,
+             CUDA_DRIVER_BRANCH_MIN, CUDA_DRIVER_VERSION_MIN / 1000,
+             CUDA_DRIVER_VERSION_MIN % 1000 / 10);
+    return set_driver_fault(reason, "", fault);
 }
 
 static enum status initialize_driver(const struct cuda_driver *driver, struct fault *fault) {
@@ -30,11 +58,34 @@ static enum status initialize_driver(const struct cuda_driver *driver, struct fa
     return devices > 0 ? OK : set_driver_fault("the driver found no device", "", fault);
 }
 
+/* Before any other function: what an old driver lacks, or cannot do, is of no interest. */
+static enum status check_version(void *library, struct cuda_driver *driver, struct fault *fault) {
+    int version = 0;
+    if (library_find_functions(library, VERSION_SYMBOL, 1, driver) != NULL ||
+        driver->cuDriverGetVersion(&version) != CUDA_SUCCESS) {
+        return set_driver_fault("NVIDIA's driver does not report its version", "", fault);
+    }
+    return cuda_driver_check_version(version, fault);
+}
+
 static enum status find_functions(void *library, struct cuda_driver *driver, struct fault *fault) {
     const char *missing = library_find_functions(library, SYMBOLS, ARRAY_COUNT(SYMBOLS), driver);
-    return missing != NULL
-               ? set_driver_fault("the installed driver is too old: it lacks", missing, fault)
-               : initialize_driver(driver, fault);
+    if (missing != NULL) {
+        return set_driver_fault("the installed driver lacks", missing, fault);
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(OPTIONAL_SYMBOLS); i++) {
+        (void)library_find_functions(library, &OPTIONAL_SYMBOLS[i], 1, driver);
+    }
+    return OK;
+}
+
+static enum status open_library(void *library, struct cuda_driver *driver, struct fault *fault) {
+    struct cuda_driver found = {.cuFuncLoad = NULL};
+    TRY(check_version(library, &found, fault));
+    TRY(find_functions(library, &found, fault));
+    TRY(initialize_driver(&found, fault));
+    *driver = found;
+    return OK;
 }
 
 enum status cuda_driver_open(struct cuda_driver *driver, struct fault *fault) {
@@ -42,7 +93,7 @@ enum status cuda_driver_open(struct cuda_driver *driver, struct fault *fault) {
     if (library == NULL) {
         return set_driver_fault("NVIDIA's driver is not installed", dlerror(), fault);
     }
-    enum status status = find_functions(library, driver, fault);
+    enum status status = open_library(library, driver, fault);
     if (status != OK) {
         dlclose(library);
     }

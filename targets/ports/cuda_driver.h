@@ -11,7 +11,13 @@
 #include <stdbool.h>
 
 /* Macros of cuda.h replace some of these names by their newest version (cuMemAlloc_v2), so the
- * members of the struct and the symbols to look up have the newest names. */
+ * members of the struct and the symbols to look up have the newest names. All of these are in the
+ * driver of CUDA 12.0. The test `driver_floor` checks this, so that a newer toolkit cannot exclude
+ * older drivers unnoticed. The newest version of cuEventElapsedTime is of CUDA 12.8; the first one
+ * has the same arguments, and every driver keeps it. */
+#undef cuEventElapsedTime
+CUresult CUDAAPI cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end);
+
 #define CUDA_DRIVER_FUNCTIONS(X)                                                                   \
     X(cuInit)                                                                                      \
     X(cuDriverGetVersion)                                                                          \
@@ -66,22 +72,32 @@
     X(cuLibraryUnload)                                                                             \
     X(cuLibraryGetKernel)                                                                          \
     X(cuKernelGetFunction)                                                                         \
-    X(cuFuncLoad)                                                                                  \
+    X(cuFuncGetAttribute)                                                                          \
     X(cuFuncSetAttribute)                                                                          \
     X(cuLaunchKernel)                                                                              \
     X(cuLaunchHostFunc)
 
+/* Members that are NULL if the driver lacks the function: cuFuncLoad is new in CUDA 12.4. */
+#define CUDA_DRIVER_OPTIONAL_FUNCTIONS(X) X(cuFuncLoad)
+
 #define CUDA_DRIVER_MEMBER(name) __typeof__(&name) name;
 struct cuda_driver {
     CUDA_DRIVER_FUNCTIONS(CUDA_DRIVER_MEMBER)
+    CUDA_DRIVER_OPTIONAL_FUNCTIONS(CUDA_DRIVER_MEMBER)
 };
 #undef CUDA_DRIVER_MEMBER
 
-/* cuda_driver_open: load the driver of this machine and call cuInit. It stays loaded until the
- * process ends.
- * errors  STATUS_INPUT: no driver, a driver that lacks a needed function (named with the driver's
- *         version), or one that finds no device; *driver is then unchanged */
+/* cuda_driver_open: load the driver of this machine, check its version and call cuInit. It stays
+ * loaded until the process ends.
+ * errors  STATUS_INPUT: no driver; one that is too old, or lacks a needed function; or one that
+ *         finds no device. *driver is then unchanged, and the remedy says how to install the driver
+ *         on this machine's system */
 MUST_CHECK enum status cuda_driver_open(struct cuda_driver *driver, struct fault *fault);
+
+/* cuda_driver_check_version: check that a driver of this version can load this build's GPU code.
+ * version  of CUDA, as cuDriverGetVersion reports it: 12040 for 12.4
+ * errors   STATUS_INPUT: the driver is too old; the fault names both versions */
+MUST_CHECK enum status cuda_driver_check_version(int version, struct fault *fault);
 
 /* cuda_driver_is_present: whether a driver is installed, even if it does not work. */
 bool cuda_driver_is_present(void);

@@ -6,7 +6,7 @@
  * SPACE_PINNED, and the lanes are streams. This module also opens the CUDA driver and NVML at run
  * time, so that a build with CUDA starts on a machine without a GPU.
  *
- * public   cuda_device.h cuda_driver.h nvml.h shared_library.h */
+ * public   cuda_device.h cuda_driver.h driver_remedy.h nvml.h shared_library.h */
 #ifndef SKEP_TARGETS_PORTS_PORTS_H
 #define SKEP_TARGETS_PORTS_PORTS_H
 

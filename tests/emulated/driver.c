@@ -116,7 +116,8 @@ static bool takes(const char *call) {
         "cuMemAlloc",          "cuMemHostAlloc",       "cuMemCreate",
         "cuMemAddressReserve", "cuStreamCreate",       "cuStreamCreateWithPriority",
         "cuEventCreate",       "cuStreamBeginCapture", "cuGraphInstantiateWithFlags",
-        "cuLibraryLoadData",   "emulated_driver_take", "cuFuncLoad"};
+        "cuLibraryLoadData",   "emulated_driver_take", "cuFuncLoad",
+        "cuFuncGetAttribute"};
     bool found = false;
     for (size_t i = 0; i < ARRAY_COUNT(TAKING); i++) {
         found = found || strcmp(call, TAKING[i]) == 0;
@@ -159,7 +160,7 @@ static CUresult init(unsigned flags) {
 
 static CUresult get_version(int *version) {
     CUresult result = driver_enter("cuDriverGetVersion", ENTRY_PLAIN);
-    *version = result == CUDA_SUCCESS ? CUDA_VERSION : *version;
+    *version = result == CUDA_SUCCESS ? emulated.options.cuda_version : *version;
     return driver_leave(result);
 }
 
@@ -352,6 +353,7 @@ static void fill_table(struct cuda_driver *driver) {
     for (size_t i = 0; i < sizeof *driver / sizeof(void *); i++) {
         ASSERT(((void **)driver)[i] != NULL); /* every function of the table is emulated */
     }
+    driver->cuFuncLoad = emulated.options.without_func_load ? NULL : driver->cuFuncLoad;
 }
 
 void emulated_driver_open(const struct emulated_options *options, struct cuda_driver *driver) {
@@ -362,6 +364,7 @@ void emulated_driver_open(const struct emulated_options *options, struct cuda_dr
     set->memory_bytes = set->memory_bytes > 0 ? set->memory_bytes : 1ull << 30;
     set->multiprocessors = set->multiprocessors > 0 ? set->multiprocessors : 4;
     set->compute_capability = set->compute_capability > 0 ? set->compute_capability : 90;
+    set->cuda_version = set->cuda_version > 0 ? set->cuda_version : CUDA_VERSION;
     set->find = set->find != NULL ? set->find : find_nothing;
     for (int i = 0; i < DEVICES_MAX; i++) {
         emulated.contexts[i] = (struct CUctx_st){.device = i};

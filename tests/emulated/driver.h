@@ -48,8 +48,10 @@ struct emulated_options {
     uint64_t code_bytes;    /* taken by each library that is loaded */
     int multiprocessors;    /* 0: 4 */
     int compute_capability; /* 0: 90 */
+    int cuda_version;       /* of the driver; 0: that of cuda.h */
     bool without_mapping;   /* no virtual memory management: cuMemAlloc only */
     bool has_display;       /* the devices limit the run time of kernels, as with a display */
+    bool without_func_load; /* no cuFuncLoad: reading a function's attribute loads it */
     /* The kernel of that name, or false; NULL: there are none. emulated_device_find (device.h) has
      * those of kernels/cuda. A library's contents are not read. */
     bool (*find)(const char *name, struct emulated_code *code);

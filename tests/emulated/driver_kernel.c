@@ -136,6 +136,21 @@ static CUresult function_load(CUfunction function) {
     return driver_leave(result);
 }
 
+/* Only drivers without cuFuncLoad load a function here. */
+static CUresult get_attribute(int *value, CUfunction_attribute attribute, CUfunction function) {
+    struct CUkern_st *kernel = NULL;
+    CUresult result = driver_enter("cuFuncGetAttribute", ENTRY_CONTEXT | ENTRY_UNSAFE);
+    result = result == CUDA_SUCCESS ? kernel_of(function, &kernel) : result;
+    if (result == CUDA_SUCCESS && attribute != CU_FUNC_ATTRIBUTE_NUM_REGS) {
+        result = driver_refuse(CUDA_ERROR_INVALID_VALUE, "attribute %d is not emulated", attribute);
+    }
+    if (result == CUDA_SUCCESS) {
+        *value = 32;
+        kernel->loaded = kernel->loaded || emulated.options.without_func_load;
+    }
+    return driver_leave(result);
+}
+
 static CUresult set_attribute(CUfunction function, CUfunction_attribute attribute, int value) {
     struct CUkern_st *kernel = NULL;
     CUresult result = driver_enter("cuFuncSetAttribute", ENTRY_CONTEXT);
@@ -241,6 +256,7 @@ void kernel_fill_table(struct cuda_driver *driver) {
     driver->cuLibraryGetKernel = get_kernel;
     driver->cuKernelGetFunction = get_function;
     driver->cuFuncLoad = function_load;
+    driver->cuFuncGetAttribute = get_attribute;
     driver->cuFuncSetAttribute = set_attribute;
     driver->cuLaunchKernel = launch;
 }

@@ -3,9 +3,10 @@
  * no cuBLASLt, which knows real ones only, unless a test sets emulated_cublas_lt. A test that
  * opened the driver says what the device is like; else the environment does: SKEP_EMULATED_SEED,
  * SKEP_EMULATED_MIB (of device memory), SKEP_EMULATED_DEVICES, SKEP_EMULATED_DISPLAY (1: each
- * drives one), and SKEP_EMULATED_LOSE_AT, the piece of work at which the device is lost (with
- * SKEP_EMULATED_LOSE_RANK only that rank's). Of NCCL: SKEP_EMULATED_NCCL, one of "absent",
- * "refuse_memory", "refuse_joining", "slow", "finalize_waits" and "error_at=N"; with
+ * drives one), SKEP_EMULATED_CUDA (the driver's version, such as 12040),
+ * SKEP_EMULATED_LACKS=cuFuncLoad, and SKEP_EMULATED_LOSE_AT, the piece of work at which the device
+ * is lost (with SKEP_EMULATED_LOSE_RANK only that rank's). Of NCCL: SKEP_EMULATED_NCCL, one of
+ * "absent", "refuse_memory", "refuse_joining", "slow", "finalize_waits" and "error_at=N"; with
  * SKEP_EMULATED_NCCL_RANK only for that rank. */
 #include "kernels/cuda/launch/products.h"
 #include "tests/emulated/device.h"
@@ -28,14 +29,21 @@ static bool is_meant(const char *variable) {
     return whose == NULL || (rank != NULL && strcmp(whose, rank) == 0);
 }
 
+static bool lacks_func_load(void) {
+    const char *function = getenv("SKEP_EMULATED_LACKS");
+    return function != NULL && strcmp(function, "cuFuncLoad") == 0;
+}
+
 enum status __wrap_cuda_driver_open(struct cuda_driver *driver, struct fault *fault) {
-    (void)fault;
+    int version = 0;
     if (!emulated_driver_table(driver)) {
         emulated_driver_open(
             &(struct emulated_options){.seed = number_of("SKEP_EMULATED_SEED"),
                                        .memory_bytes = number_of("SKEP_EMULATED_MIB") << 20,
                                        .devices = (int)number_of("SKEP_EMULATED_DEVICES"),
                                        .has_display = number_of("SKEP_EMULATED_DISPLAY") != 0,
+                                       .cuda_version = (int)number_of("SKEP_EMULATED_CUDA"),
+                                       .without_func_load = lacks_func_load(),
                                        .find = emulated_device_find},
             driver);
         if (number_of("SKEP_EMULATED_LOSE_AT") > 0 && is_meant("SKEP_EMULATED_LOSE_RANK")) {
@@ -43,7 +51,10 @@ enum status __wrap_cuda_driver_open(struct cuda_driver *driver, struct fault *fa
                                       CUDA_ERROR_LAUNCH_FAILED);
         }
     }
-    return OK;
+    CUresult result = driver->cuDriverGetVersion(&version);
+    return result == CUDA_SUCCESS ? cuda_driver_check_version(version, fault)
+                                  : cuda_fault(driver, result, STATUS_INPUT, "libcuda.so.1",
+                                               "read its version", fault);
 }
 
 const struct cublas_lt *emulated_cublas_lt;

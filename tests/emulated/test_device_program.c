@@ -162,6 +162,7 @@ static void nothing_is_taken_once_bound(void **state) {
     FORBID(cuEventCreate);
     FORBID(cuLibraryLoadData);
     FORBID(cuFuncLoad);
+    FORBID(cuFuncGetAttribute);
     FORBID(cuStreamBeginCapture);
     FORBID(cuGraphInstantiateWithFlags);
     FORBID(cuGraphUpload);

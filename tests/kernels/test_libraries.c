@@ -47,7 +47,8 @@ _Static_assert(nvmlClocksThrottleReasonHwPowerBrakeSlowdown == 0x80, "");
 #define NAME_OF(name) #name
 /* The macros of cuda.h have made of each name that of its version. */
 #define LISTED(name) NAME_OF(name),
-static const char *const DRIVER_SYMBOLS[] = {CUDA_DRIVER_FUNCTIONS(LISTED)};
+static const char *const DRIVER_SYMBOLS[] = {CUDA_DRIVER_FUNCTIONS(LISTED)
+                                                 CUDA_DRIVER_OPTIONAL_FUNCTIONS(LISTED)};
 
 static void *open_first(const char *const *paths, size_t count) {
     void *library = NULL;

@@ -129,7 +129,7 @@ FOREIGN_HEADERS = {
     "cmocka.h": ("tests",),
     "assert.h": (),
     "zlib.h": ("runtime/corpus/byte_stream.c",),
-    "zstd.h": ("runtime/corpus/byte_stream.c",),
+    "zstd.h": ("runtime/corpus/byte_stream.c", "tests/kernels/fatbin.c"),
     "zmq.h": ("transport/messages", "tests/contract/test_messages_hostile.c"),
     "nccl.h": ("transport/collectives", "tests/contract/test_nccl_header.c"),
     "cuda_runtime.h": ("targets/ports", "kernels/cuda"),

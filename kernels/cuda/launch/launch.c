@@ -26,12 +26,21 @@ void cuda_launch(const struct cuda_compute *compute, CUfunction function,
                        "launch a kernel");
 }
 
+/* Drivers before CUDA 12.4 lack cuFuncLoad. They load a kernel when its function is found, or, at
+ * the latest, when a property of the function's code is read. */
+static CUresult load_function(const struct cuda_driver *driver, CUfunction function) {
+    int registers;
+    return driver->cuFuncLoad != NULL
+               ? driver->cuFuncLoad(function)
+               : driver->cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, function);
+}
+
 static CUresult load_entry(const struct cuda_driver *driver, CUlibrary library,
                            const struct cuda_entry *entry) {
     CUkernel kernel;
     TRY_CUDA(driver->cuLibraryGetKernel(&kernel, library, entry->name));
     TRY_CUDA(driver->cuKernelGetFunction(entry->function, kernel));
-    TRY_CUDA(driver->cuFuncLoad(*entry->function));
+    TRY_CUDA(load_function(driver, *entry->function));
     return entry->shared_bytes == 0
                ? CUDA_SUCCESS
                : driver->cuFuncSetAttribute(*entry->function,
@@ -50,6 +59,13 @@ static enum status set_load_fault(const struct cuda_driver *driver, CUresult res
             "use a GPU that has one of these architectures or a later one, or use a CPU target",
             "this build has no code for this GPU; it has code for " CUDA_ARCHITECTURES
             " and, as PTX, for all later architectures");
+    }
+    if (result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION) {
+        return fault_set(fault, STATUS_INPUT, subject,
+                         "install a newer NVIDIA driver, or name this GPU's architecture in the "
+                         "build option gpu_architectures",
+                         "this build has only PTX for this GPU (machine code: " CUDA_ARCHITECTURES
+                         "), which the driver is too old to compile");
     }
     bool full = result == CUDA_ERROR_OUT_OF_MEMORY;
     return cuda_fault(driver, result, full ? STATUS_FIT : STATUS_FAILED, subject, "load them",

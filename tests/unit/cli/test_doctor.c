@@ -2,10 +2,13 @@
  * without defects has none. */
 #include "runtime/diagnose/doctor.h"
 
+#include "build_config.h"
+
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +20,7 @@ static struct doctor_facts sound_machine(void) {
                                  .has_gpu = true,
                                  .gpu_count = 2,
                                  .driver = "580.65.06",
+                                 .driver_remedy = "install a newer driver",
                                  .cpu = "a CPU, 8 CPUs, avx2",
                                  .memory_bytes = 64ull << 30,
                                  .memory_free_bytes = 32ull << 30,
@@ -77,9 +81,9 @@ static void a_gpu_that_is_not_used_is_a_warning(void **state) {
 static void an_old_driver_fails(void **state) {
     (void)state;
     struct doctor_facts facts = sound_machine();
-    strcpy(facts.driver, "579.99");
+    snprintf(facts.driver, sizeof facts.driver, "%d.99", CUDA_DRIVER_BRANCH_MIN - 1);
     assert_defect(&facts, "driver", DOCTOR_FAILED);
-    strcpy(facts.driver, "580");
+    snprintf(facts.driver, sizeof facts.driver, "%d", CUDA_DRIVER_BRANCH_MIN);
     assert_defect(&facts, NULL, DOCTOR_OK);
     facts.driver[0] = '\0';
     assert_defect(&facts, "driver", DOCTOR_WARNING);
