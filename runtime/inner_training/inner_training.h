@@ -27,7 +27,7 @@ enum { STEP_TIMES_MAX = 15 /* number of recent steps whose median time is used *
 
 /* The command line. */
 struct member_run_args {
-    const char *swarm;    /* NAME.skep or a join string */
+    const char *swarm;    /* the swarm: path of a manifest file NAME.skep, or a join string */
     const char *identity; /* path of the identity file */
     /* only a report is written, and no file; a tracker that does not answer is not retried */
     bool reports_only;
@@ -134,7 +134,7 @@ struct last_logged {
     uint32_t missed_rounds;
     /* hash of the text that describes what the member waits for; zeros: it does not wait */
     struct hash wait_text_hash;
-    int64_t wait_begun_ns;  /* time at which the wait began */
+    int64_t wait_begun_ns;  /* time at which the member began to wait */
     int64_t wait_logged_ns; /* time at which the wait was last logged; 0: never */
 };
 

@@ -34,7 +34,8 @@ struct offload_rewrite {
     int *last_forward_use, *first_backward_use;
     struct offloaded_tensor *offloaded;
     int offloaded_count;
-    int *offloaded_index; /* [tensors] index in `offloaded`, or NO_OP */
+    /* [tensors]: index of each tensor in `offloaded`; NO_OP: it is not offloaded */
+    int *offloaded_index;
 };
 
 static void extend_layer_span(struct op_span *layers, const struct op *op, int index) {

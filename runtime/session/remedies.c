@@ -347,7 +347,7 @@ struct found_remedies {
     int count;
 };
 
-/* Appends the remedies that consist of a single reduction of [first, end). */
+/* Appends the remedies that consist of a single one of REDUCTIONS [first, end). */
 static enum status find_single_remedies(const struct session *session, enum purpose purpose,
                                         size_t first, size_t end, struct found_remedies *found,
                                         struct fault *fault) {

@@ -50,7 +50,8 @@ struct settings {
     int64_t init_kind; /* enum init_kind */
     /* Seed of all random numbers; steps of the run; step after which to save and exit, 0: never. */
     int64_t seed, steps, pause_at;
-    /* Length in passes over the data; 0: `steps` counts. data_resolve_epochs sets steps from it. */
+    /* Length of the run in passes over the data; 0: `steps` is the length. data_resolve_epochs sets
+     * steps from this value. */
     double epochs;
     bool has_epochs;    /* Whether `steps` was set from epochs. */
     int64_t threads;    /* Number of compute threads; 0: that of the target. */

@@ -33,7 +33,7 @@ struct genesis {
     struct merkle_stream stream;          /* hash tree of the state so far */
     struct kernel_table kernels;          /* kernels that draw random parameters on this machine */
     struct pool pool;                     /* a pool of one thread, which also hashes */
-    struct compute compute;               /* kernels that run on `pool` */
+    struct compute compute;               /* kernels that execute on `pool` */
 };
 
 /* Lists the ranges of parameters in this part, in blueprint order, which is the order of the flat

@@ -179,7 +179,7 @@ struct leaf_fetch {                        /* fetches the outer state leaf by le
     struct replica *replica;               /* receives the state */
     struct leaf_fetch_callbacks callbacks; /* functions that send requests to sources */
     struct pool pool; /* a pool of one thread, because the compute thread uses the shared pool */
-    struct compute compute; /* kernels that run on `pool` */
+    struct compute compute; /* kernels that execute on `pool` */
     enum leaf_stage stage;  /* what is being fetched */
     int64_t timeout_ns; /* timeout of a short answer, from which leaf and result timeouts derive */
     struct hash root;   /* root of the state to fetch */

@@ -185,7 +185,8 @@ enum {
     LEAF_SPARSE_ELEMENTS = LEAF_BYTES / 4,
     /* number of rounds whose results are in memory: the open one and the previous one */
     RESULT_ROUNDS = 2,
-    /* maximum elements of a chunk, all processed at a time: a leaf for each of eight threads */
+    /* maximum number of elements of a chunk, which is processed at a time: a leaf for each of eight
+     * threads */
     REPLICA_CHUNK_ELEMENTS = 8 * LEAF_ELEMENTS,
 };
 
