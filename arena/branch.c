@@ -25,7 +25,7 @@ struct choice { /* a decision point: the candidates for the next item of a goal 
 };
 
 struct undo { /* the lowest offset that an item had before a placement raised that offset */
-    uint64_t lowest_offset; /* value to restore, offset in bytes */
+    uint64_t lowest_offset; /* value to restore, lowest possible offset in bytes */
     int item;               /* index of the item in the cluster */
 };
 

@@ -18,7 +18,7 @@ static const char *const COLOURS[ROLE_COUNT] = {
 
 enum {
     STEP_TICKS_MAX = 10,    /* maximum number of labels of the step axis */
-    LEGEND_ROW_HEIGHT = 34, /* in px */
+    LEGEND_ROW_HEIGHT = 34, /* distance between two rows of the legend, in px */
     MARK_NAME_MAX = 40,     /* maximum number of characters of a mark's name */
 };
 

@@ -34,7 +34,7 @@ struct packer_item {
 
 /* Conversations that are packed into rows. */
 struct row_packer {
-    int64_t row_tokens;  /* tokens of a row */
+    int64_t row_tokens;  /* number of tokens of a row */
     int64_t token_max;   /* maximum number of tokens that are packed at a time */
     int32_t *tokens;     /* [token_count] token ids with flags; capacity token_max */
     int64_t token_count; /* number of tokens of all items */

@@ -37,7 +37,8 @@ bool added_set_make(const struct added_token **tokens, size_t count, struct regi
 }
 
 /* Returns the index of the first token in [low, high) whose byte at index `depth` is `byte` or
- * more. Only the first token of the range may be too short to have this byte. */
+ * more, or `high` if there is none. Only the first token of the range may be too short to have this
+ * byte. */
 static size_t lower_bound(const struct added_set *set, size_t low, size_t high, size_t depth,
                           unsigned byte) {
     while (low < high) {
