@@ -25,13 +25,13 @@ struct choice { /* a decision point: the candidates for the next item of a goal 
 };
 
 struct undo { /* the lowest offset that an item had before a placement raised that offset */
-    uint64_t lowest_offset; /* value to restore, lowest possible offset in bytes */
+    uint64_t lowest_offset; /* the earlier lowest offset of the item, in bytes */
     int item;               /* index of the item in the cluster */
 };
 
 /* The lowest offset that is still possible for an item. */
 struct item_offset {
-    uint64_t lowest_offset; /* in bytes */
+    uint64_t lowest_offset; /* lowest possible offset of the item, in bytes */
     int item;               /* index of the item in the cluster */
 };
 
