@@ -101,13 +101,13 @@ static uint64_t held_bytes(void) {
     return own > 0 ? (uint64_t)own : device->memory_bytes - left;
 }
 
-static uint64_t declared_without_context(const struct target *target) {
+/* What this process takes after its context; nothing of other programs or of a display. */
+static uint64_t declared_for_libraries(const struct target *target) {
     const struct target_space *space = &target->spaces[SPACE_DEVICE];
     uint64_t sum = 0;
     for (int i = 0; i < space->declared_use_count; i++) {
         const struct target_declared_use *line = &space->declared[i];
-        bool other = strcmp(line->name, "CUDA context") == 0 || line->per != PER_PROCESS;
-        sum += other ? 0 : line->bytes;
+        sum += strncmp(line->name, "cuBLAS", 6) == 0 ? line->bytes : 0;
     }
     return sum;
 }
@@ -123,7 +123,7 @@ static void a_bound_program_holds_its_plan_and_what_is_declared(void **state) {
     small_program_init_on(&small, SEED, 1, probed.measured);
     uint64_t bound = held_bytes() - before;
     uint64_t planned = small.program.plan.peak_bytes[SPACE_DEVICE];
-    uint64_t declared = declared_without_context(probed.measured);
+    uint64_t declared = declared_for_libraries(probed.measured);
     uint64_t room = (uint64_t)RESERVATIONS * GRANULE_BYTES;
     printf("device memory: planned %llu, declared for kernels and products %llu, taken %llu\n",
            (unsigned long long)planned, (unsigned long long)declared, (unsigned long long)bound);
