@@ -120,8 +120,9 @@ struct branch *branch_init(const struct cluster *cluster, struct region *region)
     branch->conflicts = region_alloc(region, count, sizeof(uint64_t));
     branch->goal_items = region_alloc(region, count, sizeof(struct item_offset));
     branch->stacked_bytes = region_alloc(region, (size_t)branch->sections.count, sizeof(uint64_t));
-    /* Each goal that is not open has placed one item, and open goals share no item, so there are at
-     * most `count` goals, and goal i has at most `count - i` items. */
+    /* An open goal has an unplaced item, which is in no other open goal, and each other goal has
+     * placed one item. So there are at most `count` goals and as many choices, and goal i has at
+     * most `count - i` items. `items` stores the items of all goals and `count` candidates. */
     branch->choices = region_alloc(region, count, sizeof(struct choice));
     branch->goals = region_alloc(region, count, sizeof(struct goal));
     branch->items = region_alloc(region, count * (count + 1), sizeof(int));

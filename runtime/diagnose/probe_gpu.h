@@ -22,7 +22,6 @@ struct probed {
 };
 
 /* probe_gpu_count: return the number of GPUs visible to this process; 0 if the build has no
-
  * CUDA. */
 int probe_gpu_count(void);
 

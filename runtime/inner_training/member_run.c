@@ -271,13 +271,12 @@ static enum status run_jobs_to_end(struct member_run *member, struct fault *faul
     bool finished = member->position.commits >= member->swarm.terms.commits_max;
     member_log_contributions(member);
     if (member->has_left && !finished && !stop_requested()) {
-        log_line(
-            LOG_WARNING,
-            "the run of %s is over: its %u rounds are committed, and nothing is left to train; "
-            "this member has the model of round %u; the folder model in the state folder of a "
-            "member "
-            "that trained to the end has the last one",
-            member->swarm.manifest.name, member->swarm.terms.commits_max, member->position.round);
+        log_line(LOG_WARNING,
+                 "the run of %s is over: all %u rounds are committed; this member has the model of "
+                 "round %u; the final model is in `model` in the state folder of any member that "
+                 "trained to the end",
+                 member->swarm.manifest.name, member->swarm.terms.commits_max,
+                 member->position.round);
     }
     TRY(trainer_conclude(&member->trainer, &ACTS, member, finished, finished, fault));
     TRY(member_collect_memory_use(member, fault));

@@ -44,7 +44,7 @@ void stored_states_write_if_due(struct member_run *member, enum action_kind ende
                  "%s: %s; the state of round %u is not stored, so the operator cannot order a "
                  "rollback to it%s",
                  fault.subject, fault.reason, position->round,
-                 ended_job == ACTION_TRAIN ? "" : "; retrying after the next training");
+                 ended_job == ACTION_TRAIN ? "" : "; retrying when the next round was trained");
         return;
     }
     outer->state_is_due = false;

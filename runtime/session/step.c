@@ -122,9 +122,8 @@ bool step_row_is_own(const struct session *session, int64_t row) {
     return part % session->bound.ranks.size[AXIS_WORLD] == session->bound.ranks.index[AXIS_WORLD];
 }
 
-/* Loads this rank's rows among the `count` rows from `first`. The other rows of its microbatch have
- * no
- * labels. */
+/* Loads this rank's rows among the `count` rows from `first`. The other rows of its microbatch get
+ * no labels. */
 static enum status load_rows(struct session *session, struct step_rows *rows, int64_t first,
                              int64_t count, struct fault *fault) {
     int64_t loaded = 0;
@@ -166,9 +165,9 @@ static enum status count_valid_labels(struct session *session, struct step_rows 
 }
 
 /* Counts the valid labels and executes the begin segment; *valid is the number of labels of all
- * ranks. For rows of the shuffled stream, counting reads files only if there is a separator token,
- * and tests for a stop request only if there are many rows. In all other cases counting cannot
- * fail, so the ranks skip the agreement on the outcome. */
+ * ranks. The ranks agree on the outcome of counting only if it can fail: for rows of a list of
+ * windows, with a separator token, for which counting reads files, and with so many rows that it
+ * tests for a stop request. */
 static enum status begin_step(struct session *session, const struct step_rows *rows,
                               const struct step_schedule *schedule, int64_t *valid,
                               struct fault *fault) {

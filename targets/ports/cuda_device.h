@@ -78,8 +78,8 @@ MUST_CHECK enum status cuda_device_free_bytes(const struct cuda_device *device, 
                                               struct fault *fault);
 
 /* cuda_device_choose: choose the index of the device that a process uses among `count` visible
- * ones, by the values of its launcher's variables (NULL: not set). errors STATUS_INPUT when there
- * are several and the local rank is not the index of one */
+ * ones, by the values of its launcher's variables (NULL: not set).
+ * errors  STATUS_INPUT when there are several and the local rank is not the index of one */
 struct cuda_launcher {
     /* values of environment variables that launchers set; NULL: not set */
     const char *local_rank, *openmpi_local_rank, *slurm_local_id;

@@ -63,9 +63,9 @@ MUST_CHECK enum status port_reserve(struct port *port, enum space space, uint64_
 
 /* port_reserve_shared: port_reserve for a space that other processes on this machine read and
  * write. They map it through its descriptor. It has no name, so that a killed process leaves no
- * file. Its size is sealed, so that no other process can remove pages. fd  owned by the port,
- * closed by port_release; other processes open /proc/PID/fd/FD. -1 on the CUDA port, where
- * libraries export device memory through the driver
+ * file. Its size is sealed, so that no other process can remove pages.
+ * fd      owned by the port, closed by port_release; other processes open /proc/PID/fd/FD. -1 on
+ *         the CUDA port, where libraries export device memory through the driver
  * limits  as port_reserve; on the CUDA port SPACE_DEVICE only
  * errors  as port_reserve; STATUS_FAILED when the system cannot create the file */
 MUST_CHECK enum status port_reserve_shared(struct port *port, enum space space, uint64_t bytes,

@@ -1,5 +1,5 @@
-/* partials: the second step of sums over the rows of a matrix. It adds the sums of its chunks,
- * which other kernels wrote to a workspace, in the order of the chunks. */
+/* partials: the second step of sums over the rows of a matrix. It adds the sums of
+ * the chunks of rows, which other kernels wrote to a workspace, in a fixed order. */
 #ifndef SKEP_KERNELS_CUDA_DEVICE_PARTIALS_H
 #define SKEP_KERNELS_CUDA_DEVICE_PARTIALS_H
 

@@ -29,7 +29,7 @@ struct inspect_report {
     const char *weights; /* file that contains or lists the weights, or NULL */
     const struct blueprint *blueprint;
     const struct unit_table *units;
-    int64_t tokenizer_ids; /* ids of the model's tokenizer; 0: none, or one that is not supported */
+    int64_t tokenizer_ids; /* number of ids of the tokenizer; 0: none is supported */
     const char
         *tokenizer_problem; /* why the tokenizer cannot be used; NULL: it can, or is absent */
     bool has_chat_template;

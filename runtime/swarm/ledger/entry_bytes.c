@@ -9,7 +9,7 @@ _Static_assert(sizeof(struct sample_range) == ENTRY_RANGE_BYTES, "ranges are pac
 struct packed_entry {
     struct entry *entry;
     uint32_t slice_max;
-    enum entry_form form; /* whether the rows are packed */
+    enum entry_form form; /* whether the rows in entry->slices are written */
 };
 
 static void pack_ranges(struct packer *packer, const char *name, struct sample_range *ranges,

@@ -235,10 +235,11 @@ static const char *leases_error(const struct ledger_chain *chain, const struct e
         return NULL;
     }
     if ((entry->leases.start != 0) != (chain->needs_leases == 1)) {
-        return entry->leases.start != 0 ? "has the start of a tracker, although the genesis states "
-                                          "that the swarm uses no leases"
-                                        : "lacks the start of a tracker, although the genesis "
-                                          "states that the swarm uses leases";
+        return entry->leases.start != 0
+                   ? "has a number of the tracker's start, although the genesis states "
+                     "that the swarm uses no leases"
+                   : "lacks the number of the tracker's start, although the genesis "
+                     "states that the swarm uses leases";
     }
     if (entry->leases.start == 0 || entry->kind == ENTRY_ABORT) {
         return NULL;

@@ -163,7 +163,8 @@ double norms_limit_weights(struct entry_member *members, uint32_t seat_count, ui
          i++) {
         reference = norms_find_reference(members, seat_count, voters, last);
     }
-    /* a lower weight widens the bounds of a member, so no guest is excluded again */
+    /* a lower weight only lowers the smallest norm that a member may have, so no other guest is
+     * excluded */
     limit_guest_weights(members, seat_count, voters);
     ASSERT(norms_error(members, seat_count, voters, last, reference) == NULL);
     return reference;

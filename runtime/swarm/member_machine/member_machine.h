@@ -64,7 +64,7 @@ void member_mark_partial_arrival(struct member *member, const struct identity *i
 
 /* Signs, seen by this member, that two starts of the tracker continue after the same state. */
 enum lease_conflict {
-    LEASE_FREE,   /* no sign of a second start */
+    LEASE_FREE,   /* no sign of a second start of the tracker */
     LEASE_HELD,   /* this member did not vote, because another start has its lease */
     LEASE_COPIED, /* two starts have the same incarnation number: one is a copy of the other */
 };

@@ -34,7 +34,7 @@ static enum status lock_folder(struct allow_list_edit *edit, struct fault *fault
     edit->folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (edit->folder_fd < 0 && errno == ENOENT) {
         return fault_set(fault, STATUS_INPUT, folder,
-                         "start `skep track` first, which creates it, or create it yourself",
+                         "start `skep track` first, which creates the folder, or create it",
                          "this folder of the allow-list does not exist");
     }
     if (edit->folder_fd < 0 || flock(edit->folder_fd, LOCK_EX) != 0) {

@@ -21,7 +21,8 @@ enum fork_state {
 struct machine_driver {
     struct tracker *tracker;        /* the state machine */
     struct tracker_durable durable; /* the store of the tracker's promises and ledger */
-    struct entry newest_entry;  /* newest entry of the ledger; its seats verify signed messages */
+    struct entry
+        newest_entry; /* newest entry of the ledger; its seats have the keys of the members */
     struct action *action_rows; /* [ACTIONS_MAX]: the actions that the state machine returns */
     bool is_retrying;           /* a write failed; the state machine is notified at retry_ms */
     int64_t retry_ms;           /* time of the next notification of a failed write */

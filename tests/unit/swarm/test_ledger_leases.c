@@ -177,7 +177,7 @@ static void chain_has_leases_exactly_if_its_genesis_needs_them(void **state) {
     assert_refused("lacks the start");
     begin();
     before.needs_leases = 0;
-    assert_refused("has the start of a tracker, although");
+    assert_refused("has a number of the tracker's start, although");
 }
 
 /* Leaves the fixture after an OPEN with these leases, and makes the COMMIT with these voters. */
