@@ -5,8 +5,8 @@
 #include "runtime/session/session.h"
 
 /* ranks_check_equal: checks that all ranks run on one machine, with the same program version, run
- * keys, data and plan. Every rank calls it after compiling. With one rank it does nothing. Only the keys
- * `target`, `metrics` and `limits` may differ, because each rank may have its own.
+ * keys, data and plan. Every rank calls it after compiling. With one rank it does nothing. Only the
+ * keys `target`, `metrics` and `limits` may differ, because each rank may have its own.
  * data    hash of the data that this rank reads
  * memory  allocates scratch memory and frees it
  * errors  STATUS_INPUT with the first difference and both values, the same on all ranks; faults of
