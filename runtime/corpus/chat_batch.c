@@ -4,7 +4,9 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "runtime/corpus/chat_corpus.h"
+#include "runtime/corpus/document_reader.h"
 #include "runtime/corpus/json_field.h"
+#include "transport/site/stop.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -119,6 +121,7 @@ void chat_encoder_init(struct chat_encoder *encoder, const struct tokenizer *tok
                        const struct chat_options *options) {
     *encoder = (struct chat_encoder){.tokenizer = tokenizer, .options = options};
     encoder->encoder = tokenizer_encoder_make(tokenizer, &encoder->region);
+    tokenizer_encoder_watch_stop(encoder->encoder, stop_requested);
     encoder->text.region = encoder->ids.region = &encoder->region;
 }
 
@@ -153,6 +156,23 @@ static void add_remedy(const char *remedy, struct fault *fault) {
     }
 }
 
+/* Checks that the tokenizer can divide a text into parts of at most PIECE_BYTES_MAX, because the
+ * time and the memory for one part would else have no limit. */
+static enum status check_division(const struct tokenizer *tokenizer, const struct chat_text *text,
+                                  const char *name, struct fault *fault) {
+    const size_t length = (size_t)text->length;
+    size_t begin = 0;
+    while (length - begin > PIECE_BYTES_MAX) { /* each iteration moves at least one byte on */
+        const size_t part = tokenizer_split_position(tokenizer, text->bytes + begin, length - begin,
+                                                     PIECE_BYTES_MAX);
+        if (part == 0) {
+            return no_division_fault(name, -1, fault);
+        }
+        begin += part;
+    }
+    return OK;
+}
+
 /* Renders and encodes one line. The resulting ids are in `encoder`. */
 static enum status encode_line(struct chat_encoder *encoder, const struct chat_line *line,
                                const char *text, struct fault *fault) {
@@ -167,6 +187,9 @@ static enum status encode_line(struct chat_encoder *encoder, const struct chat_l
     }
     status = chat_render(encoder->options, &document.root, &encoder->text, fault);
     json_finish(&document);
+    if (status == OK) {
+        status = check_division(encoder->tokenizer, &encoder->text, name, fault);
+    }
     if (status == OK) {
         status =
             chat_encode(encoder->tokenizer, encoder->encoder, &encoder->text, &encoder->ids, fault);

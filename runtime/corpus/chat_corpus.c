@@ -224,6 +224,9 @@ static enum status resume_files(struct chat_corpus_run *run, struct fault *fault
 static enum status add_batch(struct chat_corpus_run *run, const struct chat_batch *batch,
                              struct fault *fault) {
     const struct hash both[2] = {run->progress.text_hash, batch->hash};
+    if (batch->status == STATUS_STOPPED) {
+        return stopped_fault(run, fault);
+    }
     if (batch->status != OK) {
         *fault = batch->fault;
         return batch->status;

@@ -8,6 +8,7 @@
 #include "runtime/corpus/corpus_summary.h"
 #include "runtime/corpus/validation_split.h"
 #include "targets/os/mapping.h"
+#include "transport/site/stop.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -89,6 +90,7 @@ static void make_encoders(struct corpus_run *run) {
     for (size_t i = 0; i < threads; i++) {
         run->encoders[i] =
             tokenizer_encoder_make(run->options->tokenizer, &run->encoder_regions[i]);
+        tokenizer_encoder_watch_stop(run->encoders[i], stop_requested);
     }
 }
 

@@ -67,7 +67,18 @@ static bool is_empty_folder(const char *path) {
     return is_empty;
 }
 
+static bool is_link(const char *path) {
+    struct stat info;
+    return lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
+}
+
+/* A folder cannot be renamed to a symbolic link, so a link is rejected before any work. */
 static enum status check_final_path(const struct corpus_folder *folder, struct fault *fault) {
+    if (is_link(folder->final_path)) {
+        return fault_set(fault, STATUS_INPUT, folder->final_path,
+                         "pass the folder that it points to, or remove the link",
+                         "is a symbolic link, not a folder");
+    }
     if (!file_exists(folder->final_path) || is_empty_folder(folder->final_path)) {
         return OK;
     }
@@ -231,25 +242,30 @@ static void unlock(struct corpus_folder *folder, const char *path) {
  * it in between. */
 enum status corpus_folder_publish(struct corpus_folder *folder, struct fault *fault) {
     char parent[PATH_BYTES];
+    char remedy[sizeof fault->remedy];
+    folder->is_complete = true;
     corpus_progress_remove(folder->unfinished_path);
     TRY(file_sync_folder(folder->unfinished_path, fault));
     if (rename(folder->unfinished_path, folder->final_path) != 0) {
-        return fault_set_errno(fault, STATUS_FAILED, folder->final_path, "cannot rename to it",
-                               errno);
+        const int error = errno;
+        snprintf(remedy, sizeof remedy, "rename the complete folder %.250s yourself",
+                 folder->unfinished_path);
+        return fault_set(fault, STATUS_FAILED, folder->final_path, remedy,
+                         "cannot rename to it: %s", strerror(error));
     }
     unlock(folder, folder->final_path);
     file_parent_folder(folder->final_path, parent, sizeof parent);
     return file_sync_folder(parent, fault);
 }
 
-/* Releases the lock. The unfinished folder is removed unless it contains the progress from which a
- * later call can continue. */
+/* Releases the lock. The unfinished folder is removed unless it is complete, or contains the
+ * progress from which a later call can continue. */
 static void close_folder(struct corpus_folder *folder) {
     struct corpus_progress progress;
     if (folder->lock_fd < 0) {
         return;
     }
-    if (!corpus_progress_read(folder->unfinished_path, &progress)) {
+    if (!folder->is_complete && !corpus_progress_read(folder->unfinished_path, &progress)) {
         corpus_folder_clear(folder);
     }
     unlock(folder, folder->unfinished_path);

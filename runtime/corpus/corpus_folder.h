@@ -13,6 +13,7 @@ struct corpus_folder {
     char unfinished_path[PATH_BYTES];
     /* descriptor of the lock file in the unfinished folder; -1: none */
     int lock_fd;
+    bool is_complete; /* all token files are complete, so they are never removed */
 };
 
 /* The folder to which a corpus is written, and options for writing it. */
@@ -33,11 +34,11 @@ typedef enum status corpus_attempt(void *context, struct corpus_folder *folder, 
 /* corpus_folder_write: make and lock the unfinished folder, and call `attempt`. If the inputs have
  * changed since an interrupted call, call `attempt` once more, from the start. The unfinished
  * folder is then removed unless it contains the progress from which a later call can continue.
- * errors  STATUS_INPUT when a file or a folder with content exists at the path, also when another
- *         process has written it meanwhile; when a file exists where one of the folders that
- *         contain the path must be; when another process writes the folder; when the folder cannot
- *         be made; or when standard input has changed. STATUS_STOPPED when a signal ends the wait.
- *         Those of `attempt` */
+ * errors  STATUS_INPUT when a symbolic link, a file or a folder with content exists at the path,
+ *         also when another process has written it meanwhile; when a file exists where one of the
+ *         folders that contain the path must be; when another process writes the folder; when the
+ *         folder cannot be made; or when standard input has changed. STATUS_STOPPED when a signal
+ *         ends the wait. Those of `attempt` */
 MUST_CHECK enum status corpus_folder_write(const struct corpus_folder_options *options,
                                            corpus_attempt *attempt, void *context,
                                            struct fault *fault);
@@ -46,7 +47,9 @@ MUST_CHECK enum status corpus_folder_write(const struct corpus_folder_options *o
 void corpus_folder_clear(const struct corpus_folder *folder);
 
 /* corpus_folder_publish: rename the unfinished folder to its final path, make the name durable, and
- * release the lock. */
+ * release the lock.
+ * errors  STATUS_FAILED when the folder cannot be renamed; the complete files then remain in the
+ *         unfinished folder, which the remedy names */
 MUST_CHECK enum status corpus_folder_publish(struct corpus_folder *folder, struct fault *fault);
 
 #endif

@@ -256,17 +256,31 @@ static void add_piece(struct document_reader *reader, struct batch *batch, size_
     }
 }
 
-static enum status no_division_fault(const struct document_reader *reader, struct fault *fault) {
+enum status no_division_fault(const char *place, int64_t offset, struct fault *fault) {
+    char position[40] = "";
+    if (offset >= 0) {
+        snprintf(position, sizeof position, " from byte %lld", (long long)offset);
+    }
+    return fault_set(fault, STATUS_INPUT, place,
+                     "remove this part of the text, or put words with spaces between them into it",
+                     "more than %d MiB of text%s that the tokenizer cannot divide",
+                     PIECE_BYTES_MAX >> 20, position);
+}
+
+/* Returns the fault of the unread text. Of a text file the position is known unless bytes have been
+ * replaced, because the replacements have another length. */
+static enum status unread_division_fault(const struct document_reader *reader,
+                                         struct fault *fault) {
+    const struct input_window *window = &reader->window;
+    const bool has_offset = reader->line == 0 && window->replaced.count == 0;
     char place[sizeof fault->subject];
     struct text text = text_over(place, sizeof place);
-    text_add(&text, "%.280s", reader->window.stream.path);
+    text_add(&text, "%.280s", window->stream.path);
     if (reader->line > 0) {
         text_add(&text, ":%llu", (unsigned long long)reader->line);
     }
-    return fault_set(fault, STATUS_INPUT, place,
-                     "remove this part of the text, or divide it with spaces or line ends",
-                     "more than %d MiB of text that the tokenizer cannot divide",
-                     PIECE_BYTES_MAX >> 20);
+    return no_division_fault(
+        place, has_offset ? (int64_t)(window->raw_offset - unread_bytes(reader)) : -1, fault);
 }
 
 /* Puts the next part of a document that is longer than a batch into `batch`, which must be
@@ -289,7 +303,7 @@ static enum status add_part(struct document_reader *reader, struct batch *batch,
         limit *= 2;
     }
     if (cut == 0) {
-        return no_division_fault(reader, fault);
+        return unread_division_fault(reader, fault);
     }
     add_piece(reader, batch, cut, false);
     return OK;

@@ -96,6 +96,11 @@ MUST_CHECK enum status document_reader_init(const struct reader_options *options
 MUST_CHECK enum status document_reader_next(struct document_reader *reader, struct batch *batch,
                                             struct fault *fault);
 
+/* no_division_fault: the fault that a text above PIECE_BYTES_MAX cannot be divided.
+ * place   file, or file and line
+ * offset  position of the text in the file, in bytes; -1: not known */
+enum status no_division_fault(const char *place, int64_t offset, struct fault *fault);
+
 void document_reader_finish(struct document_reader *reader);
 
 /* batch_init: map the memory of a batch.

@@ -157,7 +157,11 @@ static enum status encode_by_merges(struct tokenizer_encoder *encoder, const cha
     if (symbols.holds_unk) {
         symbols.ids[symbols.count++] = model->unk_id;
     }
-    size_t count = merge_all(&model->merges, symbols.ids, symbols.count, encoder->heap.memory);
+    size_t count =
+        merge_all(&model->merges, symbols.ids, symbols.count, encoder->heap.memory, encoder->stops);
+    if (count == MERGE_STOPPED) {
+        return fault_set(encoder->fault, STATUS_STOPPED, "text", NULL, "stopped by request");
+    }
     return append_ids(encoder, symbols.ids, count);
 }
 

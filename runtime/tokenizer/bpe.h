@@ -17,11 +17,15 @@ bool bpe_reserve_scratch(struct tokenizer_encoder *encoder, size_t bytes);
 
 /* merge_all: make all merges of `count` symbols in place, and return how many are left.
  * symbols  ids; the array has room for MERGE_WORDS * count words
- * heap     memory for 2 * count numbers; used above MERGE_SHORT_MAX symbols only */
+ * heap     memory for 2 * count numbers; used above MERGE_SHORT_MAX symbols only
+ * stops    called now and then above MERGE_SHORT_MAX symbols; true: end early. NULL: never
+ * returns  MERGE_STOPPED after `stops` returned true; the symbols are then undefined */
 enum {
     MERGE_SHORT_MAX = 40, /* maximum number of symbols of a word that is merged without a heap */
     MERGE_WORDS = 5,      /* number of int32_t in the scratch memory for each symbol */
 };
-size_t merge_all(const struct merge_table *table, int32_t *symbols, size_t count, uint64_t *heap);
+#define MERGE_STOPPED SIZE_MAX
+size_t merge_all(const struct merge_table *table, int32_t *symbols, size_t count, uint64_t *heap,
+                 tokenizer_stop *stops);
 
 #endif

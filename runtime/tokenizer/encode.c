@@ -22,6 +22,10 @@ struct tokenizer_encoder *tokenizer_encoder_make(const struct tokenizer *tokeniz
     return encoder;
 }
 
+void tokenizer_encoder_watch_stop(struct tokenizer_encoder *encoder, tokenizer_stop *stops) {
+    encoder->stops = stops;
+}
+
 void tokenizer_encoder_reserve(struct tokenizer_encoder *encoder, size_t text_bytes) {
     const struct tokenizer *tokenizer = encoder->tokenizer;
     size_t normal = normalize_bytes_max(tokenizer, text_bytes);

@@ -54,7 +54,17 @@ struct long_word {
     uint32_t *ranks; /* [count]: rank of the pair beginning at the symbol, or VOCABULARY_NO_MERGE */
     uint64_t *heap;  /* [heap_count]: heap of rank << 32 | position, with the smallest at index 0 */
     size_t heap_count;
+    tokenizer_stop *stops; /* asks whether to end early; NULL: never */
+    size_t steps;          /* number of pairs that were added or taken from the heap */
 };
+
+/* number of steps of a long word between two calls of `stops`: milliseconds */
+enum { STOP_STEPS = 1 << 13 };
+
+static bool is_stopped(struct long_word *word) {
+    word->steps++;
+    return word->steps % STOP_STEPS == 0 && word->stops != NULL && word->stops();
+}
 
 static void heap_push(struct long_word *word, uint64_t item) {
     size_t at = word->heap_count++;
@@ -111,22 +121,29 @@ static void merge_pair_at(struct long_word *word, int32_t at) {
 }
 
 static size_t merge_long(const struct merge_table *table, int32_t *symbols, size_t count,
-                         uint64_t *heap) {
+                         uint64_t *heap, tokenizer_stop *stops) {
     struct long_word word = {.table = table,
                              .ids = symbols,
                              .previous = symbols + count,
                              .next = symbols + 2 * count,
                              .merged = symbols + 3 * count,
                              .ranks = (uint32_t *)symbols + 4 * count,
-                             .heap = heap};
+                             .heap = heap,
+                             .stops = stops};
     for (size_t i = 0; i < count; i++) {
         word.previous[i] = (int32_t)i - 1;
         word.next[i] = i + 1 < count ? (int32_t)i + 1 : -1;
     }
     for (size_t i = 0; i < count; i++) {
+        if (is_stopped(&word)) {
+            return MERGE_STOPPED;
+        }
         add_pair(&word, (int32_t)i);
     }
     while (word.heap_count > 0) {
+        if (is_stopped(&word)) {
+            return MERGE_STOPPED;
+        }
         uint64_t item = heap_pop(&word);
         int32_t at = (int32_t)(uint32_t)item;
         if (word.ranks[at] == item >> 32) {
@@ -140,7 +157,8 @@ static size_t merge_long(const struct merge_table *table, int32_t *symbols, size
     return kept;
 }
 
-size_t merge_all(const struct merge_table *table, int32_t *symbols, size_t count, uint64_t *heap) {
-    return count > MERGE_SHORT_MAX ? merge_long(table, symbols, count, heap)
+size_t merge_all(const struct merge_table *table, int32_t *symbols, size_t count, uint64_t *heap,
+                 tokenizer_stop *stops) {
+    return count > MERGE_SHORT_MAX ? merge_long(table, symbols, count, heap, stops)
                                    : merge_short(table, symbols, count);
 }

@@ -200,6 +200,7 @@ struct tokenizer_encoder {
     struct scratch heap;          /* uint64_t: heap of merge_all */
     struct matcher *matchers;     /* [split_count]: matcher of each split step */
     struct fault *fault;          /* the caller's fault, set if the current call fails */
+    tokenizer_stop *stops;        /* ends a call early; NULL: nothing does */
 };
 
 /* encoder_full_fault: set the fault of a text that needs more memory than is reserved, and return

@@ -142,12 +142,20 @@ struct tokenizer_encoder *tokenizer_encoder_make(const struct tokenizer *tokeniz
  *         tokenizer_encode then reports STATUS_FIT after process_seal */
 void tokenizer_encoder_reserve(struct tokenizer_encoder *encoder, size_t text_bytes);
 
+/* A tokenizer_stop returns true once the process has been asked to stop. */
+typedef bool tokenizer_stop(void);
+
+/* tokenizer_encoder_watch_stop: let `stops` end the later calls of tokenizer_encode early. It is
+ * called at most once for several thousand merges, and only for long words. */
+void tokenizer_encoder_watch_stop(struct tokenizer_encoder *encoder, tokenizer_stop *stops);
+
 /* tokenizer_encode: the ids of a text.
  * text    well-formed UTF-8, any length up to TOKENIZER_TEXT_BYTES_MAX; it may contain NUL
  * list    in the encoder's memory, valid until its next call
  * errors  STATUS_INPUT for ill-formed UTF-8 (the reason has its position), or a text that a pattern
  *         of the file cannot match within its limits; STATUS_FIT after process_seal for a text that
- *         needs more memory than is reserved. *list is then unchanged */
+ *         needs more memory than is reserved; STATUS_STOPPED when tokenizer_encoder_watch_stop's
+ *         function returned true. *list is then unchanged */
 MUST_CHECK enum status tokenizer_encode(struct tokenizer_encoder *encoder, const char *text,
                                         size_t bytes, const struct tokenizer_options *options,
                                         struct token_list *list, struct fault *fault);

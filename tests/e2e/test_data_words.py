@@ -3,10 +3,11 @@ and the line for a run file, which is used as it is printed."""
 import gzip
 import json
 import os
+import re
 import subprocess
 
 from chat_files import ChatTest, chatml_lines
-from small_run import SKEP, TIMEOUT_S, main, nested
+from small_run import SKEP, TIMEOUT_S, main, nested, wait_until
 from token_files import DOCUMENTS, DataTest
 
 CHAT = ("--chat", "--template", "chatml")
@@ -81,6 +82,22 @@ class Inputs(DataTest):
         report = json.loads(self.data("folder", "-o", "out", "--json").stdout)
         self.assertEqual(report["skipped_files"], 2)
 
+    def test_text_that_cannot_be_divided_is_named_with_its_place(self):
+        before = b"words " * 100000
+        run = b" " * (17 << 20)
+        remedy = ("; remove this part of the text, or put words with spaces between them into "
+                  "it\n")
+        self.write("a.txt", before + run)
+        found = re.search(r"skep: a.txt: more than 16 MiB of text from byte (\d+) that the "
+                          f"tokenizer cannot divide{remedy}",
+                          self.refused("a.txt", "-o", "out", words=[]))
+        self.assertIsNotNone(found)
+        self.assertLessEqual(abs(int(found[1]) - len(before)), 100)
+        self.write_lines("a.jsonl", ["text", run.decode()])
+        self.refused("a.jsonl", "-o", "out",
+                     words=["skep: a.jsonl:2: more than 16 MiB of text that the tokenizer cannot "
+                            f"divide{remedy}"])
+
     def test_a_share_that_leaves_nothing_to_train_on_is_named(self):
         for count in range(1, 9):  # until the first document is the one that is kept
             self.write_lines("a.jsonl", ["text"] * count)
@@ -103,6 +120,28 @@ class Outputs(DataTest):
                 (LONG_NAME, ["cannot create the folder: File name too long", remedy]),
                 ("", ["data: the folder of the token files is missing; add -o DIR"])):
             self.refused("a.txt", "-o", folder, words=words)
+
+    def test_a_link_is_rejected_before_any_work(self):
+        self.write("a.txt", b"text")
+        (self.path / "target").mkdir()
+        for name, target in (("link", "target"), ("dangling", "nowhere")):
+            os.symlink(target, self.path / name)
+            for folder in (name, name + "/"):
+                self.refused("a.txt", "-o", folder,
+                             words=[f"skep: {name}: is a symbolic link, not a folder; pass the "
+                                    "folder that it points to, or remove the link\n"])
+            self.assertFalse((self.path / f"{name}.new").exists())
+
+    def test_complete_files_outlast_a_failure_to_rename(self):
+        with subprocess.Popen([SKEP, "data", "-", "--model", "model", "-o", "out"], cwd=self.path,
+                              stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            self.assertTrue(wait_until((self.path / "out.new" / "lock").exists))
+            os.symlink("nowhere", self.path / "out")
+            errors = process.communicate(b"text", timeout=TIMEOUT_S)[1].decode()
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("skep: out: cannot rename to it: Not a directory; rename the complete folder "
+                      "out.new yourself", errors)
+        self.assertEqual(set(self.files("out.new")), {"train_000000.bin", "data.json"})
 
     def test_output_that_cannot_be_written_is_a_failure(self):
         self.write("a.txt", b"text")
@@ -151,6 +190,14 @@ class Reports(ChatTest):
         return subprocess.run([SKEP, "data", *arguments, "--model", "model"], cwd=self.path,
                               capture_output=True, text=True, timeout=TIMEOUT_S,
                               check=False).stderr
+
+    def test_a_message_that_cannot_be_divided_is_limited_like_a_text(self):
+        line = chatml_lines(1)
+        long = line.replace('"a"', '"' + "a" * (17 << 20) + '"')
+        (self.path / "chats.jsonl").write_text(line + long)
+        self.assertIn("skep: chats.jsonl:2: more than 16 MiB of text that the tokenizer cannot "
+                      "divide; remove this part of the text, or put words with spaces between "
+                      "them into it\n", self.run_data("chats.jsonl", "-o", "chats", *CHAT))
 
     def test_a_null_is_not_said_to_be_missing(self):
         (self.path / "chats.jsonl").write_text('{"messages": null}\n')

@@ -327,6 +327,31 @@ static void patterns_match_without_executable_memory(void **state) {
     }
 }
 
+static bool stops_now(void) {
+    return true;
+}
+
+static void a_long_word_ends_early_on_a_stop(void **state) {
+    (void)state;
+    static const struct parts PARTS = {.pre_tokenizer = NULL};
+    static const struct tokenizer_options OPTIONS;
+    static char text[1 << 14];
+    struct region region = {0};
+    const struct tokenizer *tokenizer;
+    struct token_list list;
+    struct fault fault;
+    memset(text, 'a', sizeof text);
+    assert_int_equal(load(&PARTS, &region, &tokenizer, &fault), OK);
+    struct tokenizer_encoder *encoder = tokenizer_encoder_make(tokenizer, &region);
+    assert_int_equal(tokenizer_encode(encoder, text, sizeof text, &OPTIONS, &list, &fault), OK);
+    tokenizer_encoder_watch_stop(encoder, stops_now);
+    assert_int_equal(tokenizer_encode(encoder, text, sizeof text, &OPTIONS, &list, &fault),
+                     STATUS_STOPPED);
+    assert_int_equal(tokenizer_encode(encoder, text, 2, &OPTIONS, &list, &fault), OK);
+    tokenizer_finish(tokenizer);
+    region_finish(&region);
+}
+
 static int make_folder(void **state) {
     (void)state;
     return mkdtemp(folder) == NULL;
@@ -343,6 +368,7 @@ int main(void) {
         /* first, before any pattern is compiled */
         cmocka_unit_test(interpreted_pattern_that_needs_more_memory_is_rejected_after_the_seal),
         cmocka_unit_test(patterns_match_without_executable_memory),
+        cmocka_unit_test(a_long_word_ends_early_on_a_stop),
         cmocka_unit_test(unsupported_parts_are_rejected_by_name),
         cmocka_unit_test(other_files_are_rejected_with_the_remedy),
         cmocka_unit_test(roles_come_from_the_files_beside_it),
