@@ -12,7 +12,7 @@ static const int64_t PROGRESS_NS = 10 * NS_PER_SECOND;
 
 /* ---- encoding ---- */
 
-static void hash_batch(struct encoded_batch *encoded) {
+static void hash_batch_text(struct encoded_batch *encoded) {
     struct hash_state state;
     const struct batch *batch = &encoded->batch;
     hash_begin(&state);
@@ -101,7 +101,7 @@ static void run_pool_item(void *context, int64_t item, int thread) {
         return;
     }
     struct encoded_batch *encoded = &run->groups[run->current].batches[item - 1];
-    hash_batch(encoded);
+    hash_batch_text(encoded);
     encoded->is_encoded = false;
     encoded->status = OK;
     if (stop_requested()) {

@@ -79,10 +79,10 @@ static void driver_has_every_function_that_is_called(void **state) {
 /* The first that is found, of all places that are searched. */
 static enum status load_cublas_lt(struct cublas_lt *library, struct fault *fault) {
     struct region region = {0};
-    const struct cublas_lt_search search = {getenv("VIRTUAL_ENV"), getenv("CONDA_PREFIX"),
-                                            getenv("HOME")};
+    const struct cublas_lt_library_search search = {getenv("VIRTUAL_ENV"), getenv("CONDA_PREFIX"),
+                                                    getenv("HOME")};
     const char *paths[CUBLAS_LT_PATHS_MAX];
-    int count = cublas_lt_list(&search, &region, paths);
+    int count = cublas_lt_list_libraries(&search, &region, paths);
     enum status status = STATUS_INPUT;
     for (int i = 0; i < count && status != OK; i++) {
         status = cublas_lt_load(paths[i], library, fault);

@@ -406,14 +406,17 @@ static void libraries_of_python_packages_are_found(void **state) {
     make_file(folder, OLD);
     make_file(folder, HOME);
     make_file(folder, "lib/libcublasLt.so.12");
-    int count = cublas_lt_list(&(struct cublas_lt_search){NULL, NULL, NULL}, &region, paths);
+    int count = cublas_lt_list_libraries(&(struct cublas_lt_library_search){NULL, NULL, NULL},
+                                         &region, paths);
     assert_string_equal(paths[0], "libcublasLt.so.13");
     assert_string_equal(paths[1], "libcublasLt.so.12");
     assert_int_equal(index_of(paths, count, folder, OLD), -1);
-    count = cublas_lt_list(&(struct cublas_lt_search){folder, NULL, NULL}, &region, paths);
+    count = cublas_lt_list_libraries(&(struct cublas_lt_library_search){folder, NULL, NULL},
+                                     &region, paths);
     assert_int_equal(index_of(paths, count, folder, NEW), 2);
     assert_int_equal(index_of(paths, count, folder, OLD), 3);
-    count = cublas_lt_list(&(struct cublas_lt_search){NULL, folder, folder}, &region, paths);
+    count = cublas_lt_list_libraries(&(struct cublas_lt_library_search){NULL, folder, folder},
+                                     &region, paths);
     assert_int_equal(index_of(paths, count, folder, "lib/libcublasLt.so.12"), 2);
     assert_int_equal(index_of(paths, count, folder, NEW), 3);
     assert_true(index_of(paths, count, folder, HOME) > 4);

@@ -263,7 +263,7 @@ void accept_hello(struct messenger *messenger, zmq_msg_t *message, uint32_t rout
     if (accepted == NULL) {
         return;
     }
-    struct peer *peer = zap_read_key(message, curve) ? admit_peer(messenger, curve) : NULL;
+    struct peer *peer = zap_read_sender_key(message, curve) ? admit_peer(messenger, curve) : NULL;
     if (peer == NULL) {
         shut_down_socket(accepted->fd);
         return;

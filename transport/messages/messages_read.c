@@ -170,7 +170,7 @@ static void handle_first_frame(struct messenger *messenger, zmq_msg_t *message, 
 static bool is_from_accepted_peer(struct messenger *messenger, const struct accepted *accepted,
                                   zmq_msg_t *message) {
     uint8_t curve[KEY_BYTES];
-    return accepted->peer != NULL && zap_read_key(message, curve) &&
+    return accepted->peer != NULL && zap_read_sender_key(message, curve) &&
            memcmp(curve, peer_curve(messenger, accepted->peer), KEY_BYTES) == 0;
 }
 

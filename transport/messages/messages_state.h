@@ -284,7 +284,7 @@ MUST_CHECK enum status zap_open(struct messenger *messenger, struct fault *fault
 void zap_answer_requests(struct messenger *messenger); /* answers all pending ZAP requests */
 /* Read the key of a message's sender from the user id that zap_answer_requests assigned. Returns
  * false if there is none. */
-bool zap_read_key(zmq_msg_t *message, uint8_t curve[static KEY_BYTES]);
+bool zap_read_sender_key(zmq_msg_t *message, uint8_t curve[static KEY_BYTES]);
 
 /* messages_table */
 void table_init(struct messenger *messenger, struct region *region);

@@ -118,7 +118,7 @@ void zap_answer_requests(struct messenger *messenger) {
     }
 }
 
-bool zap_read_key(zmq_msg_t *message, uint8_t curve[static KEY_BYTES]) {
+bool zap_read_sender_key(zmq_msg_t *message, uint8_t curve[static KEY_BYTES]) {
     const char *user = zmq_msg_gets(message, "User-Id");
     return user != NULL && strlen(user) == HASH_HEX_BYTES - 1 && hex_read(user, KEY_BYTES, curve);
 }

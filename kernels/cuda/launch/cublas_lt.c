@@ -20,7 +20,7 @@ static const struct {
 #define PIP_LIBRARIES "nvidia/{cu13,cublas}/lib/libcublasLt.so.1[32]"
 #define LIBRARIES     "{libcublasLt.so.13,libcublasLt.so.12}"
 
-static int list_places(const struct cublas_lt_search *search, struct region *region,
+static int list_places(const struct cublas_lt_library_search *search, struct region *region,
                        const char *places[static PLACES_MAX]) {
     int count = 0;
     if (search->virtual_env != NULL) {
@@ -42,8 +42,8 @@ static int list_places(const struct cublas_lt_search *search, struct region *reg
     return count;
 }
 
-int cublas_lt_list(const struct cublas_lt_search *search, struct region *region,
-                   const char *paths[static CUBLAS_LT_PATHS_MAX]) {
+int cublas_lt_list_libraries(const struct cublas_lt_library_search *search, struct region *region,
+                             const char *paths[static CUBLAS_LT_PATHS_MAX]) {
     const char *places[PLACES_MAX];
     int place_count = list_places(search, region, places);
     int count = 0;

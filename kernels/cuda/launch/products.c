@@ -73,10 +73,10 @@ enum status cuda_products_open_first(const char *const *paths, int count,
 
 enum status cuda_products_open(const struct target *target, struct region *region,
                                struct cuda_products *products, struct fault *fault) {
-    const struct cublas_lt_search search = {getenv("VIRTUAL_ENV"), getenv("CONDA_PREFIX"),
-                                            getenv("HOME")};
+    const struct cublas_lt_library_search search = {getenv("VIRTUAL_ENV"), getenv("CONDA_PREFIX"),
+                                                    getenv("HOME")};
     const char *paths[CUBLAS_LT_PATHS_MAX];
-    int count = cublas_lt_list(&search, region, paths);
+    int count = cublas_lt_list_libraries(&search, region, paths);
     return cuda_products_open_first(paths, count, target, region, products, fault);
 }
 

@@ -81,19 +81,19 @@ struct cuda_products {
     struct cuda_product *newest; /* head of the list of products */
 };
 
-/* cublas_lt_list: list the libraries to try, in order: libcublasLt.so.13 and .12 on the search path
+/* cublas_lt_list_libraries: list the libraries to try, in order: libcublasLt.so.13 and .12 on the search path
  * of the loader, then those that exist in the Python packages of a virtual environment or of conda,
  * in CUDA's folder, and in the Python packages of the user and of the machine.
  * returns  the number of paths
  * memory   in `region`; uses the heap meanwhile, so call it before the seal */
-struct cublas_lt_search {
+struct cublas_lt_library_search {
     const char *virtual_env;  /* value of VIRTUAL_ENV; NULL: not set */
     const char *conda_prefix; /* value of CONDA_PREFIX; NULL: not set */
     const char *home;         /* value of HOME; NULL: not set */
 };
 enum { CUBLAS_LT_PATHS_MAX = 66 }; /* maximum number of libraries to try */
-int cublas_lt_list(const struct cublas_lt_search *search, struct region *region,
-                   const char *paths[static CUBLAS_LT_PATHS_MAX]);
+int cublas_lt_list_libraries(const struct cublas_lt_library_search *search, struct region *region,
+                             const char *paths[static CUBLAS_LT_PATHS_MAX]);
 
 /* cublas_lt_load: load the library's functions. `path` is a file, or a name for the loader.
  * errors  STATUS_INPUT: no such library, or one without a needed function; *library is then
@@ -110,7 +110,7 @@ MUST_CHECK enum status cuda_products_init(const struct cublas_lt *library,
                                           struct cuda_products *products, struct fault *fault);
 void cuda_products_finish(struct cuda_products *products);
 
-/* cuda_products_open: load the first library of cublas_lt_list that creates a handle. One that
+/* cuda_products_open: load the first library of cublas_lt_list_libraries that creates a handle. One that
  * creates none, because it needs a newer driver for example, is logged.
  * errors  those of cublas_lt_load and cuda_products_init: that of the first library that is
  *         present, else that of the first one; *products is then unchanged */

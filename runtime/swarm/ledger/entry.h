@@ -423,22 +423,22 @@ struct hash entry_results_root(const struct entry *entry);
 
 /* entry_read: decode a record that was read from disk or received from a peer.
  * entry_read_next: decode the first of several consecutive records, and set *used to its length.
- * memory  entry->slices is set to `slices`, which has `slice_max` elements; *entry, slices and
+ * memory  entry->slices is set to `slices`, which has `slice_capacity` elements; *entry, slices and
  *         *used are undefined after an error
  * errors  the error (truncated, too long, not canonical, a count above its limit, entry_error, a
  *         hash that does not match), else NULL. Signatures are not verified here. */
 MUST_CHECK const char *entry_read(const uint8_t *bytes, size_t count, struct entry_slice *slices,
-                                  uint32_t slice_max, struct entry *entry);
+                                  uint32_t slice_capacity, struct entry *entry);
 MUST_CHECK const char *entry_read_next(const uint8_t *bytes, size_t count,
-                                       struct entry_slice *slices, uint32_t slice_max,
+                                       struct entry_slice *slices, uint32_t slice_capacity,
                                        struct entry *entry, size_t *used);
 
 /* entry_pack_content: pack the map `entry` as a field of a message. entry_pack_rows: pack the
  * row count and rows of a commit. entry_pack_record: pack the fields of a record. To read, zero
  * *entry except for `slices`; reading checks only the layout. */
 void entry_pack_content(struct packer *packer, struct entry *entry);
-void entry_pack_rows(struct packer *packer, struct entry *entry, uint32_t slice_max);
-void entry_pack_record(struct packer *packer, struct entry *entry, uint32_t slice_max);
+void entry_pack_rows(struct packer *packer, struct entry *entry, uint32_t slice_capacity);
+void entry_pack_record(struct packer *packer, struct entry *entry, uint32_t slice_capacity);
 
 /* entry_error: a text that describes the first error in the fields of an entry, or NULL. The rest
  * of the chain is not needed. Errors are: a field that the kind does not use, a cursor out of

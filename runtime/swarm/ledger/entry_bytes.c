@@ -8,7 +8,7 @@ _Static_assert(sizeof(struct sample_range) == ENTRY_RANGE_BYTES, "ranges are pac
 /* An entry to pack, and the maximum number of slices that a reader has room for. */
 struct packed_entry {
     struct entry *entry;
-    uint32_t slice_max;
+    uint32_t slice_capacity;
     enum entry_form form; /* whether the rows in entry->slices are written */
 };
 
@@ -50,8 +50,8 @@ static void pack_results(struct packer *packer, struct entry *entry) {
     pack_bytes(packer, "chain", entry->chain.bytes, HASH_BYTES);
 }
 
-void entry_pack_rows(struct packer *packer, struct entry *entry, uint32_t slice_max) {
-    uint32_t count = pack_element_count(packer, "row_count", &entry->slice_count, slice_max);
+void entry_pack_rows(struct packer *packer, struct entry *entry, uint32_t slice_capacity) {
+    uint32_t count = pack_element_count(packer, "row_count", &entry->slice_count, slice_capacity);
     struct packer_rows slices = {entry->slices, sizeof *entry->slices, .count = count};
     if (count == 0) {
         return;
@@ -181,14 +181,14 @@ static void pack_record(struct packer *packer, void *object) {
     pack_bytes(packer, "hash", entry->hash.bytes, HASH_BYTES);
     pack_signatures(packer, entry);
     if (entry->kind == ENTRY_COMMIT && packed->form == ENTRY_WITH_SLICES) {
-        entry_pack_rows(packer, entry, packed->slice_max);
+        entry_pack_rows(packer, entry, packed->slice_capacity);
     } else if (entry->kind == ENTRY_COMMIT) {
         pack_u32(packer, "row_count", &none);
     }
 }
 
-void entry_pack_record(struct packer *packer, struct entry *entry, uint32_t slice_max) {
-    pack_record(packer, &(struct packed_entry){entry, slice_max, ENTRY_WITH_SLICES});
+void entry_pack_record(struct packer *packer, struct entry *entry, uint32_t slice_capacity) {
+    pack_record(packer, &(struct packed_entry){entry, slice_capacity, ENTRY_WITH_SLICES});
 }
 
 /* The cast is safe: only a packer in reading mode writes into the entry. */
@@ -218,9 +218,10 @@ size_t entry_write(const struct entry *entry, enum entry_form form, uint8_t *byt
 }
 
 const char *entry_read_next(const uint8_t *bytes, size_t count, struct entry_slice *slices,
-                            uint32_t slice_max, struct entry *entry, size_t *used) {
+                            uint32_t slice_capacity, struct entry *entry, size_t *used) {
     struct packed_entry packed = {
-        entry, slice_max < SWARM_SLICES_MAX ? slice_max : SWARM_SLICES_MAX, ENTRY_WITH_SLICES};
+        entry, slice_capacity < SWARM_SLICES_MAX ? slice_capacity : SWARM_SLICES_MAX,
+        ENTRY_WITH_SLICES};
     memset(entry, 0, sizeof *entry);
     entry->slices = slices;
     const char *error =
@@ -236,9 +237,9 @@ const char *entry_read_next(const uint8_t *bytes, size_t count, struct entry_sli
 }
 
 const char *entry_read(const uint8_t *bytes, size_t count, struct entry_slice *slices,
-                       uint32_t slice_max, struct entry *entry) {
+                       uint32_t slice_capacity, struct entry *entry) {
     size_t used;
-    const char *error = entry_read_next(bytes, count, slices, slice_max, entry, &used);
+    const char *error = entry_read_next(bytes, count, slices, slice_capacity, entry, &used);
     return error == NULL && used != count ? "has bytes after its last field" : error;
 }
 

@@ -98,14 +98,14 @@ static enum status find_valid_end(struct entry_journal *journal, struct fault *f
     return OK;
 }
 
-enum status entry_journal_open(const char *path, uint32_t slice_max, struct region *region,
+enum status entry_journal_open(const char *path, uint32_t slice_capacity, struct region *region,
                                struct entry_journal *journal, struct fault *fault) {
-    ASSERT(slice_max <= SWARM_SLICES_MAX);
+    ASSERT(slice_capacity <= SWARM_SLICES_MAX);
     char folder[PATH_BYTES];
     struct entry_journal opened = {.path = path,
                                    .fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, FILE_MODE),
-                                   .slice_max = slice_max,
-                                   .record_bytes_max = entry_record_bytes_max(slice_max)};
+                                   .slice_capacity = slice_capacity,
+                                   .record_bytes_max = entry_record_bytes_max(slice_capacity)};
     if (opened.fd < 0) {
         return fault_set_errno(fault, STATUS_FAILED, path, "cannot open", errno);
     }
@@ -165,7 +165,7 @@ enum status entry_journal_next(struct entry_journal *journal, int64_t *offset, s
     size_t count = read_record(journal, at, journal->valid_bytes);
     const char *error = count == 0 ? "the record is damaged"
                                    : entry_read(journal->record + LENGTH_BYTES, count,
-                                                entry->slices, journal->slice_max, entry);
+                                                entry->slices, journal->slice_capacity, entry);
     if (error != NULL) {
         return fault_set(fault, STATUS_INPUT, journal->path,
                          "remove it: the state is then fetched from other members",

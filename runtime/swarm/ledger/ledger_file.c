@@ -10,7 +10,7 @@
 
 static const char CHECKPOINT[] = "checkpoint";
 
-enum status ledger_file_open_sized(const char *path, size_t line_max, uint32_t slice_max,
+enum status ledger_file_open_sized(const char *path, size_t line_max, uint32_t slice_capacity,
                                    struct region *region, struct ledger_file **file,
                                    struct fault *fault) {
     int fd;
@@ -21,9 +21,9 @@ enum status ledger_file_open_sized(const char *path, size_t line_max, uint32_t s
     opened->fd = fd;
     opened->file_bytes = bytes;
     opened->line_max = line_max;
-    opened->slice_max = slice_max;
+    opened->slice_capacity = slice_capacity;
     opened->buffer = region_alloc(region, line_max, 1);
-    opened->entry.slices = region_alloc(region, slice_max, sizeof *opened->entry.slices);
+    opened->entry.slices = region_alloc(region, slice_capacity, sizeof *opened->entry.slices);
     opened->checkpoint = region_alloc(region, 1, sizeof *opened->checkpoint);
     opened->state_bytes = region_alloc(region, LEDGER_CHAIN_BYTES_MAX, 1);
     *file = opened;
@@ -100,7 +100,7 @@ enum status ledger_file_next(struct ledger_file *file, bool *more, struct fault 
     *more = line != NULL;
     return line == NULL ? OK
                         : ledger_line_read(line, length, file->location, file->entry.slices,
-                                           file->slice_max, &file->entry, fault);
+                                           file->slice_capacity, &file->entry, fault);
 }
 
 void ledger_file_close(struct ledger_file *file) {

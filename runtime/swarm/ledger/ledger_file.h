@@ -64,10 +64,10 @@ void ledger_line_write(const struct entry *entry, enum entry_form form, struct t
  * or out of bounds is a fault. Signatures and hash are not verified (ledger_append does that).
  * location  the subject of faults, "FILE:LINE"; not needed after the call
  * memory    jansson allocates, so call it only before the arena is sealed; entry->slices is set to
- *           `slices` [slice_max]; *entry and slices are undefined after a fault
+ *           `slices` [slice_capacity]; *entry and slices are undefined after a fault
  * errors    STATUS_INPUT; the fault names the field */
 MUST_CHECK enum status ledger_line_read(const char *line, size_t length, const char *location,
-                                        struct entry_slice *slices, uint32_t slice_max,
+                                        struct entry_slice *slices, uint32_t slice_capacity,
                                         struct entry *entry, struct fault *fault);
 
 /* ledger_checkpoint_line_write: write the checkpoint with this state as a line of JSON, without a
@@ -89,7 +89,7 @@ struct ledger_file {
     int64_t file_bytes, read_offset; /* size of the file; offset in it of the next read */
     char *buffer;                    /* [line_max]: bytes read from the file */
     size_t line_max;                 /* Size of the longest line with its line feed. */
-    uint32_t slice_max;              /* Maximum number of slices in an entry. */
+    uint32_t slice_capacity;         /* Maximum number of slices in an entry. */
     size_t parse_begin, parse_end;   /* Range of `buffer` that is not yet parsed. */
     int64_t line_number; /* Number of the last line that was read; the first line is 1. */
     char location[LEDGER_LOCATION_BYTES]; /* "FILE:LINE" of the last line read. */
@@ -107,9 +107,9 @@ MUST_CHECK enum status ledger_file_open(const char *path, struct region *region,
 
 /* ledger_file_open_sized: like ledger_file_open, but with the given maximum sizes, for a swarm
  * whose entries are known to be smaller. */
-MUST_CHECK enum status ledger_file_open_sized(const char *path, size_t line_max, uint32_t slice_max,
-                                              struct region *region, struct ledger_file **file,
-                                              struct fault *fault);
+MUST_CHECK enum status ledger_file_open_sized(const char *path, size_t line_max,
+                                              uint32_t slice_capacity, struct region *region,
+                                              struct ledger_file **file, struct fault *fault);
 
 /* ledger_file_next: read the next entry into file->entry. *more is false after the last line. The
  * first call also reads the checkpoint that the file begins with, if it does.
@@ -132,16 +132,16 @@ struct entry_journal {
     int fd;
     int64_t valid_bytes;        /* Total size of the magic and all complete records. */
     bool has_incomplete_record; /* An incomplete record follows the valid bytes. */
-    uint32_t slice_max;
+    uint32_t slice_capacity;
     uint8_t *record;         /* [record_bytes_max]: buffer of a record */
     size_t record_bytes_max; /* maximum size of a record in bytes */
 };
 
-/* entry_journal_open: open the file, or create it. Entries have at most `slice_max` slices.
+/* entry_journal_open: open the file, or create it. Entries have at most `slice_capacity` slices.
  * memory  `path` must stay valid; allocates one record in `region`; later calls allocate nothing
  * errors  STATUS_INPUT if the file is not a journal; STATUS_FIT, STATUS_FAILED. *journal is
  *         unchanged */
-MUST_CHECK enum status entry_journal_open(const char *path, uint32_t slice_max,
+MUST_CHECK enum status entry_journal_open(const char *path, uint32_t slice_capacity,
                                           struct region *region, struct entry_journal *journal,
                                           struct fault *fault);
 void entry_journal_close(struct entry_journal *journal);
@@ -153,7 +153,7 @@ MUST_CHECK enum status entry_journal_append(struct entry_journal *journal,
 
 /* entry_journal_next: read the entry at *offset, 0 for the first, and advance *offset. *found is
  * false after the last entry.
- * memory  the caller provides entry->slices [slice_max]
+ * memory  the caller provides entry->slices [slice_capacity]
  * errors  STATUS_INPUT for a record that is not a valid entry; *entry is then undefined */
 MUST_CHECK enum status entry_journal_next(struct entry_journal *journal, int64_t *offset,
                                           struct entry *entry, bool *found, struct fault *fault);
@@ -218,10 +218,10 @@ MUST_CHECK enum status ledger_store_append(struct ledger_store *store, const str
 /* ledger_store_read: read the entry at index `number`; the first is 0. A commit has its rows if
  * they are stored.
  * limits  number < store->entry_count
- * memory  entry->slices is set to `slices` [slice_max]; both are undefined after an error
+ * memory  entry->slices is set to `slices` [slice_capacity]; both are undefined after an error
  * errors  STATUS_INPUT when the record is damaged; chain and signatures are not verified */
 MUST_CHECK enum status ledger_store_read(struct ledger_store *store, uint64_t number,
-                                         struct entry_slice *slices, uint32_t slice_max,
+                                         struct entry_slice *slices, uint32_t slice_capacity,
                                          struct entry *entry, struct fault *fault);
 
 /* ledger_store_write_promise: store `bytes` under a name, replacing the bytes stored before.

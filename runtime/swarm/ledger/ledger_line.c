@@ -303,10 +303,10 @@ static enum status read_slice(const struct json_node *node, uint32_t index,
     return line_read_mask(node, "contributors", &slice->contributors, fault);
 }
 
-static enum status read_slices(const struct json_node *root, uint32_t slice_max,
+static enum status read_slices(const struct json_node *root, uint32_t slice_capacity,
                                struct entry *entry, struct fault *fault) {
     struct json_node array;
-    const uint32_t max = slice_max < SWARM_SLICES_MAX ? slice_max : SWARM_SLICES_MAX;
+    const uint32_t max = slice_capacity < SWARM_SLICES_MAX ? slice_capacity : SWARM_SLICES_MAX;
     TRY(line_read_u32(root, "slice_count", &entry->result_count, fault));
     TRY(json_require_hex(root, "results", &entry->results, sizeof entry->results, fault));
     TRY(json_require_hex(root, "chain", &entry->chain, sizeof entry->chain, fault));
@@ -438,7 +438,7 @@ static enum status read_rollback_order(const struct json_node *root, struct entr
 
 /* Reads the fields that only this kind of entry has, apart from the order and the documents,
  * which were read before. */
-static enum status read_kind_fields(const struct json_node *root, uint32_t slice_max,
+static enum status read_kind_fields(const struct json_node *root, uint32_t slice_capacity,
                                     struct entry *entry, struct fault *fault) {
     static const size_t FIELD_COUNTS[] = {
         [ENTRY_GENESIS] = 13, [ENTRY_OPEN] = 12,     [ENTRY_COMMIT] = 15,
@@ -469,11 +469,11 @@ static enum status read_kind_fields(const struct json_node *root, uint32_t slice
         }
     }
     TRY(read_members(root, entry, fault));
-    return entry->kind == ENTRY_COMMIT ? read_slices(root, slice_max, entry, fault) : OK;
+    return entry->kind == ENTRY_COMMIT ? read_slices(root, slice_capacity, entry, fault) : OK;
 }
 
-static enum status read_entry(const struct json_node *root, uint32_t slice_max, struct entry *entry,
-                              struct fault *fault) {
+static enum status read_entry(const struct json_node *root, uint32_t slice_capacity,
+                              struct entry *entry, struct fault *fault) {
     TRY(read_kind(root, entry, fault));
     TRY(line_read_fields(root, ENTRY_FIELDS, ARRAY_COUNT(ENTRY_FIELDS), entry, fault));
     TRY(read_cursor(root, &entry->cursor, fault));
@@ -481,18 +481,18 @@ static enum status read_entry(const struct json_node *root, uint32_t slice_max, 
     TRY(line_read_delegation(root, &entry->documents.delegation, fault));
     TRY(line_read_roster_epoch(root, &entry->documents.roster, fault));
     TRY(line_read_leases(root, &entry->leases, fault));
-    TRY(read_kind_fields(root, slice_max, entry, fault));
+    TRY(read_kind_fields(root, slice_capacity, entry, fault));
     return read_signatures(root, entry, fault);
 }
 
 enum status ledger_line_read(const char *line, size_t length, const char *location,
-                             struct entry_slice *slices, uint32_t slice_max, struct entry *entry,
-                             struct fault *fault) {
+                             struct entry_slice *slices, uint32_t slice_capacity,
+                             struct entry *entry, struct fault *fault) {
     struct json_document document;
     TRY(json_parse(line, length, LEDGER_LINE_MAX, location, &document, fault));
     memset(entry, 0, sizeof *entry);
     entry->slices = slices;
-    enum status status = read_entry(&document.root, slice_max, entry, fault);
+    enum status status = read_entry(&document.root, slice_capacity, entry, fault);
     json_finish(&document);
     const char *error = status == OK ? entry_error(entry) : NULL;
     return error == NULL ? status

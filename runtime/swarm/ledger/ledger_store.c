@@ -274,8 +274,8 @@ enum status ledger_store_append(struct ledger_store *store, const struct entry *
 }
 
 enum status ledger_store_read(struct ledger_store *store, uint64_t number,
-                              struct entry_slice *slices, uint32_t slice_max, struct entry *entry,
-                              struct fault *fault) {
+                              struct entry_slice *slices, uint32_t slice_capacity,
+                              struct entry *entry, struct fault *fault) {
     ASSERT(number < store->entry_count);
     enum status status = OK;
     const char *error = "is missing";
@@ -284,7 +284,7 @@ enum status ledger_store_read(struct ledger_store *store, uint64_t number,
     if (step == SQLITE_ROW) {
         const uint8_t *record = sqlite3_column_blob(store->select_entry, 0);
         size_t bytes = (size_t)sqlite3_column_bytes(store->select_entry, 0);
-        error = entry_read(record, record == NULL ? 0 : bytes, slices, slice_max, entry);
+        error = entry_read(record, record == NULL ? 0 : bytes, slices, slice_capacity, entry);
     } else if (step != SQLITE_DONE) {
         status = set_sqlite_fault(store, "read an entry", fault);
     }

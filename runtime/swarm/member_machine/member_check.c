@@ -87,7 +87,7 @@ void member_check_begin(struct member *member, const struct message *proposal,
     ASSERT(member->proposal.is_current);
     *check = (struct member_check){.has_sketches = check->has_sketches,
                                    .seed = compute_sketch_seed(proposal),
-                                   .silence = check->silence};
+                                   .late_sketches = check->late_sketches};
     if (check->has_sketches) {
         check->needed_seats = find_needed_seats(member);
         request_sketches(member, actions);
@@ -174,10 +174,10 @@ static uint64_t find_seats_without_sketches(const struct member *member) {
 /* Returns the seats whose sketches did not arrive in time for an earlier proposal, and that have
  * sent no sketches since. */
 static uint64_t find_earlier_silent_seats(const struct member *member) {
-    const struct member_silence *silence = &member->check.silence;
+    const struct member_late_sketches *late_sketches = &member->check.late_sketches;
     uint64_t seats = 0;
-    for (uint32_t i = 0; i < silence->count; i++) {
-        int seat = roster_find_seat(&member->proposal.entry, &silence->ids[i]);
+    for (uint32_t i = 0; i < late_sketches->count; i++) {
+        int seat = roster_find_seat(&member->proposal.entry, &late_sketches->ids[i]);
         seats |= seat != NO_SEAT ? seat_bit((uint32_t)seat) : 0;
     }
     return seats;
@@ -240,19 +240,19 @@ bool member_check_start_job(struct member *member, struct actions *actions) {
 /* Stores which members sent no sketches in time, until their sketches arrive in time again. */
 static void remember_silence(struct member *member) {
     const struct entry *roster = &member->proposal.entry;
-    const struct member_silence before = member->check.silence;
-    struct member_silence *silence = &member->check.silence;
-    silence->count = 0;
+    const struct member_late_sketches before = member->check.late_sketches;
+    struct member_late_sketches *late_sketches = &member->check.late_sketches;
+    late_sketches->count = 0;
     SEATS_EACH(seat, member->check.missing_seats) {
-        silence->ids[silence->count++] = roster->seats[seat].id;
+        late_sketches->ids[late_sketches->count++] = roster->seats[seat].id;
     }
-    for (uint32_t i = 0; i < before.count && silence->count < SWARM_MEMBERS_MAX; i++) {
+    for (uint32_t i = 0; i < before.count && late_sketches->count < SWARM_MEMBERS_MAX; i++) {
         int seat = roster_find_seat(roster, &before.ids[i]);
         if (seat == NO_SEAT || !seats_contain(member->check.needed_seats, (uint32_t)seat)) {
-            silence->ids[silence->count++] = before.ids[i];
+            late_sketches->ids[late_sketches->count++] = before.ids[i];
         }
     }
-    ASSERT(silence->count <= SWARM_MEMBERS_MAX);
+    ASSERT(late_sketches->count <= SWARM_MEMBERS_MAX);
 }
 
 void member_check_end(struct member *member, enum refusal_reason reason, uint32_t suspect,

@@ -123,7 +123,7 @@ struct member_lease {                      /* member_lease.c */
 };
 
 /* Members whose sketches did not arrive in time for the newest proposal that needed them. */
-struct member_silence {
+struct member_late_sketches {
     uint32_t count;                         /* number of `ids` in use */
     struct identity ids[SWARM_MEMBERS_MAX]; /* public keys of members whose sketches were late */
 };
@@ -142,7 +142,7 @@ struct member_check {       /* member_check.c */
     uint64_t silent_seats;            /* seats whose sketches did not arrive in time */
     uint64_t missing_seats; /* seats whose sketches are missing: silent or unreachable seats */
     uint64_t opposed_seats; /* seats whose contributions oppose the others; set when done */
-    struct member_silence silence; /* members that were silent in earlier proposals */
+    struct member_late_sketches late_sketches; /* members that were silent in earlier proposals */
 };
 
 /* An *audit* checks one slice of the current proposal: it compares contributions with their

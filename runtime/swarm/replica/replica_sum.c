@@ -40,7 +40,7 @@ bool replica_encoding_is_valid(const struct replica *replica, uint32_t slice, co
 
 /* ---- this member's contribution ---- */
 
-static bool encode_chunk(struct replica *replica, struct replica_chunk chunk) {
+static bool encode_contribution_chunk(struct replica *replica, struct replica_chunk chunk) {
     float *gradient = replica_scratch(replica, 0);
     replica_pseudo_gradient(replica, chunk, gradient);
     struct codec_encode_args args = {
@@ -80,7 +80,7 @@ bool replica_encode_contribution(struct replica *replica) {
                                             : true;
     for (int64_t at = 0; is_dense_on_cpu && at < slices->parameter_count && finite;
          at += REPLICA_CHUNK_ELEMENTS) {
-        finite = encode_chunk(replica, replica_chunk_at(at, slices->parameter_count));
+        finite = encode_contribution_chunk(replica, replica_chunk_at(at, slices->parameter_count));
     }
     if (!finite) {
         memset(replica->contribution, 0, slices->bytes);

@@ -97,8 +97,8 @@ static void alloc_tables(struct tracker_loop *loop, struct region *region) {
                       &loop->arrays);
 }
 
-static enum status open_driver(struct tracker_loop *loop, struct region *region,
-                               struct fault *fault) {
+static enum status open_state_machine(struct tracker_loop *loop, struct region *region,
+                                      struct fault *fault) {
     const struct durable_options options = {
         .path = loop->options.store_path,
         .keys = loop->options.keys,
@@ -165,7 +165,7 @@ enum status tracker_loop_open(const struct tracker_loop_options *options, struct
     TRY(allow_list_watch_open(options->allow_list_path, options->authority, region, &opened->watch,
                               fault));
     alloc_tables(opened, region);
-    TRY(open_driver(opened, region, fault));
+    TRY(open_state_machine(opened, region, fault));
     allow_list_watch_use_epoch(opened->watch, &opened->driver->durable.chain.roster_epoch);
     enum status status = allow_list_watch_check_epoch(opened->watch, fault);
     if (status == OK) {

@@ -210,11 +210,11 @@ const char *wire_read_ledger_page(const uint8_t *payload, size_t count,
 }
 
 const char *wire_next_ledger_entry(struct wire_ledger_page *page, struct entry_slice *slices,
-                                   uint32_t slice_max, struct entry *entry) {
+                                   uint32_t slice_capacity, struct entry *entry) {
     size_t used = 0;
     ASSERT(page->count > 0);
     const char *error =
-        entry_read_next(page->records, page->bytes, slices, slice_max, entry, &used);
+        entry_read_next(page->records, page->bytes, slices, slice_capacity, entry, &used);
     if (error != NULL) {
         return error;
     }

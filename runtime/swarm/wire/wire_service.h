@@ -103,11 +103,11 @@ size_t wire_write_ledger_page(const struct wire_ledger_page *page, uint8_t *payl
 /* wire_read_ledger_page: read a payload without its length field.
  * wire_next_ledger_entry: read the next entry of the page, and remove it from the page.
  * limits  page->count > 0
- * memory  page->records points into `payload`; entry->slices is set to `slices` [slice_max] */
+ * memory  page->records points into `payload`; entry->slices is set to `slices` [slice_capacity] */
 MUST_CHECK const char *wire_read_ledger_page(const uint8_t *payload, size_t count,
                                              struct wire_ledger_page *page);
 MUST_CHECK const char *wire_next_ledger_entry(struct wire_ledger_page *page,
-                                              struct entry_slice *slices, uint32_t slice_max,
+                                              struct entry_slice *slices, uint32_t slice_capacity,
                                               struct entry *entry);
 
 #endif

@@ -174,7 +174,7 @@ static void chain_has_leases_exactly_if_its_genesis_needs_them(void **state) {
     (void)state;
     begin();
     memset(&entry.leases, 0, sizeof entry.leases);
-    assert_refused("lacks the start");
+    assert_refused("lacks the number of the tracker");
     begin();
     before.needs_leases = 0;
     assert_refused("has a number of the tracker's start, although");
