@@ -100,6 +100,9 @@ def class_table():
     assert spaces == {index for index, number in category.items()
                       if CATEGORIES[number][0] == "Z" or SCALARS[index] in SPACE_CODES}
     assert digits == {index for index, number in category.items() if CATEGORIES[number] == "Nd"}
+    # within brackets, \w leaves out those in the category No; pattern_parse.c does so, too
+    assert members(r"[\w]+") == {index for index in regex_word
+                                 if CATEGORIES[category[index]] != "No"}
     numeric, word = numeric_characters(), word_characters()
     out, last, run = bytearray(), None, 0
     for index in range(len(SCALARS)):

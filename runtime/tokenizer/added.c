@@ -141,7 +141,9 @@ static bool take_rest(struct added_walk *walk, struct added_part *part) {
 }
 
 /* If a token strips the white space after it, and the next token is white space, these tokens
- * overlap. As in the reference, the walk then moves back to the beginning of the next token. */
+ * overlap. As in the reference, the walk then moves back to the beginning of the next token, except
+ * that a token with strips_left is left out when nothing of it remains. If more than it has been
+ * stripped, the reference fails with the text; the token is then left out, too. */
 bool added_walk_next(struct added_walk *walk, struct added_part *part) {
     if (walk->held != NULL) {
         *part = (struct added_part){.token = walk->held};
@@ -169,8 +171,12 @@ bool added_walk_next(struct added_walk *walk, struct added_part *part) {
             size_t stripped = spaces_begin(walk, begin);
             begin = stripped > walk->part_begin ? stripped : walk->part_begin;
         }
+        end = token->strips_right ? spaces_end(walk, end) : end;
+        if (begin >= end) {
+            continue;
+        }
         walk->held = token;
-        walk->held_stop = token->strips_right ? spaces_end(walk, end) : end;
+        walk->held_stop = end;
         if (walk->part_begin < begin) {
             *part = (struct added_part){.begin = walk->part_begin, .end = begin};
             return true;

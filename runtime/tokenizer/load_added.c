@@ -64,44 +64,88 @@ static enum status normalize_match(struct loader *loader, struct added_token *to
                                   token->text.bytes);
 }
 
+static enum status same_text_fault(struct loader *loader) {
+    return load_fault(loader, "remove one of them from the file",
+                      "two added tokens have the same text");
+}
+
+static bool texts_equal(const struct counted_text *a, const struct counted_text *b) {
+    return a->count == b->count && memcmp(a->bytes, b->bytes, a->count) == 0;
+}
+
+static bool entries_equal(const struct added_token *a, const struct added_token *b) {
+    return a->id == b->id && a->is_single_word == b->is_single_word &&
+           a->strips_left == b->strips_left && a->strips_right == b->strips_right &&
+           a->is_normalized == b->is_normalized && a->is_special == b->is_special;
+}
+
+/* Drops entries that repeat an earlier one, as the reference does. Rejects two entries that have
+ * the same text and differ: the reference would take the flags of the last one, and ignore its id.
+ */
+static enum status drop_repeated(struct loader *loader, struct added_token *tokens, size_t *count) {
+    const struct added_token **all = region_alloc(loader->temporary, *count, sizeof *all);
+    bool *is_repeated = region_alloc(loader->temporary, *count, sizeof *is_repeated);
+    struct added_set texts;
+    for (size_t i = 0; i < *count; i++) {
+        all[i] = &tokens[i];
+    }
+    if (added_set_make(all, *count, loader->temporary, &texts)) {
+        return OK;
+    }
+    const struct added_token *first = texts.tokens[0];
+    for (size_t i = 1; i < *count; i++) {
+        const struct added_token *token = texts.tokens[i];
+        if (!texts_equal(&first->text, &token->text)) {
+            first = token;
+            continue;
+        }
+        if (!entries_equal(first, token)) {
+            return same_text_fault(loader);
+        }
+        is_repeated[(first < token ? token : first) - tokens] = true;
+        first = first < token ? first : token;
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < *count; i++) {
+        if (!is_repeated[i]) {
+            tokens[kept++] = tokens[i];
+        }
+    }
+    *count = kept;
+    return OK;
+}
+
 static enum status make_added_sets(struct loader *loader, struct added_token *tokens,
                                    size_t count) {
     struct tokenizer *tokenizer = loader->tokenizer;
     const struct added_token **raw = region_alloc(loader->temporary, count, sizeof *raw);
     const struct added_token **normalized = region_alloc(loader->temporary, count, sizeof *raw);
-    const struct added_token **all = region_alloc(loader->temporary, count, sizeof *raw);
     size_t raw_count = 0;
     size_t normalized_count = 0;
     for (size_t i = 0; i < count; i++) {
-        all[i] = &tokens[i];
         if (tokens[i].is_normalized) {
             normalized[normalized_count++] = &tokens[i];
         } else {
             raw[raw_count++] = &tokens[i];
         }
     }
-    struct added_set texts;
-    bool is_unique = added_set_make(all, count, loader->temporary, &texts);
     for (size_t i = 0; i < count; i++) {
         if (tokens[i].is_normalized) {
             TRY(normalize_match(loader, &tokens[i]));
         }
     }
-    is_unique = added_set_make(raw, raw_count, loader->region, &tokenizer->raw) && is_unique;
+    bool is_unique = added_set_make(raw, raw_count, loader->region, &tokenizer->raw);
     is_unique =
         added_set_make(normalized, normalized_count, loader->region, &tokenizer->normalized) &&
         is_unique;
-    return is_unique ? OK
-                     : load_fault(loader, "remove one of them from the file",
-                                  "two added tokens have the same text");
+    return is_unique ? OK : same_text_fault(loader);
 }
 
 /* Whether a text is that of a special token. */
 static bool is_special_text(const struct tokenizer *tokenizer, const struct counted_text *text) {
     for (size_t i = 0; i < tokenizer->added_count; i++) {
         const struct added_token *token = &tokenizer->added[i];
-        if (token->is_special && token->text.count == text->count &&
-            memcmp(token->text.bytes, text->bytes, text->count) == 0) {
+        if (token->is_special && texts_equal(&token->text, text)) {
             return true;
         }
     }
@@ -152,9 +196,12 @@ static enum status read_tokens(struct loader *loader, const struct json_node *li
         if (token->text.count == 0) {
             continue; /* the reference ignores an empty token, too */
         }
-        TRY(check_id(loader, token, &next_id));
-        id_count = token->id >= id_count ? token->id + 1 : id_count;
         count++;
+    }
+    TRY(drop_repeated(loader, tokens, &count));
+    for (size_t i = 0; i < count; i++) {
+        TRY(check_id(loader, &tokens[i], &next_id));
+        id_count = tokens[i].id >= id_count ? tokens[i].id + 1 : id_count;
     }
     tokenizer->added = tokens;
     tokenizer->added_count = count;

@@ -37,7 +37,9 @@ static enum status read_normalizer_step(struct loader *loader, const struct json
     }
     if (strcmp(type, "Prepend") == 0) {
         step->kind = NORMALIZE_PREPEND;
-        return load_text(loader, node, "prepend", &step->content);
+        TRY(load_text(loader, node, "prepend", &step->content));
+        return step->content.count > 0 ? OK
+                                       : load_unsupported_fault(loader, node, "an empty prepend");
     }
     if (strcmp(type, "Replace") == 0) {
         step->kind = NORMALIZE_REPLACE;
@@ -84,6 +86,10 @@ static enum status read_choice(struct loader *loader, const struct json_node *no
                    : OK;
 }
 
+static bool is_one_character(const struct counted_text *text) {
+    return text->count > 0 && text->count == utf8_length(text->bytes[0]);
+}
+
 enum status load_metaspace(struct loader *loader, const struct json_node *node,
                            struct counted_text *meta, size_t *prefix) {
     static const char *const SCHEMES[] = {"never", "first", "always"};
@@ -92,12 +98,32 @@ enum status load_metaspace(struct loader *loader, const struct json_node *node,
     TRY(load_text(loader, node, "replacement", meta));
     TRY(read_choice(loader, node, "prepend_scheme", SCHEMES, ARRAY_COUNT(SCHEMES), prefix));
     TRY(json_get_bool(node, "add_prefix_space", &adds_space, NULL, loader->fault));
-    if (meta->count == 0 || meta->count != utf8_length(meta->bytes[0])) {
+    if (!is_one_character(meta)) {
         return load_unsupported_fault(loader, node, "a replacement of several characters");
     }
     if (!adds_space) {
         /* older files have `add_prefix_space` instead of `prepend_scheme` */
         *prefix = PREFIX_NEVER;
+    }
+    return OK;
+}
+
+/* Whether a step can change which part of a text gets the prefix of prepend_scheme first. In the
+ * reference it is each part whose first character comes from the original position 0, and a
+ * character that Replace inserts comes from the position of the last one that it replaces. */
+static bool moves_start(const struct normalizer_step *step) {
+    return step->kind == NORMALIZE_NFC ||
+           (step->kind == NORMALIZE_REPLACE &&
+            !(is_one_character(&step->pattern) && is_one_character(&step->content)));
+}
+
+static enum status check_first_prefix(struct loader *loader, const struct json_node *node) {
+    const struct tokenizer *tokenizer = loader->tokenizer;
+    for (size_t i = 0; i < tokenizer->normalizer_step_count; i++) {
+        if (moves_start(&tokenizer->normalizer_steps[i])) {
+            return load_unsupported_fault(loader, node,
+                                          "prepend_scheme first after this normalizer");
+        }
     }
     return OK;
 }
@@ -119,6 +145,9 @@ static enum status read_metaspace_step(struct loader *loader, const struct json_
     TRY(json_get_bool(node, "split", &splits, NULL, loader->fault));
     tokenizer->prefix = (enum prefix_kind)prefix;
     tokenizer->prefix_text = tokenizer->meta;
+    if (tokenizer->prefix == PREFIX_FIRST) {
+        TRY(check_first_prefix(loader, node));
+    }
     if (splits) {
         *append_split_step(loader) = (struct split_step){
             .kind = SPLIT_TEXT, .behavior = BEHAVIOR_MERGED_WITH_NEXT, .text = tokenizer->meta};

@@ -22,9 +22,10 @@ struct parser {
     struct fault *fault;
     /* by depth: whether the group ignores case, because of (?i: ) */
     bool ignores_case[PATTERN_DEPTH_MAX];
-    int depth;          /* number of open groups */
-    bool can_repeat;    /* a quantifier may follow */
-    char folded_before; /* inside a (?i: ) group: preceding literal in lower case; NUL: none */
+    int depth;           /* number of open groups */
+    bool can_repeat;     /* a quantifier may follow */
+    bool is_in_brackets; /* the position is in a class in brackets */
+    char folded_before;  /* inside a (?i: ) group: preceding literal in lower case; NUL: none */
 };
 
 static enum status reject(struct parser *parser, const char *what) {
@@ -88,13 +89,22 @@ static int close_set(struct parser *parser, const struct pattern_set *set) {
     return draft->set_count++;
 }
 
-/* Whether a class is part of \s, of \w, or of the property `name`. */
+static bool class_has_word(uint8_t class_number) {
+    return class_number != UNICODE_CONTROL_SPACE && (class_number & UNICODE_REGEX_WORD) != 0;
+}
+
+/* Whether a class is part of \s, of \w, of [\w], or of the property `name`. Oniguruma counts
+ * U+00B2, U+00B3, U+00B9 and U+00BC to U+00BE as \w outside brackets only; they are all of \w that
+ * is in the category No. */
 static bool class_has(const struct unicode *unicode, uint8_t class_number, const char *name) {
     if (strcmp(name, "\\s") == 0) {
         return (unicode->kinds[class_number] & KIND_SPACE) != 0;
     }
     if (strcmp(name, "\\w") == 0) {
-        return class_number != UNICODE_CONTROL_SPACE && (class_number & UNICODE_REGEX_WORD) != 0;
+        return class_has_word(class_number);
+    }
+    if (strcmp(name, "[\\w]") == 0) {
+        return class_has_word(class_number) && !unicode_class_is(class_number, "No");
     }
     return unicode_class_is(class_number, name);
 }
@@ -184,7 +194,7 @@ static enum status read_unit(struct parser *parser, struct pattern_set *set, uin
     }
     *is_class = true;
     const char *name = letter == 's' || letter == 'S'   ? "\\s"
-                       : letter == 'w' || letter == 'W' ? "\\w"
+                       : letter == 'w' || letter == 'W' ? (parser->is_in_brackets ? "[\\w]" : "\\w")
                        : letter == 'd' || letter == 'D' ? "Nd"
                                                         : NULL;
     if (name != NULL) {
@@ -201,6 +211,7 @@ static enum status read_unit(struct parser *parser, struct pattern_set *set, uin
 
 /* Reads a class in brackets. On entry, the position is after the opening bracket. */
 static enum status read_class(struct parser *parser, struct pattern_set *set) {
+    parser->is_in_brackets = true;
     if (parser->text[parser->at] == '^') {
         set->is_negated = true;
         parser->at++;
@@ -233,6 +244,7 @@ static enum status read_class(struct parser *parser, struct pattern_set *set) {
         }
         TRY(add_range(parser, set, low, high));
     }
+    parser->is_in_brackets = false;
     parser->at++;
     return OK;
 }

@@ -1,8 +1,8 @@
 /* Loading: files that are rejected, with the words of their faults; roles of tokens; patterns where
  * memory cannot be made executable. */
-#include "base/file.h"
 #include "runtime/tokenizer/tokenizer.h"
 #include "tests/tokenizer/executable_memory.h"
+#include "tests/tokenizer/small_tokenizer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,83 +14,49 @@
 
 #include <cmocka.h>
 
-enum { FILE_CAPACITY = 8192, PATH_CAPACITY = 256, CANNOT_REFUSE = 255, HAS_CODE = 254 };
-
-static char folder[] = "/tmp/skep-tokenizer-XXXXXX";
-
-/* Members of a small tokenizer: a, b, c, ab, a space and U+2581. */
-struct parts {
-    const char *added, *normalizer, *pre_tokenizer, *post_processor, *decoder, *options, *vocab,
-        *merges;
-};
-static const struct parts DEFAULTS = {
-    .added = "[]",
-    .normalizer = "null",
-    .pre_tokenizer = "null",
-    .post_processor = "null",
-    .decoder = "null",
-    .options = "\"type\": \"BPE\"",
-    .vocab = "{\"a\": 0, \"b\": 1, \"c\": 2, \"ab\": 3, \" \": 4, \"\xe2\x96\x81\": 5}",
-    .merges = "[[\"a\", \"b\"]]"};
-
-static const char *or_default(const char *part, const char *other) {
-    return part != NULL ? part : other;
-}
-
-static void write_text(const char *name, const char *text) {
-    char path[PATH_CAPACITY];
-    struct fault fault;
-    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-    assert_int_equal(file_write_new(path, text, strlen(text), &fault), OK);
-}
-
-static void remove_file(const char *name) {
-    char path[PATH_CAPACITY];
-    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-    (void)unlink(path);
-}
-
-static enum status load(const struct parts *parts, struct region *region,
-                        const struct tokenizer **tokenizer, struct fault *fault) {
-    char text[FILE_CAPACITY];
-    int length = snprintf(
-        text, sizeof text,
-        "{\"version\": \"1.0\", \"added_tokens\": %s, \"normalizer\": %s, \"pre_tokenizer\": %s, "
-        "\"post_processor\": %s, \"decoder\": %s, \"model\": {%s, \"vocab\": %s, \"merges\": %s}}",
-        or_default(parts->added, DEFAULTS.added),
-        or_default(parts->normalizer, DEFAULTS.normalizer),
-        or_default(parts->pre_tokenizer, DEFAULTS.pre_tokenizer),
-        or_default(parts->post_processor, DEFAULTS.post_processor),
-        or_default(parts->decoder, DEFAULTS.decoder), or_default(parts->options, DEFAULTS.options),
-        or_default(parts->vocab, DEFAULTS.vocab), or_default(parts->merges, DEFAULTS.merges));
-    assert_true(length > 0 && length < FILE_CAPACITY);
-    write_text("tokenizer.json", text);
-    return tokenizer_load(folder, region, tokenizer, fault);
-}
-
-#define SPLIT(regex)                                                                               \
-    "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"" regex "\"}, \"behavior\": \"Isolated\"}"
-#define TOKEN(id, content, more)                                                                   \
-    "{\"id\": " id ", \"content\": \"" content "\", \"special\": true, \"normalized\": false" more \
-    "}"
+enum { CANNOT_REFUSE = 255, HAS_CODE = 254 };
 
 /* A template that puts the token with this id before a text. */
 #define TEMPLATE(id)                                                                               \
     "{\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"<s>\"}}, "      \
     "{\"Sequence\": {\"id\": \"A\"}}], \"special_tokens\": {\"<s>\": {\"ids\": [" id "]}}}"
 
+struct rejected {
+    struct parts parts;
+    const char *reason; /* part of the fault's reason */
+};
+
+static void check_rejected(const struct rejected *rows, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        struct region region = {0};
+        const struct tokenizer *tokenizer = NULL;
+        struct fault fault = {0};
+        assert_int_equal(load_small(&rows[i].parts, &region, &tokenizer, &fault), STATUS_INPUT);
+        assert_null(tokenizer);
+        if (strstr(fault.reason, rows[i].reason) == NULL) {
+            fail_msg("row %zu: '%s' is not in '%s'", i, rows[i].reason, fault.reason);
+        }
+        assert_non_null(strstr(fault.subject, "tokenizer.json"));
+        region_finish(&region);
+    }
+}
+
 static void unsupported_parts_are_rejected_by_name(void **state) {
     (void)state;
-    static const struct {
-        struct parts parts;
-        const char *reason;
-    } ROWS[] = {
+    static const struct rejected ROWS[] = {
         {{.normalizer = "{\"type\": \"NFKC\"}"}, "`normalizer` is a NFKC"},
         {{.normalizer = "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Lowercase\"}]}"},
          "`normalizer.normalizers[0]` is a Lowercase"},
         {{.normalizer = "{\"type\": \"Replace\", \"pattern\": {\"Regex\": \"a\"}, "
                         "\"content\": \"\"}"},
          "a Regex in Replace"},
+        {{.normalizer = "{\"type\": \"Prepend\", \"prepend\": \"\"}"}, "an empty prepend"},
+        {{.normalizer = REPLACE("aa", "b"), .pre_tokenizer = META_FIRST},
+         "`pre_tokenizer` has prepend_scheme first after this normalizer"},
+        {{.normalizer = REPLACE("a", ""), .pre_tokenizer = META_FIRST}, "prepend_scheme first"},
+        {{.normalizer = REPLACE("a", "bb"), .pre_tokenizer = META_FIRST}, "prepend_scheme first"},
+        {{.normalizer = "{\"type\": \"NFC\"}", .pre_tokenizer = META_FIRST},
+         "prepend_scheme first"},
         {{.pre_tokenizer = "{\"type\": \"Whitespace\"}"}, "is a Whitespace"},
         {{.pre_tokenizer = SPLIT("a*")}, "matches an empty text"},
         {{.pre_tokenizer = SPLIT("^a")}, "a character that must be escaped at '^a'"},
@@ -115,6 +81,13 @@ static void unsupported_parts_are_rejected_by_name(void **state) {
          "these decoders in this order"},
         {{.decoder = "{\"type\": \"Strip\", \"content\": \" \", \"start\": 0, \"stop\": 1}"},
          "a Strip at the end, or of several characters"},
+    };
+    check_rejected(ROWS, ARRAY_COUNT(ROWS));
+}
+
+static void unsupported_models_and_added_tokens_are_rejected_by_name(void **state) {
+    (void)state;
+    static const struct rejected ROWS[] = {
         {{.options = "\"type\": \"Unigram\""}, "`model.type` is Unigram"},
         {{.options = "\"type\": \"BPE\", \"dropout\": 0.1"}, "`model.dropout` is set"},
         {{.options = "\"type\": \"BPE\", \"end_of_word_suffix\": \"</w>\""},
@@ -130,23 +103,14 @@ static void unsupported_parts_are_rejected_by_name(void **state) {
         {{.merges = "[[\"a\"]]"}, "of `model.merges`"},
         {{.added = "[" TOKEN("7", "<s>", "") "]"},
          "has the id 7, but the tokenizers package gives it 6"},
-        {{.added = "[" TOKEN("6", "<s>", "") ", " TOKEN("6", "<s>", "") "]"},
+        {{.added = "[" TOKEN("6", "<s>", "") ", " TOKEN("7", "<s>", "") "]"}, "have the same text"},
+        {{.added = "[" TOKEN("6", "<s>", "") ", " TOKEN("6", "<s>", RSTRIP) "]"},
+         "have the same text"},
+        {{.added = "[" TOKEN("6", "<s>", "") ", " TOKEN("6", "<t>", "") "]"},
          "but the tokenizers package gives it 7"},
-        {{.added = "[" TOKEN("0", "a", "") ", " TOKEN("0", "a", "") "]"}, "have the same text"},
         {{.added = "[{\"id\": 6}]"}, "content"},
     };
-    for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
-        struct region region = {0};
-        const struct tokenizer *tokenizer = NULL;
-        struct fault fault = {0};
-        assert_int_equal(load(&ROWS[i].parts, &region, &tokenizer, &fault), STATUS_INPUT);
-        assert_null(tokenizer);
-        if (strstr(fault.reason, ROWS[i].reason) == NULL) {
-            fail_msg("row %zu: '%s' is not in '%s'", i, ROWS[i].reason, fault.reason);
-        }
-        assert_non_null(strstr(fault.subject, "tokenizer.json"));
-        region_finish(&region);
-    }
+    check_rejected(ROWS, ARRAY_COUNT(ROWS));
 }
 
 static void other_files_are_rejected_with_the_remedy(void **state) {
@@ -159,20 +123,20 @@ static void other_files_are_rejected_with_the_remedy(void **state) {
         {"vocab.json", "does not exist, only vocab.json", "save_pretrained"},
         {NULL, "does not exist", "download the model with its tokenizer"},
     };
-    remove_file("tokenizer.json");
-    assert_false(tokenizer_exists(folder));
+    remove_small_file("tokenizer.json");
+    assert_false(tokenizer_exists(small_folder()));
     for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
         struct region region = {0};
         const struct tokenizer *tokenizer;
         struct fault fault;
         if (ROWS[i].file != NULL) {
-            write_text(ROWS[i].file, "{}");
+            write_small_file(ROWS[i].file, "{}");
         }
-        assert_int_equal(tokenizer_load(folder, &region, &tokenizer, &fault), STATUS_INPUT);
+        assert_int_equal(tokenizer_load(small_folder(), &region, &tokenizer, &fault), STATUS_INPUT);
         assert_non_null(strstr(fault.reason, ROWS[i].reason));
         assert_non_null(strstr(fault.remedy, ROWS[i].remedy));
         if (ROWS[i].file != NULL) {
-            remove_file(ROWS[i].file);
+            remove_small_file(ROWS[i].file);
         }
         region_finish(&region);
     }
@@ -185,10 +149,10 @@ static void roles_come_from_the_files_beside_it(void **state) {
     struct region region = {0};
     const struct tokenizer *tokenizer;
     struct fault fault;
-    write_text("tokenizer_config.json",
-               "{\"bos_token\": null, \"eos_token\": {\"content\": \"<|im_end|>\"}}");
-    write_text("special_tokens_map.json", "{\"pad_token\": \"c\", \"eos_token\": \"a\"}");
-    assert_int_equal(load(&PARTS, &region, &tokenizer, &fault), OK);
+    write_small_file("tokenizer_config.json",
+                     "{\"bos_token\": null, \"eos_token\": {\"content\": \"<|im_end|>\"}}");
+    write_small_file("special_tokens_map.json", "{\"pad_token\": \"c\", \"eos_token\": \"a\"}");
+    assert_int_equal(load_small(&PARTS, &region, &tokenizer, &fault), OK);
     const struct tokenizer_info *info = tokenizer_info(tokenizer);
     assert_int_equal(info->bos_id, TOKENIZER_NO_ID);
     assert_int_equal(info->eos_id, 7);
@@ -210,8 +174,8 @@ static void roles_come_from_the_files_beside_it(void **state) {
     assert_int_equal(tokenizer_find_special(tokenizer, WITH_TOKEN, strlen(WITH_TOKEN), &at), 7);
     assert_int_equal(at, 2);
     assert_int_equal(tokenizer_find_special(tokenizer, "ab", 2, &at), TOKENIZER_NO_ID);
-    remove_file("tokenizer_config.json");
-    remove_file("special_tokens_map.json");
+    remove_small_file("tokenizer_config.json");
+    remove_small_file("special_tokens_map.json");
     region_finish(&region);
 }
 
@@ -229,7 +193,7 @@ static void ill_formed_text_is_rejected_with_its_position(void **state) {
     const struct tokenizer *tokenizer;
     struct token_list list;
     struct fault fault;
-    assert_int_equal(load(&PARTS, &region, &tokenizer, &fault), OK);
+    assert_int_equal(load_small(&PARTS, &region, &tokenizer, &fault), OK);
     struct tokenizer_encoder *encoder = tokenizer_encoder_make(tokenizer, &region);
     for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
         char expected[64];
@@ -252,7 +216,7 @@ static unsigned ids_of_pattern(bool *has_code) {
     const struct tokenizer *tokenizer;
     struct token_list list;
     struct fault fault;
-    assert_int_equal(load(&PARTS, &region, &tokenizer, &fault), OK);
+    assert_int_equal(load_small(&PARTS, &region, &tokenizer, &fault), OK);
     struct tokenizer_encoder *encoder = tokenizer_encoder_make(tokenizer, &region);
     assert_int_equal(tokenizer_encode(encoder, TEXT, strlen(TEXT), &OPTIONS, &list, &fault), OK);
     unsigned sum = 1;
@@ -298,7 +262,7 @@ static unsigned statuses_of_repeated_group(bool *has_code) {
     struct token_list list;
     struct fault fault;
     memset(text, 'a', sizeof text);
-    assert_int_equal(load(&PARTS, &region, &tokenizer, &fault), OK);
+    assert_int_equal(load_small(&PARTS, &region, &tokenizer, &fault), OK);
     struct tokenizer_encoder *encoder = tokenizer_encoder_make(tokenizer, &region);
     tokenizer_encoder_reserve(encoder, sizeof text);
     process_seal();
@@ -341,7 +305,7 @@ static void a_long_word_ends_early_on_a_stop(void **state) {
     struct token_list list;
     struct fault fault;
     memset(text, 'a', sizeof text);
-    assert_int_equal(load(&PARTS, &region, &tokenizer, &fault), OK);
+    assert_int_equal(load_small(&PARTS, &region, &tokenizer, &fault), OK);
     struct tokenizer_encoder *encoder = tokenizer_encoder_make(tokenizer, &region);
     assert_int_equal(tokenizer_encode(encoder, text, sizeof text, &OPTIONS, &list, &fault), OK);
     tokenizer_encoder_watch_stop(encoder, stops_now);
@@ -352,17 +316,6 @@ static void a_long_word_ends_early_on_a_stop(void **state) {
     region_finish(&region);
 }
 
-static int make_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) == NULL;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    remove_file("tokenizer.json");
-    return rmdir(folder);
-}
-
 int main(void) {
     static const struct CMUnitTest TESTS[] = {
         /* first, before any pattern is compiled */
@@ -370,9 +323,10 @@ int main(void) {
         cmocka_unit_test(patterns_match_without_executable_memory),
         cmocka_unit_test(a_long_word_ends_early_on_a_stop),
         cmocka_unit_test(unsupported_parts_are_rejected_by_name),
+        cmocka_unit_test(unsupported_models_and_added_tokens_are_rejected_by_name),
         cmocka_unit_test(other_files_are_rejected_with_the_remedy),
         cmocka_unit_test(roles_come_from_the_files_beside_it),
         cmocka_unit_test(ill_formed_text_is_rejected_with_its_position),
     };
-    return cmocka_run_group_tests(TESTS, make_folder, remove_folder);
+    return cmocka_run_group_tests(TESTS, make_small_folder, remove_small_folder);
 }

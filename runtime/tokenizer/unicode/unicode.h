@@ -19,7 +19,7 @@ enum {
     /* number of classes: a class is a general category and three flags, in one byte */
     UNICODE_CLASSES = 256,
     UNICODE_NUMERIC = 1,    /* flag of a class: a digit for the pre-tokenizer Digits */
-    UNICODE_REGEX_WORD = 2, /* flag: \w in a pattern */
+    UNICODE_REGEX_WORD = 2, /* flag: \w in a pattern, outside brackets */
     /* flag of a class: part of a word, for added tokens with single_word */
     UNICODE_WORD = 4,
     UNICODE_CONTROL_SPACE = 255, /* class of the white space that is in category Cc */
