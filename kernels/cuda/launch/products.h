@@ -81,9 +81,9 @@ struct cuda_products {
     struct cuda_product *newest; /* head of the list of products */
 };
 
-/* cublas_lt_list_libraries: list the libraries to try, in order: libcublasLt.so.13 and .12 on the search path
- * of the loader, then those that exist in the Python packages of a virtual environment or of conda,
- * in CUDA's folder, and in the Python packages of the user and of the machine.
+/* cublas_lt_list_libraries: list the libraries to try, in order: libcublasLt.so.13 and .12 on the
+ * search path of the loader, then those that exist in the Python packages of a virtual environment
+ * or of conda, in CUDA's folder, and in the Python packages of the user and of the machine.
  * returns  the number of paths
  * memory   in `region`; uses the heap meanwhile, so call it before the seal */
 struct cublas_lt_library_search {
@@ -110,8 +110,8 @@ MUST_CHECK enum status cuda_products_init(const struct cublas_lt *library,
                                           struct cuda_products *products, struct fault *fault);
 void cuda_products_finish(struct cuda_products *products);
 
-/* cuda_products_open: load the first library of cublas_lt_list_libraries that creates a handle. One that
- * creates none, because it needs a newer driver for example, is logged.
+/* cuda_products_open: load the first library of cublas_lt_list_libraries that creates a handle. One
+ * that creates none, because it needs a newer driver for example, is logged.
  * errors  those of cublas_lt_load and cuda_products_init: that of the first library that is
  *         present, else that of the first one; *products is then unchanged */
 MUST_CHECK enum status cuda_products_open(const struct target *target, struct region *region,
