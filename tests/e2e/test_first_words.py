@@ -77,8 +77,8 @@ class Given(SwarmTest):
         self.says("removed anna; 0 members on the list\n", "roster", "remove", "anna", *path,
                   code=0)
         self.says("pass the allow-list with --roster FILE", "roster", "list", "list.yaml")
-        self.says("start `skep track` first, which creates the folder", "roster", "add", key, "--roster",
-                  "none/list.yaml")
+        self.says("start `skep track` first, which creates the folder", "roster", "add", key,
+                  "--roster", "none/list.yaml")
 
     def test_a_second_tracker_speaks_of_no_new_join_string(self):
         with socket.socket() as probe:
