@@ -29,8 +29,8 @@ HANGUL = range(0xAC00, 0xD7A4)
 WORDS_A_LINE = 8
 PACKAGE_VERSION = "0.23.3"
 HEADER = """\
-/* The compact Unicode tables: tools/unicode_tables.py writes this file, and describes their
- * form. */
+/* The compact Unicode tables: tools/unicode_tables.py writes this file, and describes the form of
+ * the tables. */
 #ifndef SKEP_TOKENIZER_UNICODE_UNICODE_DATA_H
 #define SKEP_TOKENIZER_UNICODE_UNICODE_DATA_H
 
@@ -195,7 +195,10 @@ def main():
                                      "Canonical combining classes and decompositions",
                                      form_table()),
     }
-    constants = "\n".join(f"    {name.upper()}_WORDS = {count}," for name, count in sizes.items())
+    values = {name: f"{name.upper()}_WORDS = {count}," for name, count in sizes.items()}
+    width = max(map(len, values.values()))
+    constants = "\n".join(f"    {value:{width}} /* size of {name} in 32-bit words */"
+                          for name, value in values.items())
     externs = "\n".join(f"extern const uint32_t {name}[{name.upper()}_WORDS];" for name in sizes)
     (folder / "unicode_data.h").write_text(HEADER.format(constants, externs))
     print(*(f"{name}: {4 * count} bytes" for name, count in sizes.items()), sep="\n")
