@@ -118,7 +118,8 @@ void end_answer(struct renderer *renderer) {
 
 /* ---- the conversation ---- */
 
-static const char NO_TOOLS[] = "choose another template with --template, or remove it";
+static const char NO_TOOLS[] =
+    "choose another template with --template (in a run, data.chat), or remove it";
 
 bool has_role(const struct chat_message *message, const char *role) {
     return strcmp(message->role, role) == 0;

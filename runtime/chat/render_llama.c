@@ -88,9 +88,11 @@ static enum status add_tools(struct renderer *renderer, int index) {
 static enum status add_tool_call(struct renderer *renderer, const struct chat_message *message) {
     struct tool_call call;
     if (message->call_count != 1) {
-        return json_fault(&message->calls, renderer->fault,
-                          "give each call a message, or choose another template with --template",
-                          "has %d calls; this template allows one", message->call_count);
+        return json_fault(
+            &message->calls, renderer->fault,
+            "give each call a message, or choose another template with --template (in a run, "
+            "data.chat)",
+            "has %d calls; this template allows one", message->call_count);
     }
     TRY(find_tool_call(renderer, message, 0, &call));
     add_header(renderer, "assistant");

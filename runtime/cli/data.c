@@ -294,6 +294,7 @@ static enum status run_data(struct invocation *invocation) {
     if (request->decode_path != NULL) {
         return data_print_text(tokenizer, request->decode_path, !request->is_special, fault);
     }
+    tokenizer_folder_warn(folder, tokenizer);
     const enum status status = request->is_chat ? write_chat_corpus(invocation, tokenizer, folder)
                                                 : write_corpus(invocation, tokenizer);
     if (status == STATUS_FIT && fault->remedy[0] == '\0') {

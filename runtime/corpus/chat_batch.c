@@ -72,7 +72,7 @@ static enum status next_line(struct chat_reader *reader, struct token_text *line
             input_window_close(window);
         } else {
             reader->searched = length;
-            TRY(input_window_fill(window, fault));
+            TRY(input_window_fill_line(window, reader->line + 1, fault));
         }
     }
     return OK;

@@ -390,7 +390,8 @@ static enum status check_parts(const struct chat_corpus_run *run, struct fault *
     }
     if (train->rows == 0) {
         return fault_set(fault, STATUS_INPUT, run->inputs->inputs[0].path,
-                         "pass files with conversations, or raise --sequence",
+                         "pass files with conversations, or raise --sequence (in a run, "
+                         "batch.sequence)",
                          "no conversation to train on; %llu are longer than a row, %llu have no "
                          "answer",
                          (unsigned long long)train->long_count,

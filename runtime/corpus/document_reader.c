@@ -105,21 +105,34 @@ static enum status extend_text(struct document_reader *reader, struct fault *fau
 static enum status set_line_fault(const struct document_reader *reader,
                                   enum json_field_status status, const struct json_field *field,
                                   struct fault *fault) {
+    static const char REMEDY[] = "pass the name of the text field with --field of `skep data`";
     char place[sizeof fault->subject];
     const char *name = reader->options.field;
-    struct text text = text_over(place, sizeof place);
-    text_add(&text, "%.280s:%llu", reader->window.stream.path, (unsigned long long)reader->line);
+    snprintf(place, sizeof place, "%.270s:%llu:%zu", reader->window.stream.path,
+             (unsigned long long)reader->line, field->column + 1);
     if (status == JSON_FIELD_INVALID) {
-        text_add(&text, ":%zu", field->column + 1);
         return fault_set(fault, STATUS_INPUT, place, "each line must be one JSON object",
                          "not valid JSON: %s", field->reason);
     }
-    if (status == JSON_FIELD_MISSING) {
-        return fault_set(fault, STATUS_INPUT, place, "pass the name of the text field with --field",
-                         "the object has no field \"%.100s\"", name);
+    return status == JSON_FIELD_MISSING ? fault_set(fault, STATUS_INPUT, place, REMEDY,
+                                                    "the object has no field \"%.100s\"", name)
+                                        : fault_set(fault, STATUS_INPUT, place, REMEDY,
+                                                    "the field \"%.100s\" is not a string", name);
+}
+
+/* Returns the fault of a line whose text is not found. A line of a conversation gets a remedy of
+ * its own. */
+static enum status no_text_fault(const struct document_reader *reader, char *line, size_t length,
+                                 enum json_field_status status, const struct json_field *field,
+                                 struct fault *fault) {
+    struct json_field ignored;
+    (void)set_line_fault(reader, status, field, fault);
+    if (status == JSON_FIELD_MISSING &&
+        json_field_find(line, length, "messages", &ignored) == JSON_FIELD_NOT_TEXT) {
+        snprintf(fault->remedy, sizeof fault->remedy,
+                 "it has `messages`: add --chat to `skep data`");
     }
-    return fault_set(fault, STATUS_INPUT, place, "pass the name of the text field with --field",
-                     "the field \"%.100s\" is not a string", name);
+    return STATUS_INPUT;
 }
 
 static bool is_blank(const char *line, size_t length) {
@@ -141,7 +154,7 @@ static enum status read_line(struct document_reader *reader, size_t length, bool
     const enum json_field_status status =
         json_field_find(line, length, reader->options.field, &field);
     if (status != JSON_FIELD_FOUND) {
-        return set_line_fault(reader, status, &field, fault);
+        return no_text_fault(reader, line, length, status, &field, fault);
     }
     if (field.replacements > 0 && reader->options.is_strict) {
         field.reason = "half of a surrogate pair";
@@ -172,7 +185,7 @@ static enum status find_line(struct document_reader *reader, struct fault *fault
             return length > 0 ? read_line(reader, length, false, fault) : OK;
         } else {
             searched = length;
-            TRY(input_window_fill(&reader->window, fault));
+            TRY(input_window_fill_line(&reader->window, reader->line + 1, fault));
         }
     }
     return OK;

@@ -4,6 +4,7 @@
 #include "runtime/corpus/utf8_repair.h"
 #include "targets/os/mapping.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -114,6 +115,17 @@ enum status input_window_fill(struct input_window *window, struct fault *fault) 
         memmove(window->raw, window->raw + repaired.read_bytes, window->raw_count);
     }
     return OK;
+}
+
+enum status input_window_fill_line(struct input_window *window, uint64_t line,
+                                   struct fault *fault) {
+    char place[sizeof fault->subject];
+    if (window->end - window->begin < WINDOW_TEXT_MAX) {
+        return input_window_fill(window, fault);
+    }
+    snprintf(place, sizeof place, "%.280s:%llu", window->stream.path, (unsigned long long)line);
+    return fault_set(fault, STATUS_INPUT, place, "divide it into several objects, one on each line",
+                     "the line has more than %d MiB", WINDOW_TEXT_MAX >> 20);
 }
 
 uint64_t input_window_file_bytes(const struct input_window *window) {

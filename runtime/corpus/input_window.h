@@ -53,6 +53,12 @@ MUST_CHECK enum status input_window_open(struct input_window *window, const char
  *         those of byte_stream_read */
 MUST_CHECK enum status input_window_fill(struct input_window *window, struct fault *fault);
 
+/* input_window_fill_line: input_window_fill for the caller that reads JSON lines.
+ * line    number of the line that begins with the unread text, from 1
+ * errors  those of input_window_fill; a line above WINDOW_TEXT_MAX is named by its number */
+MUST_CHECK enum status input_window_fill_line(struct input_window *window, uint64_t line,
+                                              struct fault *fault);
+
 /* input_window_file_bytes: the number of bytes that have been read from the files of all inputs. */
 uint64_t input_window_file_bytes(const struct input_window *window);
 

@@ -306,6 +306,7 @@ static bool read_member(struct scan *scan, const char *name, struct json_field *
     }
     if (peek_byte(scan) != '"') {
         *status = JSON_FIELD_NOT_TEXT;
+        *field = (struct json_field){.column = scan->at};
         return skip_value(scan);
     }
     *status = JSON_FIELD_FOUND;

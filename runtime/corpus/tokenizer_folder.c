@@ -2,6 +2,8 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "base/json.h"
+#include "base/log.h"
 #include "runtime/model/model.h"
 
 #include <stdio.h>
@@ -28,6 +30,42 @@ enum status tokenizer_folder_find(const char *model, char folder[static PATH_BYT
     return fault_set(fault, STATUS_INPUT, model,
                      "specify a model folder, or org/name of a model in the Hub cache",
                      "no such folder");
+}
+
+/* Returns the `vocab_size` of a config.json; 0: it states none that can be read. */
+static int64_t read_vocab_size(const char *path, struct region *scratch) {
+    enum { CONFIG_FILE_BYTES_MAX = 1 << 20 }; /* maximum size of config.json */
+    struct json_document document;
+    struct fault ignored;
+    char *text;
+    size_t length;
+    int64_t size = 0;
+    bool is_present;
+    if (file_read_into_region(path, CONFIG_FILE_BYTES_MAX, scratch, &text, &length, &ignored) !=
+            OK ||
+        json_parse(text, length, CONFIG_FILE_BYTES_MAX, path, &document, &ignored) != OK) {
+        return 0;
+    }
+    if (json_get_i64(&document.root, "vocab_size", &size, &is_present, &ignored) != OK) {
+        size = 0;
+    }
+    json_finish(&document);
+    return size;
+}
+
+void tokenizer_folder_warn(const char *folder, const struct tokenizer *tokenizer) {
+    struct region scratch = {0};
+    char path[PATH_BYTES + NAME_BYTES];
+    const int32_t ids = tokenizer_info(tokenizer)->id_count;
+    path_join(folder, "config.json", path, sizeof path);
+    const int64_t size = read_vocab_size(path, &scratch);
+    if (size > 0 && ids > size) {
+        log_line(LOG_WARNING,
+                 "%s: vocab_size is %lld, but tokenizer.json has %d ids; a text with a larger id "
+                 "cannot be trained",
+                 path, (long long)size, ids);
+    }
+    region_finish(&scratch);
 }
 
 bool tokenizer_folder_hash(const char *model, struct hash *hash) {

@@ -219,6 +219,7 @@ static enum status tokenise_files(const struct settings *settings, const struct 
     char folder[PATH_BYTES];
     TRY(tokenizer_folder_find(settings->model, model, fault));
     TRY(tokenizer_load(model, scratch, &source.tokenizer, fault));
+    tokenizer_folder_warn(model, source.tokenizer);
     TRY(input_list_expand(paths->paths, paths->count, INPUT_TEXT, scratch, &inputs, fault));
     if (settings->chat_template != NULL || chat_corpus_is_chat(&inputs)) {
         TRY(chat_options_find(model, settings->chat_template, source.tokenizer, scratch, &chat,

@@ -67,7 +67,7 @@ class Rows(ChatTest):
                 ('{"messages": []}', "has 0 messages.*; correct this line or remove it"),
                 ('{"messages": [{"role": "bot", "content": ""}]}', "; correct this line"),
                 ('{"messages": [{"role": "user", "content": "a"}], "tools": [{}]}',
-                 "; choose another template with --template, or remove it"),
+                 "; choose another template with --template .in a run, data.chat., or remove it"),
                 ('{"a": NaN}', "bad.jsonl:2:9: not valid JSON"),
                 ('{"a": 1, "a": 2}', "bad.jsonl:2:[0-9]+: not valid JSON: duplicate object key")):
             (self.path / "bad.jsonl").write_text(f"\n{line}\n")

@@ -98,6 +98,22 @@ class Inputs(DataTest):
                      words=["skep: a.jsonl:2: more than 16 MiB of text that the tokenizer cannot "
                             f"divide{remedy}"])
 
+    def test_a_line_without_the_text_is_named_with_its_column(self):
+        remedy = "; pass the name of the text field with --field of `skep data`\n"
+        for line, words in (
+                ('{"a": 1}', f'a.jsonl:1:1: the object has no field "text"{remedy}'),
+                ('{"text": 1}', f'a.jsonl:1:10: the field "text" is not a string{remedy}'),
+                (chatml_lines(1), 'a.jsonl:1:1: the object has no field "text"; it has `messages`: '
+                 "add --chat to `skep data`\n")):
+            self.write("a.jsonl", line.encode())
+            self.refused("a.jsonl", "-o", "out", words=["skep: " + words])
+
+    def test_a_line_that_is_too_long_is_named(self):
+        words = ["skep: a.jsonl:2: the line has more than 64 MiB; divide it into several objects, "
+                 "one on each line\n"]
+        self.write("a.jsonl", b'{"text": "a"}\n{"text": "' + b"a " * (33 << 20) + b'"}')
+        self.refused("a.jsonl", "-o", "out", words=words)
+
     def test_a_share_that_leaves_nothing_to_train_on_is_named(self):
         for count in range(1, 9):  # until the first document is the one that is kept
             self.write_lines("a.jsonl", ["text"] * count)
@@ -198,6 +214,11 @@ class Reports(ChatTest):
         self.assertIn("skep: chats.jsonl:2: more than 16 MiB of text that the tokenizer cannot "
                       "divide; remove this part of the text, or put words with spaces between "
                       "them into it\n", self.run_data("chats.jsonl", "-o", "chats", *CHAT))
+
+    def test_a_line_that_is_too_long_is_named(self):
+        (self.path / "chats.jsonl").write_text(chatml_lines(1) + " " * (65 << 20))
+        self.assertIn("skep: chats.jsonl:2: the line has more than 64 MiB; divide it into several "
+                      "objects", self.run_data("chats.jsonl", "-o", "chats", *CHAT))
 
     def test_a_null_is_not_said_to_be_missing(self):
         (self.path / "chats.jsonl").write_text('{"messages": null}\n')

@@ -62,6 +62,17 @@ class Used(ModelTest):
         self.assertEqual(losses[0], losses[1])
         self.assertNotEqual(losses[0], losses[2])
 
+    def test_a_tokenizer_with_too_many_ids_is_named_before_tokenising(self):
+        config = json.dumps({**LLAMA, "vocab_size": 300})
+        (self.path / "model" / "config.json").write_text(config)
+        words = ("model/config.json: vocab_size is 300, but tokenizer.json has 412 ids; a text "
+                 "with a larger id cannot be trained")
+        self.assertIn(words, self.data("train.txt", "-o", "other").stderr.decode())
+        self.write_run(data__train="train.txt")
+        errors = self.skep("train", "run.yaml", code=2).stderr
+        self.assertLess(errors.find(words), errors.find("tokenising"))
+        self.assertIn(words, errors)
+
     def test_tokens_of_another_tokenizer_are_rejected(self):
         self.skep("train", "run.yaml")
         path = self.path / "model" / "tokenizer.json"
