@@ -123,6 +123,11 @@ class Interrupted(CacheTest):
         self.assertIn("continuing an interrupted call", self.train())
         self.assertEqual(self.files(), self.whole())
 
+    def wait_for_lock(self):
+        """Waits until a process has written its id to the lock that it holds."""
+        self.assertTrue(wait_until(lambda: any(lock.read_text()
+                                               for lock in self.cache.rglob("lock"))))
+
     def read_until(self, process, words):
         """Reads the log up to a line with these words."""
         line = process.stderr.readline()
@@ -134,7 +139,7 @@ class Interrupted(CacheTest):
         self.write_chats(self.COUNT)
         shutil.copy(self.path / "run.yaml", self.path / "second.yaml")
         first = self.start()
-        self.assertTrue(wait_until(lambda: list(self.cache.rglob("lock"))))
+        self.wait_for_lock()
         second = self.start("second.yaml")
         logs = [process.communicate(timeout=TIMEOUT_S)[1] for process in (first, second)]
         self.assertEqual([first.returncode, second.returncode], [0, 0], logs)
@@ -148,7 +153,7 @@ class Interrupted(CacheTest):
         self.write_chats(self.COUNT)
         shutil.copy(self.path / "run.yaml", self.path / "second.yaml")
         first = self.start()
-        self.assertTrue(wait_until(lambda: list(self.cache.rglob("lock"))))
+        self.wait_for_lock()
         first.send_signal(signal.SIGSTOP)  # it holds its lock until it is killed
         second = self.start("second.yaml")
         self.read_until(second, "waiting for process")
@@ -161,7 +166,7 @@ class Interrupted(CacheTest):
         self.write_chats(self.COUNT)
         shutil.copy(self.path / "run.yaml", self.path / "second.yaml")
         first = self.start()
-        self.assertTrue(wait_until(lambda: list(self.cache.rglob("lock"))))
+        self.wait_for_lock()
         first.send_signal(signal.SIGSTOP)
         second = self.start("second.yaml")
         self.read_until(second, "waiting for process")
