@@ -173,6 +173,16 @@ static enum status check_division(const struct tokenizer *tokenizer, const struc
     return OK;
 }
 
+/* Gives a fault of json_parse about a NUL its own reason: the escape is valid JSON, but a text with
+ * a NUL cannot be rendered. */
+static void explain_nul(struct fault *fault) {
+    if (strstr(fault->reason, "JSON_ALLOW_NUL") != NULL) {
+        snprintf(fault->reason, sizeof fault->reason,
+                 "has the escape \\u0000; a message cannot contain the character NUL");
+        snprintf(fault->remedy, sizeof fault->remedy, "remove the escape");
+    }
+}
+
 /* Renders and encodes one line. The resulting ids are in `encoder`. */
 static enum status encode_line(struct chat_encoder *encoder, const struct chat_line *line,
                                const char *text, struct fault *fault) {
@@ -182,6 +192,7 @@ static enum status encode_line(struct chat_encoder *encoder, const struct chat_l
     enum status status = json_parse(text, line->length, WINDOW_TEXT_MAX, name, &document, fault);
     if (status != OK) {
         name_column(name, fault);
+        explain_nul(fault);
         add_remedy("each line must be one JSON object", fault);
         return status;
     }

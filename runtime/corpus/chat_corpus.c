@@ -393,9 +393,10 @@ static enum status check_parts(const struct chat_corpus_run *run, struct fault *
                          "pass files with conversations, or raise --sequence (in a run, "
                          "batch.sequence)",
                          "no conversation to train on; %llu are longer than a row, %llu have no "
-                         "answer",
+                         "answer%s",
                          (unsigned long long)train->long_count,
-                         (unsigned long long)train->untrained_count);
+                         (unsigned long long)train->untrained_count,
+                         run->options->cuts_long ? " before the cut" : "");
     }
     if (run->options->validation_ppm > 0 && validation->rows == 0) {
         return fault_set(fault, STATUS_INPUT, "--validation", "raise the share",

@@ -223,8 +223,7 @@ static void fill_report(const struct corpus_run *run, struct corpus_report *repo
                                      .skipped_count = run->inputs->skipped_count,
                                      .skipped_path = run->inputs->skipped_path,
                                      .empty_documents = reader->empty_documents,
-                                     .replacements =
-                                         reader->window.replaced.count + reader->lone_surrogates,
+                                     .replacements = reader->window.replaced.count,
                                      .replaced_path = reader->window.replaced.path,
                                      .replaced_offset = reader->window.replaced.offset};
 }

@@ -139,6 +139,26 @@ static bool is_blank(const char *line, size_t length) {
     return strspn(line, " \t\r") >= length;
 }
 
+/* Counts the halves of surrogate pairs in a line, which begins with the unread text. */
+static enum status note_surrogates(struct document_reader *reader, const struct json_field *field,
+                                   struct fault *fault) {
+    const struct input_window *window = &reader->window;
+    struct replaced_bytes *replaced = &reader->window.replaced;
+    if (reader->options.is_strict) {
+        char place[sizeof fault->subject];
+        snprintf(place, sizeof place, "%.270s:%llu:%zu", window->stream.path,
+                 (unsigned long long)reader->line, field->column + 1);
+        return fault_set(fault, STATUS_INPUT, place, "correct the escape, or leave out --strict",
+                         "half of a surrogate pair is not a character");
+    }
+    if (replaced->count == 0) {
+        replaced->path = window->stream.path;
+        replaced->offset = window->raw_offset - unread_bytes(reader) + field->column;
+    }
+    replaced->count += field->replacements;
+    return OK;
+}
+
 /* Makes the text field of a JSON line the current document. The line is the first `length` unread
  * bytes. */
 static enum status read_line(struct document_reader *reader, size_t length, bool has_line_end,
@@ -156,11 +176,9 @@ static enum status read_line(struct document_reader *reader, size_t length, bool
     if (status != JSON_FIELD_FOUND) {
         return no_text_fault(reader, line, length, status, &field, fault);
     }
-    if (field.replacements > 0 && reader->options.is_strict) {
-        field.reason = "half of a surrogate pair";
-        return set_line_fault(reader, JSON_FIELD_INVALID, &field, fault);
+    if (field.replacements > 0) {
+        TRY(note_surrogates(reader, &field, fault));
     }
-    reader->lone_surrogates += field.replacements;
     begin_document(reader);
     const size_t before = (size_t)(field.text - line);
     reader->window.begin += before;

@@ -67,11 +67,9 @@ struct document_reader {
     /* number of the current document or section, from 0 over all inputs */
     uint64_t unit;
     uint64_t empty_documents; /* number of documents without text, which are left out */
-    /* number of escapes of lone surrogates in JSON, each replaced by U+FFFD */
-    uint64_t lone_surrogates;
-    bool is_in_document; /* a document has begun and not ended */
-    bool has_started;    /* a piece of the document has been put into a batch */
-    bool is_validation;  /* the current document is kept for validation */
+    bool is_in_document;      /* a document has begun and not ended */
+    bool has_started;         /* a piece of the document has been put into a batch */
+    bool is_validation;       /* the current document is kept for validation */
     /* the end of the document is known: document_bytes after the unread text's start */
     bool knows_end;
     /* number of the window's unread bytes that belong to the document */

@@ -157,6 +157,9 @@ static bool decode_string(struct scan *scan, size_t begin, size_t end, struct js
             scan->at = (size_t)(from - scan->bytes);
             return reject(scan, "not a valid escape");
         }
+        if (field->replacements > 0 && field->column == 0) {
+            field->column = (size_t)(escape - scan->bytes);
+        }
         to += encode_utf8(point, to);
     }
     field->length = (size_t)(to - field->text);

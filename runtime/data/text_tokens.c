@@ -156,6 +156,8 @@ static bool find_tokens(const struct text_source *source, struct region *region,
  * Returns `status`. */
 static enum status explain_failure(const struct text_source *source, enum status status,
                                    struct fault *fault) {
+    char parent[PATH_BYTES];
+    file_parent_folder(source->folder, parent, sizeof parent);
     if (status == STATUS_STOPPED) {
         log_line(LOG_INFO, "stopped while tokenising; %s",
                  corpus_has_progress(source->folder)
@@ -164,6 +166,9 @@ static enum status explain_failure(const struct text_source *source, enum status
     } else if (status == STATUS_FIT && fault->remedy[0] == '\0') {
         snprintf(fault->remedy, sizeof fault->remedy,
                  "free space there, or set XDG_CACHE_HOME to a folder on another disk");
+    } else if (status == STATUS_FAILED && !file_is_folder(parent)) {
+        snprintf(fault->remedy, sizeof fault->remedy,
+                 "set XDG_CACHE_HOME to a folder that can be written");
     }
     return status;
 }

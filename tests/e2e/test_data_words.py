@@ -108,6 +108,15 @@ class Inputs(DataTest):
             self.write("a.jsonl", line.encode())
             self.refused("a.jsonl", "-o", "out", words=["skep: " + words])
 
+    def test_half_of_a_surrogate_pair_is_named_with_its_place(self):
+        line = '{"text": "ab\\ud800c"}'
+        self.write("a.jsonl", ('{"text": "a"}\n' + line).encode())
+        self.refused("a.jsonl", "-o", "out", "--strict", words=[
+            "skep: a.jsonl:2:13: half of a surrogate pair is not a character; correct the escape, "
+            "or leave out --strict\n"])
+        report = self.data("a.jsonl", "-o", "out").stdout.decode()
+        self.assertIn(f"the first in a.jsonl at byte {14 + line.index(chr(92))}\n", report)
+
     def test_a_line_that_is_too_long_is_named(self):
         words = ["skep: a.jsonl:2: the line has more than 64 MiB; divide it into several objects, "
                  "one on each line\n"]
@@ -219,6 +228,19 @@ class Reports(ChatTest):
         (self.path / "chats.jsonl").write_text(chatml_lines(1) + " " * (65 << 20))
         self.assertIn("skep: chats.jsonl:2: the line has more than 64 MiB; divide it into several "
                       "objects", self.run_data("chats.jsonl", "-o", "chats", *CHAT))
+
+    def test_a_nul_is_named_by_its_own_reason(self):
+        line = chatml_lines(1)
+        (self.path / "chats.jsonl").write_text(line + line.replace('"a"', '"a\\u0000"'))
+        errors = self.run_data("chats.jsonl", "-o", "chats", *CHAT)
+        self.assertRegex(errors, r"skep: chats.jsonl:2:\d+: has the escape \\u0000; a message "
+                         "cannot contain the character NUL; remove the escape\n")
+
+    def test_an_answer_behind_the_cut_is_not_said_to_be_missing(self):
+        line = chatml_lines(1).replace('"a"', '"' + "a " * 99 + '"')
+        (self.path / "chats.jsonl").write_text(line)
+        self.assertIn("1 have no answer before the cut", self.run_data(
+            "chats.jsonl", "-o", "chats", *CHAT, "--long", "cut", "--sequence", "16"))
 
     def test_a_null_is_not_said_to_be_missing(self):
         (self.path / "chats.jsonl").write_text('{"messages": null}\n')

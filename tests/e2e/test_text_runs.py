@@ -73,6 +73,14 @@ class Used(ModelTest):
         self.assertLess(errors.find(words), errors.find("tokenising"))
         self.assertIn(words, errors)
 
+    def test_a_cache_that_cannot_be_written_has_a_remedy(self):
+        self.write_run(data__train="train.txt")
+        result = subprocess.run([SKEP, "train", "run.yaml"], cwd=self.path, capture_output=True,
+                                text=True, timeout=TIMEOUT_S, check=False,
+                                env={**os.environ, "XDG_CACHE_HOME": "/proc/none"})
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("; set XDG_CACHE_HOME to a folder that can be written\n", result.stderr)
+
     def test_tokens_of_another_tokenizer_are_rejected(self):
         self.skep("train", "run.yaml")
         path = self.path / "model" / "tokenizer.json"
