@@ -254,8 +254,8 @@ class Waiting(JoinTest):
         self.assertEqual(anna.lines("start")[0]["keys"]["model"], "llama")  # no tracker's address
         late = self.member("late").start()
         self.wait_for_end(late)
-        self.assertRegex(late.log(), "the run of heather is over: its 2 rounds are committed, and "
-                                     "nothing is left to train; .* in the state folder of a "
+        self.assertRegex(late.log(), "the run of heather is over: all 2 rounds are committed; .* "
+                                     "the final model is in `model` in the state folder of any "
                                      "member that trained to the end")
         self.assertRegex(self.tracker.log(), r"round 1 committed as commit 1: 1 of 1 members "
                                              r"contributed, 1 voted, root [0-9a-f]{16}\n")
